@@ -12,12 +12,16 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <linux/magic.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 
 #include "base/buf.h"
@@ -25,7 +29,6 @@
 #include "guest/body.h"
 #include "guest/files/pack.h"
 #include "guest/files/shadow.h"
-#include "guest/files/worker.h"
 #include "guest/pid1/wire.h"
 #include "guest/spec.h"
 
@@ -92,6 +95,51 @@ static int on_drop(struct files *f, struct request *rq)
     return 0;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+static void close_others(const struct snp_shadow_place *place, int pipe_fd)
+{
+    int kept[] = {place->view_fd, place->layer_fd, place->base_fd, place->store_fd, pipe_fd};
+    unsigned next = 3;
+
+    qsort(kept, SNP_ARRAY_LEN(kept), sizeof(kept[0]), by_number);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(kept); i++) {
+        unsigned fd = (unsigned)kept[i];
+        if (kept[i] < (int)next) {
+            continue; /* there is none, or it was kept already */
+        }
+        if (fd > next) {
+            (void)syscall(SYS_close_range, next, fd - 1, 0);
+        }
+        next = fd + 1;
+    }
+    (void)syscall(SYS_close_range, next, ~0U, 0);
+}
+
+/*
+ * A copy of this process that reads or writes a bundle, so that requests go on being answered. It
+ * holds the workspace, the copies and its pipe, nothing else of ours. The kernel makes it a child of
+ * pid 1, which reaps it as any other and answers for it; and it ends with pid 1.
+ */
+static pid_t fork_worker(const struct snp_shadow_place *place, int pipe_fd)
+{
+    pid_t parent = getppid();
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
+
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        if (getppid() != parent) {
+            _exit(1);
+        }
+        (void)prctl(PR_SET_NAME, "worker", 0, 0, 0);
+        close_others(place, pipe_fd);
+    }
+    return pid;
+}
+
 /* Run job in a worker. Pid 1, whose child that is, gets its number and answers when it has ended. */
 static int start_worker(struct files *f,
                         struct request *rq,
@@ -102,7 +150,7 @@ static int start_worker(struct files *f,
     if (rq->fd < 0 || f->has_worker) {
         return rq->fd < 0 ? EINVAL : EBUSY;
     }
-    pid = snp_worker_fork(snp_shadows_place(f->shadows), rq->fd);
+    pid = fork_worker(snp_shadows_place(f->shadows), rq->fd);
     if (pid == 0) {
         _exit(job(f, rq));
     }

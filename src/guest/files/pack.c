@@ -175,7 +175,7 @@ static int put_file(struct packing *p, struct entry *e, const struct snp_bundle_
     int r = 0;
 
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        put_lost(p, item.name, "file", "it could not be read");
+        put_lost(p, item.name, "file", "the file could not be read");
         return 0;
     }
     item.length = (uint64_t)st.st_size;
@@ -243,7 +243,7 @@ static int put_entry(struct packing *p, struct entry *e)
         item.kind = SNP_BUNDLE_WHITEOUT;
         break;
     case SNP_NODE_LOST:
-        put_lost(p, e->name, "special", "a socket, FIFO or device, or it cannot be read");
+        put_lost(p, e->name, "special", "a socket, FIFO, device or unreadable file");
         return 0;
     }
     snp_bundle_put(&p->out, &item, NULL, 0);

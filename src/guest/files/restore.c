@@ -7,7 +7,6 @@
  * the base. Of the layer only what differs is touched; a file that may keep its inode does,
  * because a sleeping copy of the interpreter may hold it open.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "guest/dir.h"
 #include "guest/files/shadow.h"
 #include "guest/files/sparse.h"
 
@@ -190,13 +190,13 @@ static void make_room(struct restore *r,
     }
 }
 
-/* The path of a name in a folder; false if it is too long, or no name of anything's own. */
+/* The path of a name in a folder; false if it is too long. */
 static bool join(char path[SNP_TREE_PATH_LEN], const char *folder, const char *name)
 {
     int n = folder[0] == '\0' ? snprintf(path, SNP_TREE_PATH_LEN, "%s", name)
                               : snprintf(path, SNP_TREE_PATH_LEN, "%s/%s", folder, name);
 
-    return n > 0 && n < SNP_TREE_PATH_LEN && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+    return n > 0 && n < SNP_TREE_PATH_LEN;
 }
 
 /* All of the folder that want does not have; its base is not to show. */
@@ -204,21 +204,14 @@ static void purge(struct restore *r, const char *folder)
 {
     const char *name;
     int parent = open_view(r, folder, &name);
-    int fd = parent < 0 ? -1 : snp_tree_open_dir(parent, name);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    snp_autodir DIR *dir = snp_dir_of(parent < 0 ? -1 : snp_tree_open_dir(parent, name));
     char path[SNP_TREE_PATH_LEN];
-    struct dirent *entry;
 
-    if (dir == NULL) {
-        snp_closep(&fd);
-        return;
-    }
-    while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
-        if (join(path, folder, entry->d_name) && snp_tree_find(r->want, path) == NULL) {
-            fail(r, snp_tree_remove(dirfd(dir), entry->d_name));
+    while ((name = snp_dir_next(dir)) != NULL) {
+        if (join(path, folder, name) && snp_tree_find(r->want, path) == NULL) {
+            fail(r, snp_tree_remove(dirfd(dir), name));
         }
     }
-    (void)closedir(dir);
 }
 
 /* Taking away ---------------------------------------------------------------------------- */
@@ -329,21 +322,6 @@ static void clear_layer(struct restore *r)
 
 /* Writing -------------------------------------------------------------------------------- */
 
-static int write_bytes(int from, int to, uint64_t size)
-{
-    static char chunk[SNP_RUN_MAX]; /* one thread */
-    struct snp_runs runs = {.fd = from, .size = size, .chunk = chunk};
-    struct snp_run run;
-
-    while (snp_runs_next(&runs, &run)) {
-        ssize_t done = SNP_RETRY(pwrite(to, run.bytes, run.n, (off_t)run.offset));
-        if (done != (ssize_t)run.n) {
-            return done < 0 ? errno : ENOSPC;
-        }
-    }
-    return runs.eno != 0 ? runs.eno : ftruncate(to, (off_t)size) < 0 ? errno : 0;
-}
-
 /* The file of this name to write to, its inode kept where that may be. -1 with errno. */
 static int open_to_write(int dir_fd, const char *name, uint32_t mode, bool *ret_is_new)
 {
@@ -395,7 +373,7 @@ static int write_content(int dir_fd, const char *name, const struct content *c)
     if (!is_new && (uint64_t)st.st_size == c->size && snp_files_are_equal(c->fd, fd, c->size)) {
         return 0;
     }
-    return ftruncate(fd, 0) < 0 ? errno : write_bytes(c->fd, fd, c->size);
+    return ftruncate(fd, 0) < 0 ? errno : snp_runs_copy(c->fd, fd, c->size, UINT64_MAX, NULL);
 }
 
 static int write_file(int dir_fd, const char *name, const struct content *c)
@@ -411,12 +389,6 @@ static int write_file(int dir_fd, const char *name, const struct content *c)
         r = r == 0 ? snp_tree_stamp(dir_fd, name, c->mode, c->mtime_ns) : r;
     }
     return r;
-}
-
-/* Where the kernel lets nobody set modes and times, what could be had is as good as it gets. */
-static int forgive(const struct restore *r, int eno)
-{
-    return r->place->is_local && (eno == EPERM || eno == EBADF || eno == EFAULT) ? 0 : eno;
 }
 
 /* Is the layer's file what want has, and is that sure without a look at it? */
@@ -444,7 +416,7 @@ static void put_file(struct restore *r,
     const struct content content = {
         .fd = from, .size = want->size, .mode = want->mode, .mtime_ns = want->mtime_ns};
 
-    fail(r, from < 0 ? errno : forgive(r, write_file(dir_fd, name, &content)));
+    fail(r, from < 0 ? errno : snp_forgive(r->place, write_file(dir_fd, name, &content)));
 }
 
 static int put_link(int dir_fd, const char *name, const char *target, uint64_t mtime_ns)
@@ -507,7 +479,7 @@ static void put_node(struct restore *r, const struct snp_node *want)
         put_file(r, dir, name, want);
         break;
     case SNP_NODE_LINK:
-        fail(r, forgive(r, put_link(dir, name, want->target, want->mtime_ns)));
+        fail(r, snp_forgive(r->place, put_link(dir, name, want->target, want->mtime_ns)));
         break;
     case SNP_NODE_WHITEOUT:
     case SNP_NODE_LOST:
@@ -524,29 +496,18 @@ static void refill(struct restore *r, const char *folder)
 {
     const char *name;
     snp_autoclose int parent = snp_tree_open_parent(r->place->base_fd, folder, &name);
-    int fd = parent < 0 ? -1 : snp_tree_open_dir(parent, name);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    char *path = malloc(SNP_TREE_PATH_LEN);
-    struct dirent *entry;
+    snp_autodir DIR *dir = snp_dir_of(parent < 0 ? -1 : snp_tree_open_dir(parent, name));
+    snp_autofree char *path = malloc(SNP_TREE_PATH_LEN);
 
     if (dir == NULL || path == NULL) {
         fail(r, dir == NULL ? errno : ENOMEM);
-        free(path);
-        if (dir != NULL) {
-            (void)closedir(dir);
-        } else {
-            snp_closep(&fd);
-        }
         return;
     }
-    while (r->eno == 0 &&
-           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
-        if (join(path, folder, entry->d_name) && snp_tree_find(r->want, path) == NULL) {
+    while (r->eno == 0 && (name = snp_dir_next(dir)) != NULL) {
+        if (join(path, folder, name) && snp_tree_find(r->want, path) == NULL) {
             revert(r, path);
         }
     }
-    (void)closedir(dir);
-    free(path);
     note(r, &r->folders, folder);
 }
 
@@ -559,7 +520,7 @@ static void revert_file(
                                     .mode = st->st_mode & 07777,
                                     .mtime_ns = snp_tree_ns(&st->st_mtim)};
 
-    fail(r, from < 0 ? errno : forgive(r, write_file(view, name, &content)));
+    fail(r, from < 0 ? errno : snp_forgive(r->place, write_file(view, name, &content)));
 }
 
 static void revert(struct restore *r, const char *path)
@@ -595,7 +556,7 @@ static void stamp(struct restore *r, const char *path, uint32_t mode, uint64_t m
     int fd = open_view(r, path, &name);
     int eno = fd < 0 ? errno : snp_tree_stamp(fd, name, mode, mtime_ns);
 
-    fail(r, eno == ENOENT ? 0 : forgive(r, eno));
+    fail(r, eno == ENOENT ? 0 : snp_forgive(r->place, eno));
 }
 
 static void stamp_folders(struct restore *r)

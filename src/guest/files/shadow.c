@@ -141,35 +141,18 @@ static uint64_t coarse_now(void)
 
 /* Copying ------------------------------------------------------------------------------- */
 
-/* 0 or errno. */
-static int write_run(int to, const struct snp_run *run)
-{
-    ssize_t done = SNP_RETRY(pwrite(to, run->bytes, run->n, (off_t)run->offset));
-
-    return done == (ssize_t)run->n ? 0 : done < 0 ? errno : ENOSPC;
-}
-
-/* What fd holds, copy->size bytes of it, into to; holes stay holes. 0 or errno: EFBIG past most. */
+/* What fd holds, copy->size bytes of it, into to. 0 or errno: EFBIG past most. */
 static int copy_bytes(int fd, int to, uint64_t most, struct snp_copy *copy)
 {
-    struct snp_runs runs = {.fd = fd, .size = copy->size, .chunk = chunk_a};
     struct snp_sum sum;
-    struct snp_run run;
-    int r = 0;
+    int r;
 
     snp_sum_init(&sum);
-    while (r == 0 && snp_runs_next(&runs, &run)) {
-        snp_sum_run(&sum, run.offset, run.n);
-        snp_sum_data(&sum, run.bytes, run.n);
-        r = sum.bytes > most ? EFBIG : write_run(to, &run);
-    }
+    r = snp_runs_copy(fd, to, copy->size, most, &sum);
     copy->stored = sum.bytes;
     copy->packed = snp_sum_packed(&sum, copy->size);
     snp_sum_key(&sum, copy->size, copy->key);
-    if (r == 0 && runs.eno != 0) {
-        return runs.eno == EAGAIN ? EFBIG : runs.eno;
-    }
-    return r == 0 && ftruncate(to, (off_t)copy->size) < 0 ? errno : r;
+    return r == EAGAIN ? EFBIG : r;
 }
 
 /* 0 or errno. *ret has one reference. */

@@ -8,6 +8,8 @@
  * have them. Only what changed since the last one is copied.
  */
 
+#include <errno.h>
+
 #include "guest/files/tree.h"
 
 struct snp_shadows;
@@ -21,6 +23,12 @@ struct snp_shadow_place {
     bool is_layer;
     bool is_local; /* others share this file system: what is lost is not ours to grant */
 };
+
+/* Where the kernel lets nobody set modes and times they stay as they are. */
+static inline int snp_forgive(const struct snp_shadow_place *place, int eno)
+{
+    return place->is_local && (eno == EPERM || eno == EBADF || eno == EFAULT) ? 0 : eno;
+}
 
 struct snp_keep_most {
     uint64_t bytes;

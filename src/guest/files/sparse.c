@@ -83,6 +83,32 @@ bool snp_runs_next(struct snp_runs *runs, struct snp_run *ret)
     return false;
 }
 
+/* 0 or errno. */
+static int write_run(int to, const struct snp_run *run)
+{
+    ssize_t done = SNP_RETRY(pwrite(to, run->bytes, run->n, (off_t)run->offset));
+
+    return done == (ssize_t)run->n ? 0 : done < 0 ? errno : ENOSPC;
+}
+
+int snp_runs_copy(int from, int to, uint64_t size, uint64_t most, struct snp_sum *sum)
+{
+    static char chunk[SNP_RUN_MAX]; /* one thread */
+    struct snp_runs runs = {.fd = from, .size = size, .chunk = chunk};
+    struct snp_run run;
+    int r = 0;
+
+    while (r == 0 && snp_runs_next(&runs, &run)) {
+        if (sum != NULL) {
+            snp_sum_run(sum, run.offset, run.n);
+            snp_sum_data(sum, run.bytes, run.n);
+        }
+        r = sum != NULL && sum->bytes > most ? EFBIG : write_run(to, &run);
+    }
+    r = r == 0 ? runs.eno : r;
+    return r == 0 && ftruncate(to, (off_t)size) < 0 ? errno : r;
+}
+
 void snp_sum_init(struct snp_sum *sum)
 {
     XXH3_INITSTATE(&sum->data);

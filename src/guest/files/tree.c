@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/files/tree.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include <sys/xattr.h>
 
 #include "base/fd.h"
+#include "guest/dir.h"
 #include "guest/files/sparse.h"
 
 enum {
@@ -22,11 +22,6 @@ enum {
 uint64_t snp_tree_ns(const struct timespec *ts)
 {
     return (uint64_t)ts->tv_sec * 1000000000U + (uint64_t)ts->tv_nsec;
-}
-
-static bool is_dots(const char *name)
-{
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
 static void node_done(struct snp_node *node)
@@ -70,13 +65,6 @@ static int by_path(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
-void snp_tree_sort(struct snp_tree *tree)
-{
-    if (tree->n > 1) {
-        qsort(tree->node, tree->n, sizeof(*tree->node), by_path);
-    }
-}
-
 struct snp_node *snp_tree_find(const struct snp_tree *tree, const char *path)
 {
     struct snp_node key = {.path = (char *)(uintptr_t)path};
@@ -92,7 +80,7 @@ bool snp_tree_is_below(const char *path, const char *folder)
     return n == 0 ? path[0] != '\0' : strncmp(path, folder, n) == 0 && path[n] == '/';
 }
 
-enum snp_node_kind snp_tree_kind(const struct stat *st, bool is_layer)
+static enum snp_node_kind kind_of(const struct stat *st, bool is_layer)
 {
     if (S_ISREG(st->st_mode)) {
         return SNP_NODE_FILE;
@@ -260,7 +248,7 @@ static void visit(struct walk *w, int parent_fd, const char *name, size_t len, u
     if (fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
         return; /* gone */
     }
-    node = describe(&st, snp_tree_kind(&st, w->is_layer));
+    node = describe(&st, kind_of(&st, w->is_layer));
     if (node.kind == SNP_NODE_LINK) {
         node.target = read_target(parent_fd, name);
         node.kind = node.target == NULL ? SNP_NODE_LOST : SNP_NODE_LINK;
@@ -273,29 +261,24 @@ static void visit(struct walk *w, int parent_fd, const char *name, size_t len, u
 /* What is in the folder fd (consumed), whose path has len bytes with its slash. */
 static void walk_folder(struct walk *w, int fd, size_t len, unsigned depth)
 {
-    DIR *dir = fdopendir(fd);
-    struct dirent *entry;
+    snp_autodir DIR *dir = snp_dir_of(fd);
+    const char *name;
 
     if (dir == NULL) {
-        snp_closep(&fd);
         w->eno = ENOMEM;
         return;
     }
-    while (w->eno == 0 &&
-           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
-        size_t name_len = strlen(entry->d_name);
-        if (is_dots(entry->d_name)) {
-            continue;
-        }
+    while (w->eno == 0 && (name = snp_dir_next(dir)) != NULL) {
+        size_t name_len = strlen(name);
+
         if (len + name_len + 2 > sizeof(w->path)) {
             w->tree->is_cut = true;
             continue;
         }
-        memcpy(w->path + len, entry->d_name, name_len + 1);
-        visit(w, dirfd(dir), entry->d_name, len + name_len, depth);
+        memcpy(w->path + len, name, name_len + 1);
+        visit(w, dirfd(dir), name, len + name_len, depth);
     }
     w->path[len == 0 ? 0 : len - 1] = '\0';
-    (void)closedir(dir);
 }
 
 int snp_tree_walk(int top_fd,
@@ -325,7 +308,9 @@ int snp_tree_walk(int top_fd,
     } else {
         walk_folder(&w, fd, 0, 0);
     }
-    snp_tree_sort(ret);
+    if (ret->n > 1) {
+        qsort(ret->node, ret->n, sizeof(*ret->node), by_path);
+    }
     return w.eno;
 }
 
@@ -380,39 +365,19 @@ static void remove_one(struct removal *r, int parent_fd, const char *name, unsig
 /* What is in the folder fd (consumed). */
 static void empty(struct removal *r, int fd, unsigned depth)
 {
-    DIR *dir = fdopendir(fd);
-    struct dirent *entry;
+    snp_autodir DIR *dir = snp_dir_of(fd);
+    const char *name;
 
-    if (dir == NULL) {
-        snp_closep(&fd);
-        return;
+    while (r->rounds++ < SNP_TREE_NODES_MAX && (name = snp_dir_next(dir)) != NULL) {
+        remove_one(r, dirfd(dir), name, depth);
     }
-    while (r->rounds++ < SNP_TREE_NODES_MAX &&
-           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
-        if (!is_dots(entry->d_name)) {
-            remove_one(r, dirfd(dir), entry->d_name, depth);
-        }
-    }
-    (void)closedir(dir);
 }
 
 static bool is_empty(int fd)
 {
-    int own = snp_tree_open_dir(fd, ".");
-    DIR *dir = own < 0 ? NULL : fdopendir(own);
-    struct dirent *entry;
-    bool found = dir == NULL;
+    snp_autodir DIR *dir = snp_dir_of(snp_tree_open_dir(fd, "."));
 
-    while (!found &&
-           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
-        found = !is_dots(entry->d_name);
-    }
-    if (dir != NULL) {
-        (void)closedir(dir);
-    } else {
-        snp_closep(&own);
-    }
-    return !found;
+    return dir != NULL && snp_dir_next(dir) == NULL;
 }
 
 int snp_tree_empty(int fd)

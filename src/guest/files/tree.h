@@ -69,7 +69,6 @@ void snp_tree_done(struct snp_tree *tree);
 
 /* Append a node and take what it owns; -1 when out of memory (then nothing is taken). */
 int snp_tree_add(struct snp_tree *tree, const struct snp_node *node) SNP_NODISCARD;
-void snp_tree_sort(struct snp_tree *tree);
 struct snp_node *snp_tree_find(const struct snp_tree *tree, const char *path);
 
 /*
@@ -115,6 +114,5 @@ int snp_tree_empty(int fd);
 int snp_tree_stamp(int parent_fd, const char *name, uint32_t mode, uint64_t mtime_ns);
 
 uint64_t snp_tree_ns(const struct timespec *ts);
-enum snp_node_kind snp_tree_kind(const struct stat *st, bool is_layer);
 
 #endif

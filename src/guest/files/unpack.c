@@ -45,12 +45,6 @@ struct unpacking {
     struct snp_sum sum;
 };
 
-/* Where nobody may set modes and times (the local tier of ordinary users) they stay as they are. */
-static int forgive(const struct unpacking *u, int eno)
-{
-    return u->place->is_local && (eno == EPERM || eno == EBADF || eno == EFAULT) ? 0 : eno;
-}
-
 static int write_bytes(struct unpacking *u, const char *bytes, size_t n)
 {
     snp_sum_data(&u->sum, bytes, n);
@@ -171,7 +165,8 @@ static int end_file(struct unpacking *u)
     }
     snp_autoclose int dir = snp_tree_open_parent(u->place->view_fd, u->path, &name);
     return dir < 0 ? errno
-                   : forgive(u, snp_tree_stamp(dir, name, u->mode, (uint64_t)u->mtime_ns));
+                   : snp_forgive(u->place,
+                                 snp_tree_stamp(dir, name, u->mode, (uint64_t)u->mtime_ns));
 }
 
 static int begin_file(struct unpacking *u,
@@ -250,7 +245,9 @@ static int make_link(struct unpacking *u,
     if (r == 0 && symlinkat(target, dir, name) < 0) {
         r = errno;
     }
-    return r == 0 ? forgive(u, snp_tree_stamp(dir, name, 0, (uint64_t)item->mtime_ns)) : r;
+    return r == 0
+               ? snp_forgive(u->place, snp_tree_stamp(dir, name, 0, (uint64_t)item->mtime_ns))
+               : r;
 }
 
 static int take_item(struct unpacking *u, const struct snp_bundle_item *item)
@@ -307,7 +304,8 @@ static int stamp_folders(struct unpacking *u)
         const char *name;
         snp_autoclose int dir = snp_tree_open_parent(u->place->view_fd, folder->path, &name);
         r = dir < 0 ? errno
-                    : forgive(u, snp_tree_stamp(dir, name, folder->mode, folder->mtime_ns));
+                    : snp_forgive(u->place,
+                                  snp_tree_stamp(dir, name, folder->mode, folder->mtime_ns));
     }
     return r;
 }

@@ -11,9 +11,11 @@
 #include <unistd.h>
 #include <sys/socket.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/err.h"
 #include "base/fd.h"
-#include "guest/files/digest.h"
 #include "guest/module/heap.h"
 #include "guest/module/hot.h"
 #include "guest/module/join.h"
@@ -231,17 +233,21 @@ enum {
     BUFFER_SIMPLE = 0
 };
 
+/* XXH3-128 over pieces: the key of an item of a bundle (docs/wire.md). Not cryptographic. */
 static PyObject *py_digest(PyObject *self, PyObject *parts)
 {
-    char text[SNP_DIGEST_LEN + 1];
     Py_ssize_t n = PyList_Size(parts); /* of anything else: -1, and the exception */
-    struct snp_digest *digest = n < 0 ? NULL : snp_digest_new();
+    XXH3_state_t *state =
+        n < 0 ? NULL : XXH3_createState(); /* aligned, as a frame need not be */
+    XXH128_hash_t hash;
+    char text[33];
     Py_ssize_t i;
 
     (void)self;
-    if (digest == NULL) {
+    if (state == NULL) {
         return n < 0 ? NULL : PyErr_NoMemory();
     }
+    (void)XXH3_128bits_reset(state);
     for (i = 0; i < n; i++) {
         PyObject *part = PyList_GetItem(parts, i);
         struct buffer view;
@@ -249,10 +255,13 @@ static PyObject *py_digest(PyObject *self, PyObject *parts)
         if (part == NULL || PyObject_GetBuffer(part, &view, BUFFER_SIMPLE) < 0) {
             break;
         }
-        snp_digest_add(digest, view.bytes, (size_t)view.len);
+        (void)XXH3_128bits_update(state, view.bytes, (size_t)view.len);
         PyBuffer_Release(&view);
     }
-    snp_digest_end(digest, text);
+    hash = XXH3_128bits_digest(state);
+    (void)XXH3_freeState(state);
+    (void)snprintf(text, sizeof(text), "%016llx%016llx", (unsigned long long)hash.high64,
+                   (unsigned long long)hash.low64);
     return i < n ? NULL : PyUnicode_FromString(text);
 }
 

@@ -50,29 +50,27 @@ static struct snp_init_branch *find(struct snp_init_branches *bs, uint32_t numbe
     return NULL;
 }
 
-bool snp_branches_spare(const struct snp_init_branches *bs, pid_t pid)
+/* Of a process that is being ended another entry may have the number. */
+static struct snp_init_branch *find_pid(const struct snp_init_branches *bs,
+                                        pid_t pid,
+                                        bool is_dropped_too)
 {
     for (size_t i = 0; i < bs->n; i++) {
-        if (bs->at[i].pid == pid && !bs->at[i].is_dropped) {
-            return true;
+        if (bs->at[i].pid == pid && (is_dropped_too || !bs->at[i].is_dropped)) {
+            return (struct snp_init_branch *)(uintptr_t)&bs->at[i];
         }
     }
-    for (size_t i = 0; i < bs->n_jobs; i++) {
-        if (bs->jobs[i] == pid) {
-            return true;
-        }
-    }
-    return false;
+    return NULL;
 }
 
 bool snp_branches_has(const struct snp_init_branches *bs, pid_t pid)
 {
-    for (size_t i = 0; i < bs->n; i++) {
-        if (bs->at[i].pid == pid) {
-            return true;
-        }
-    }
-    return false;
+    return find_pid(bs, pid, true) != NULL;
+}
+
+bool snp_branches_spare(const struct snp_init_branches *bs, pid_t pid)
+{
+    return find_pid(bs, pid, false) != NULL || snp_branches_is_job(bs, pid);
 }
 
 bool snp_branches_is_job(const struct snp_init_branches *bs, pid_t pid)
@@ -259,6 +257,8 @@ int snp_branches_drop(struct snp_init_branches *bs, uint32_t number, uint32_t re
 
 bool snp_branches_reaped(struct snp_init_branches *bs, pid_t pid)
 {
+    struct snp_init_branch *b = find_pid(bs, pid, true);
+
     for (size_t i = 0; i < bs->n_jobs; i++) {
         if (bs->jobs[i] == pid) {
             bs->jobs[i] = bs->jobs[--bs->n_jobs];
@@ -266,18 +266,14 @@ bool snp_branches_reaped(struct snp_init_branches *bs, pid_t pid)
             return true;
         }
     }
-    for (size_t i = 0; i < bs->n; i++) {
-        struct snp_init_branch *b = &bs->at[i];
-        if (b->pid != pid) {
-            continue;
-        }
-        b->pid = -1;
-        answer(bs, b, b->is_dropped ? 0 : ECHILD, -1, false);
-        bs->spared(bs->data, b->number, pid, false);
-        forget(bs, b);
-        return true;
+    if (b == NULL) {
+        return false;
     }
-    return false;
+    b->pid = -1;
+    answer(bs, b, b->is_dropped ? 0 : ECHILD, -1, false);
+    bs->spared(bs->data, b->number, pid, false);
+    forget(bs, b);
+    return true;
 }
 
 size_t snp_branches_poll(const struct snp_init_branches *bs,
@@ -395,18 +391,15 @@ static void at_rest(struct snp_init_branches *bs, struct snp_init_branch *b)
 
 void snp_branches_moved(struct snp_init_branches *bs, pid_t pid, bool is_stopped)
 {
-    for (size_t i = 0; i < bs->n; i++) {
-        struct snp_init_branch *b = &bs->at[i];
+    struct snp_init_branch *b = find_pid(bs, pid, false);
 
-        if (b->pid != pid || b->is_dropped || (b->waits_for != 0 && !b->is_stopping)) {
-            continue;
-        }
-        if (is_stopped && b->is_stopping) {
-            at_rest(bs, b);
-        } else {
-            give_up(bs, b, EPROTO);
-        }
+    if (b == NULL || (b->waits_for != 0 && !b->is_stopping)) {
         return;
+    }
+    if (is_stopped && b->is_stopping) {
+        at_rest(bs, b);
+    } else {
+        give_up(bs, b, EPROTO);
     }
 }
 

@@ -9,7 +9,6 @@
  */
 #include "guest/pid1/changes.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,6 +20,7 @@
 #include <sys/statfs.h>
 
 #include "base/fd.h"
+#include "guest/dir.h"
 #include "guest/pid1/files.h"
 #include "guest/pid1/wire.h"
 
@@ -106,42 +106,33 @@ static int listing_add(struct listing *l, const char *path, const struct stat *s
 /* Adds what is below the folder fd (consumed); path holds its name, len bytes of it. */
 static void walk(struct listing *l, int fd, char *path, size_t len, unsigned depth)
 {
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    struct dirent *entry;
+    snp_autodir DIR *dir = snp_dir_of(fd);
+    const char *name;
+    struct stat st;
 
     if (dir == NULL || depth > DEPTH_MAX) {
         l->is_truncated = true;
-        if (dir != NULL) {
-            (void)closedir(dir);
-        } else {
-            snp_closep(&fd);
-        }
         return;
     }
-    while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
-        size_t name_len = strlen(entry->d_name);
-        struct stat st;
+    while ((name = snp_dir_next(dir)) != NULL) {
+        size_t name_len = strlen(name);
 
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-            fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        if (fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             continue;
         }
         if (l->n_seen++ >= SNP_INIT_ENTRIES_MAX || len + name_len + 2 > PATH_LEN) {
             l->is_truncated = true;
             break;
         }
-        memcpy(path + len, entry->d_name, name_len + 1);
+        memcpy(path + len, name, name_len + 1);
         if (S_ISDIR(st.st_mode)) {
             path[len + name_len] = '/';
-            walk(l,
-                 openat(dirfd(dir), entry->d_name,
-                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+            walk(l, openat(dirfd(dir), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
                  path, len + name_len + 1, depth + 1);
         } else if (listing_add(l, path, &st) < 0) {
             l->is_truncated = true;
         }
     }
-    (void)closedir(dir);
 }
 
 static int by_path(const void *a, const void *b)
@@ -229,11 +220,11 @@ struct snp_changes *snp_changes_new(int upper_fd, bool is_whole)
     if (c != NULL) {
         c->upper_fd = upper_fd;
         c->is_whole = is_whole;
-        c->is_layer = !c->is_whole && statfs("/workspace", &fs) == 0 &&
-                      fs.f_type == OVERLAYFS_SUPER_MAGIC;
-    }
-    if (c != NULL && c->is_whole) {
-        look(c, &c->last);
+        c->is_layer =
+            !is_whole && statfs("/workspace", &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+        if (is_whole) {
+            look(c, &c->last);
+        }
     }
     return c;
 }

@@ -8,7 +8,6 @@
  */
 #include "guest/pid1/files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 #include <sys/syscall.h>
 
 #include "base/fd.h"
+#include "guest/dir.h"
 #include "guest/pid1/wire.h"
 
 enum {
@@ -106,13 +106,6 @@ static const char *find_root(const char *path, const char **ret_rest)
     return root;
 }
 
-static int open_root(const char *path, const char **ret_rest)
-{
-    const char *root = find_root(path, ret_rest);
-
-    return root == NULL ? -1 : open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
-
 /*
  * Without openat2: open, then see where that led. Landlock has kept us from leaving the
  * places the code may go to; this keeps us to the root that was asked for.
@@ -158,14 +151,10 @@ static int open_path(const char *path, int flags, unsigned mode)
 {
     const char *rest;
     const char *root = find_root(path, &rest);
-    int root_fd = root == NULL ? -1 : open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd;
+    snp_autoclose int root_fd =
+        root == NULL ? -1 : open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = root_fd < 0 ? -1 : open_beneath(root, root_fd, rest, flags, mode);
 
-    if (root_fd < 0) {
-        return -1;
-    }
-    fd = open_beneath(root, root_fd, rest, flags, mode);
-    snp_closep(&root_fd);
     if (fd < 0 &&
         errno == ENXIO) { /* a socket, or a pipe that nobody reads: no file, like others */
         errno = EINVAL;
@@ -177,8 +166,10 @@ static int open_path(const char *path, int flags, unsigned mode)
 static void make_parents(const char *path)
 {
     const char *rest;
-    int root_fd = open_root(path, &rest);
-    char *copy = root_fd < 0 ? NULL : strdup(rest);
+    const char *root = find_root(path, &rest);
+    snp_autoclose int root_fd =
+        root == NULL ? -1 : open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snp_autofree char *copy = root_fd < 0 ? NULL : strdup(rest);
 
     for (char *slash = copy == NULL ? NULL : strchr(copy, '/'); slash != NULL;
          slash = strchr(slash + 1, '/')) {
@@ -186,8 +177,6 @@ static void make_parents(const char *path)
         (void)mkdirat(root_fd, copy, 0755);
         *slash = '/';
     }
-    free(copy);
-    snp_closep(&root_fd);
 }
 
 static int regular(int fd, struct stat *st)
@@ -231,14 +220,15 @@ static int put_folder(const char *path, struct snp_buf *out)
 int snp_files_put(const struct snp_put *put, struct snp_buf *out)
 {
     struct stat st;
-    int fd;
+    uint64_t size;
     int r;
 
     make_parents(put->path);
     if (put->path[0] != '\0' && put->path[strlen(put->path) - 1] == '/') {
         return put_folder(put->path, out);
     }
-    fd = open_path(put->path, O_WRONLY | O_CREAT, put->mode == 0 ? 0644 : put->mode & 0777);
+    snp_autoclose int fd =
+        open_path(put->path, O_WRONLY | O_CREAT, put->mode == 0 ? 0644 : put->mode & 0777);
     if (fd < 0) {
         return errno;
     }
@@ -249,15 +239,12 @@ int snp_files_put(const struct snp_put *put, struct snp_buf *out)
     if (r == 0 && put->truncate && put->mode != 0) {
         (void)fchmod(fd, put->mode & 0777);
     }
-    if (r == 0) {
-        r = write_at(fd, put->bytes, put->n, put->offset);
+    r = r == 0 ? write_at(fd, put->bytes, put->n, put->offset) : r;
+    if (r != 0 || fstat(fd, &st) < 0) {
+        return r;
     }
-    if (r == 0 && fstat(fd, &st) == 0) {
-        uint64_t size = (uint64_t)st.st_size;
-        r = snp_buf_add(out, &size, sizeof(size)) < 0 ? ENOMEM : 0;
-    }
-    snp_closep(&fd);
-    return r;
+    size = (uint64_t)st.st_size;
+    return snp_buf_add(out, &size, sizeof(size)) < 0 ? ENOMEM : 0;
 }
 
 /* Bytes from offset on that the file system does not have; 0 if they are few. */
@@ -274,33 +261,28 @@ static uint64_t hole_at(int fd, uint64_t offset, uint64_t size)
 
 int snp_files_get(const char *path, uint64_t offset, uint32_t length, struct snp_buf *out)
 {
+    snp_autoclose int fd = open_path(path, O_RDONLY, 0);
     struct stat st;
     char *space = NULL;
-    int fd = open_path(path, O_RDONLY, 0);
-    int r;
+    ssize_t n = 0;
+    int r = fd < 0 ? errno : length > GET_MAX ? EINVAL : regular(fd, &st);
 
-    if (fd < 0) {
+    if (r != 0) {
+        return r;
+    }
+    const uint64_t size = (uint64_t)st.st_size;
+    const uint32_t mode = st.st_mode & 0777;
+    const uint64_t hole = hole_at(fd, offset, size);
+    if (snp_buf_add(out, &size, sizeof(size)) < 0 ||
+        snp_buf_add(out, &mode, sizeof(mode)) < 0 ||
+        snp_buf_add(out, &hole, sizeof(hole)) < 0 || snp_buf_reserve(out, length, &space) < 0) {
+        return ENOMEM;
+    }
+    if (hole == 0 && (n = SNP_RETRY(pread(fd, space, length, (off_t)offset))) < 0) {
         return errno;
     }
-    r = length > GET_MAX ? EINVAL : regular(fd, &st);
-    if (r == 0) {
-        uint64_t size = (uint64_t)st.st_size;
-        uint32_t mode = st.st_mode & 0777;
-        uint64_t hole = hole_at(fd, offset, size);
-        ssize_t n = 0;
-        if (snp_buf_add(out, &size, sizeof(size)) < 0 ||
-            snp_buf_add(out, &mode, sizeof(mode)) < 0 ||
-            snp_buf_add(out, &hole, sizeof(hole)) < 0 ||
-            snp_buf_reserve(out, length, &space) < 0) {
-            r = ENOMEM;
-        } else if (hole == 0 && (n = SNP_RETRY(pread(fd, space, length, (off_t)offset))) < 0) {
-            r = errno;
-        } else {
-            snp_buf_commit(out, (size_t)n);
-        }
-    }
-    snp_closep(&fd);
-    return r;
+    snp_buf_commit(out, (size_t)n);
+    return 0;
 }
 
 static uint8_t entry_type(mode_t mode)
@@ -330,34 +312,28 @@ static int add_entry(const struct stat *st, const char *name, struct snp_buf *ou
 
 static int list_dir(int fd, struct snp_buf *out)
 {
-    DIR *dir = fdopendir(fd);
-    struct dirent *entry;
-    uint8_t truncated = 0;
+    snp_autodir DIR *dir = snp_dir_of(fd);
+    const uint8_t whole = 0;
+    const char *name;
+    struct stat st;
     unsigned n = 0;
-    size_t mark;
+    size_t mark = out->len;
 
     if (dir == NULL) {
-        int eno = errno;
-        snp_closep(&fd);
-        return eno;
+        return errno;
     }
-    mark = out->len;
-    if (snp_buf_add(out, &truncated, 1) < 0) {
-        (void)closedir(dir);
+    if (snp_buf_add(out, &whole, 1) < 0) {
         return ENOMEM;
     }
-    while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
-        struct stat st;
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-            fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+    while ((name = snp_dir_next(dir)) != NULL) {
+        if (fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             continue;
         }
-        if (n++ >= SNP_INIT_ENTRIES_MAX || add_entry(&st, entry->d_name, out) < 0) {
-            snp_buf_bytes(out)[mark] = 1;
+        if (n++ >= SNP_INIT_ENTRIES_MAX || add_entry(&st, name, out) < 0) {
+            snp_buf_bytes(out)[mark] = 1; /* there are more */
             break;
         }
     }
-    (void)closedir(dir);
     return 0;
 }
 

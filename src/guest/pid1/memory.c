@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/pid1/memory.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 
+#include "guest/dir.h"
 #include "guest/pid1/frame.h"
 #include "guest/pid1/process.h"
 #include "guest/pid1/wire.h"
@@ -58,9 +58,7 @@ struct sample {
 static pid_t read_status(pid_t pid, char *text, size_t text_len)
 {
     char path[48];
-    struct dirent *entry;
-    pid_t tid = 0;
-    DIR *dir;
+    const char *name;
 
     if (!snp_process_read(pid, "status", text, text_len)) {
         return 0;
@@ -69,19 +67,16 @@ static pid_t read_status(pid_t pid, char *text, size_t text_len)
         return pid;
     }
     (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-    dir = opendir(path);
-    while (dir != NULL && tid == 0 &&
-           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
-        pid_t other = snp_pid_of(entry->d_name);
-        if (other > 0 && snp_process_read(other, "status", text, text_len) &&
+    snp_autodir DIR *dir = opendir(path);
+    while ((name = snp_dir_next(dir)) != NULL) {
+        pid_t tid = snp_pid_of(name);
+
+        if (snp_process_read(tid, "status", text, text_len) &&
             strstr(text, "\nVmPTE:") != NULL) {
-            tid = other;
+            return tid;
         }
     }
-    if (dir != NULL) {
-        (void)closedir(dir);
-    }
-    return tid;
+    return 0;
 }
 
 /*
@@ -94,10 +89,8 @@ static void add_memory(pid_t pid, void *data)
     char status[4096];
     char text[2048];
 
-    if (snp_branches_has(sample->branches, pid)) {
-        return;
-    }
-    pid = read_status(pid, status, sizeof(status));
+    pid =
+        snp_branches_has(sample->branches, pid) ? 0 : read_status(pid, status, sizeof(status));
     if (pid == 0) {
         return;
     }
@@ -119,17 +112,13 @@ static void add_mappings(pid_t pid, void *data)
     char path[48];
     char text[8192];
     uint64_t n = 0;
-    int fd;
 
-    if (snp_branches_has(sample->branches, pid)) {
-        return;
-    }
-    pid = read_status(pid, text, sizeof(text));
+    pid = snp_branches_has(sample->branches, pid) ? 0 : read_status(pid, text, sizeof(text));
     if (pid == 0) {
         return;
     }
     (void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    snp_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) { /* it does not let itself be looked into: as many as there can be */
         n = kb_field(text, "\nVmSize:") / PAGE_BYTES;
     }
@@ -139,8 +128,12 @@ static void add_mappings(pid_t pid, void *data)
             n += text[i] == '\n' ? 1 : 0;
         }
     }
-    snp_closep(&fd);
     sample->anonymous += (n < MAPPINGS_MAX ? n : MAPPINGS_MAX) * MAPPING_BYTES;
+}
+
+static uint64_t used_bytes(const struct statfs *fs)
+{
+    return (uint64_t)(fs->f_blocks - fs->f_bfree) * (uint64_t)fs->f_bsize;
 }
 
 /* Bytes of the files in memory, mapped or not. */
@@ -151,15 +144,9 @@ static uint64_t files_in_memory(const struct snp_init *in)
     struct statfs fs;
     uint64_t bytes = 0;
 
-    for (size_t i = 0; i < SNP_ARRAY_LEN(mounts); i++) {
-        bytes += statfs(mounts[i], &fs) < 0
-                     ? 0
-                     : (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
-    }
     for (size_t i = 0; i < SNP_ARRAY_LEN(held); i++) {
-        bytes += fstatfs(held[i], &fs) < 0 || fs.f_type != TMPFS_MAGIC
-                     ? 0
-                     : (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+        bytes += statfs(mounts[i], &fs) < 0 ? 0 : used_bytes(&fs);
+        bytes += fstatfs(held[i], &fs) < 0 || fs.f_type != TMPFS_MAGIC ? 0 : used_bytes(&fs);
     }
     return bytes;
 }

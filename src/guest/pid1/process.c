@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/pid1/process.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 #include <sys/resource.h>
 
+#include "guest/dir.h"
 #include "guest/pid1/frame.h"
 
 pid_t snp_pid_of(const char *name)
@@ -23,37 +23,32 @@ pid_t snp_pid_of(const char *name)
 
 unsigned snp_processes_each(const struct snp_init *in, void (*visit)(pid_t, void *), void *data)
 {
-    DIR *dir = in->is_local ? NULL : opendir("/proc");
-    struct dirent *entry;
+    /* In the local tier the supervisor looks and kills from outside. */
+    snp_autodir DIR *dir = in->is_local ? NULL : opendir("/proc");
+    const char *name;
     unsigned n = 0;
 
-    if (dir == NULL) {
-        if (!in->is_local) {
-            _exit(1);
-        }
-        return 0; /* the supervisor looks and kills from outside */
+    if (dir == NULL && !in->is_local) {
+        _exit(1);
     }
-    while ((entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
-        pid_t pid = snp_pid_of(entry->d_name);
+    while ((name = snp_dir_next(dir)) != NULL) {
+        pid_t pid = snp_pid_of(name);
         if (pid > 1 && pid != in->helper.pid && !snp_branches_spare(&in->branches, pid)) {
             visit(pid, data);
             n++;
         }
     }
-    (void)closedir(dir);
     return n;
 }
 
 bool snp_process_read(pid_t pid, const char *name, char *text, size_t text_len)
 {
     char path[48];
-    int fd;
     ssize_t n;
 
     (void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    snp_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
     n = fd < 0 ? -1 : read(fd, text, text_len - 1);
-    snp_closep(&fd);
     text[n > 0 ? n : 0] = '\0';
     return n > 0;
 }

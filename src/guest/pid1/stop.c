@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/pid1/stop.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "guest/dir.h"
 #include "guest/pid1/kill.h"
 
 enum {
@@ -44,22 +44,15 @@ struct threads {
 static struct threads look(pid_t pid)
 {
     struct threads ret = {0};
-    struct dirent *entry;
+    const char *name;
     char path[300];
-    DIR *dir;
 
     (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-    dir = opendir(path);
-    while (dir != NULL &&
-           (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe): one thread */
-        if (entry->d_name[0] != '.') {
-            (void)snprintf(path, sizeof(path), "%s/stat", entry->d_name);
-            ret.n++;
-            ret.n_moving += is_still(state_at(dirfd(dir), path)) ? 0 : 1;
-        }
-    }
-    if (dir != NULL) {
-        (void)closedir(dir);
+    snp_autodir DIR *dir = opendir(path);
+    while ((name = snp_dir_next(dir)) != NULL) {
+        (void)snprintf(path, sizeof(path), "%s/stat", name);
+        ret.n++;
+        ret.n_moving += is_still(state_at(dirfd(dir), path)) ? 0 : 1;
     }
     return ret;
 }
