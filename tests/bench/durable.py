@@ -8,8 +8,11 @@ import signal
 import subprocess
 import tempfile
 import time
+from typing import Any
 
-from runtime import PATIENCE_S, PYTHON
+from runtime import PATIENCE_S, PYTHON, Context, Runtime
+
+Step = dict[str, Any]  # a request of snp-bench ask
 
 MIB_OF_NUMPY = "import numpy; data = numpy.random.default_rng(1).random({} * 131072)"
 # The same by hand, without isolation: what a program does that looks after itself.
@@ -40,22 +43,23 @@ HELD = "import numpy, os, sys, time\nx = numpy.ones(int(sys.argv[1]) * 131072)\n
        "while True: time.sleep(0.05)\n"
 
 
-def ask(runtime, runs, *steps):
+def ask(runtime: Runtime, runs: int, *steps: Step) -> list[list[float]]:
     """Times in microseconds of each step, run by run."""
     samples = runtime.bench("ask", runtime.socket, runs, json.dumps(steps))
     return [[s["us"] for s in samples if s["step"] == number] for number in range(len(steps))]
 
 
-def destroy(runtime, *names):
+def destroy(runtime: Runtime, *names: str) -> None:
     for name in names:
-        runtime.bench("ask", runtime.socket, 1, json.dumps([{"method": "sessions.destroy", "session": name}]), may_fail=True)
+        steps = json.dumps([{"method": "sessions.destroy", "session": name}])
+        runtime.try_bench("ask", runtime.socket, 1, steps)
 
 
-def cell_step(session, code="pass", **more):
+def cell_step(session: str, code: str = "pass", **more: Any) -> Step:
     return {"method": "exec", "session": session, "code": code, "tier": "native", **more}
 
 
-def fdatasync_us(folder, runs):
+def fdatasync_us(folder: str, runs: int) -> list[float]:
     """One page written and synced, as a journal does it."""
     path = os.path.join(folder, "synced")
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -74,15 +78,15 @@ def fdatasync_us(folder, runs):
     return times
 
 
-def journal(ctx):
+def journal(ctx: Context) -> None:
     """What a cell costs with and without transaction, on disk at once or after a while."""
     runtime = ctx.durable()
     runs = ctx.runs(2000, 200)
     ctx.times("journal.sync", "fdatasync of one page, by hand", fdatasync_us(ctx.folder, ctx.runs(500, 100)))
     kinds = [(t, d) for t in (True, False) for d in ("synced", "process")]
-    times = {kind: [] for kind in kinds}
-    idle = {kind: [] for kind in kinds}
-    soon = {kind: [] for kind in kinds}
+    times: dict[tuple[bool, str], list[float]] = {kind: [] for kind in kinds}
+    idle: dict[tuple[bool, str], list[float]] = {kind: [] for kind in kinds}
+    soon: dict[tuple[bool, str], list[float]] = {kind: [] for kind in kinds}
     for transaction, durability in kinds:
         options = ["--no-transaction"] * (not transaction) + ["--durability", durability]
         runtime.exec("x = 1", "-s", f"journal-{transaction}-{durability}", *options)
@@ -103,7 +107,7 @@ def journal(ctx):
     together(ctx)
 
 
-def together(ctx):
+def together(ctx: Context) -> None:
     """Sessions side by side: their outcomes share commits, each on disk before it is answered."""
     runtime = ctx.durable()
     runs, clients = ctx.runs(400, 50), 32
@@ -114,12 +118,13 @@ def together(ctx):
     for count in (1, 8, clients):
         seconds = runtime.bench_all([("ask", runtime.socket, runs, steps[name]) for name in names[:count]])
         ctx.keep(f"journal.together.{count}", [{"cells": runs * count, "s": seconds}])
-        ctx.add(f"journal.together.{count}", f"cells in a second, {count} session{'s' * (count > 1)} at once, plain, synced",
-                "/s", runs * count / seconds, n=runs * count)
+        ctx.add(f"journal.together.{count}",
+                f"cells in a second, {count} session{'s' * (count > 1)} at once, plain, synced", "/s",
+                runs * count / seconds, n=runs * count)
     destroy(runtime, *names)
 
 
-def snapshots(ctx):
+def snapshots(ctx: Context) -> None:
     """Snapshot, rollback and fork in memory, by size, and fork and pickle by hand."""
     runtime = ctx.durable()
     for mib in (1, 10, 30, 100, 300):
@@ -137,8 +142,9 @@ def snapshots(ctx):
             times = ask(runtime, ctx.runs(30, 5), *steps)
             ctx.times(f"snapshots.{mib}", f"snapshot of a session that holds {mib} MiB", times[0])
             ctx.times(f"rollback.{mib}", f"rollback to the snapshot, {mib} MiB", times[2])
-            forks = [{"method": "fork", "from": name, "n": 1, "name": name + "-copy", "wait_us": 50000},
-                     {"method": "sessions.destroy", "session": name + "-copy-1"}]
+            forks: list[Step] = [
+                {"method": "fork", "from": name, "n": 1, "name": name + "-copy", "wait_us": 50000},
+                {"method": "sessions.destroy", "session": name + "-copy-1"}]
             times = ask(runtime, ctx.runs(10, 3), *forks)
             ctx.times(f"fork.{mib}", f"fork of the snapshot into a separate session, {mib} MiB", times[0])
         finally:
@@ -146,7 +152,7 @@ def snapshots(ctx):
     by_hand(ctx, 100)
 
 
-def by_hand(ctx, mib):
+def by_hand(ctx: Context, mib: int) -> None:
     done = subprocess.run([PYTHON, "-c", BY_HAND, ctx.folder, str(mib), str(ctx.runs(10, 3))],
                           capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
@@ -155,10 +161,12 @@ def by_hand(ctx, mib):
         ctx.times(f"hand.{key}.{mib}", f"{text} {mib} MiB", [row[key] for row in rows])
 
 
-def checkpoints(ctx):
+def checkpoints(ctx: Context) -> None:
     """A session of 30 MiB to disk and back."""
     runtime = ctx.durable()
-    first, again, wakes = [], [], []
+    first: list[float] = []
+    again: list[float] = []
+    wakes: list[float] = []
     for i in range(ctx.runs(20, 3)):
         name = f"checkpoints-{i}"
         runtime.exec(MIB_OF_NUMPY.format(30), "-s", name, "--template", "data", "--checkpoint", "off")
@@ -181,7 +189,7 @@ def checkpoints(ctx):
     criu(ctx, 30)
 
 
-def criu_run(folder, *words):
+def criu_run(folder: str, *words: str) -> str | None:
     """Whether it worked; else what it says first of what went wrong."""
     log = os.path.join(folder, "log")
     done = subprocess.run(["criu", words[0], "-D", folder, "-v1", "-o", log, *words[1:]], capture_output=True,
@@ -197,7 +205,7 @@ def criu_run(folder, *words):
     return said[0].partition("): ")[2][:150] or said[0][:150] if said else f"it ends with {done.returncode}"
 
 
-def criu(ctx, mib):
+def criu(ctx: Context, mib: int) -> None:
     """Dump and restore of an interpreter by CRIU, where it works; else a row that says why not."""
     text = f"CRIU dump and restore of an interpreter that holds {mib} MiB"
     if shutil.which("criu") is None:
@@ -208,8 +216,10 @@ def criu(ctx, mib):
         folder = tempfile.mkdtemp(dir=ctx.folder)
         held = subprocess.Popen([PYTHON, "-c", HELD, str(mib)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.DEVNULL, start_new_session=True)
+        output = held.stdout
+        assert output is not None
         try:
-            held.stdout.readline()
+            output.readline()
             start = time.perf_counter()
             problem = criu_run(folder, "dump", "-t", str(held.pid))
             dumped = time.perf_counter()
@@ -228,7 +238,7 @@ def criu(ctx, mib):
             if held.poll() is None:
                 held.kill()
             held.wait()
-            held.stdout.close()
+            output.close()
             shutil.rmtree(folder, ignore_errors=True)
     ctx.times("criu.dump", f"CRIU dump of an interpreter that holds {mib} MiB", dumps)
     ctx.times("criu.restore", "CRIU restore of it", restores)

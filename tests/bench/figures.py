@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures. Each function measures one group, in turns where things are compared.
 
-A group gets a Context and adds rows to it; what a row is compared with is in report.py, by the
+A group gets a Context of runtime.py and adds rows to it; what a row is compared with is in report.py, by the
 row's key. All samples are kept.
 """
 
@@ -11,16 +11,15 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterable, Sequence
 
 import durable
-from runtime import MIB, PYTHON, ROLES, Failure, Runtime, busy_share, memory_available, process_tree, settle
+from runtime import (MIB, PYTHON, ROLES, Context, Runtime, memory_available, percentile, process_tree, settle, take)
 
 CODE = "print(1)"
 IMPORTS = "import numpy, pandas"
 KEEP_FREE = 3 << 30  # bytes; trying for many sessions must not take the machine down
 
-AWAKE = {"SNIPARA_SANDBOX_MAX_LIVE_SESSIONS": "8192", "SNIPARA_SANDBOX_LIVE_MEMORY": "1t",
-         "SNIPARA_SANDBOX_CHECKPOINT_AFTER": "86400"}
 BWRAP = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv",
          "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
          "--symlink", "usr/lib64", "/lib64", "--ro-bind-try", "/etc/alternatives", "/etc/alternatives",
@@ -64,86 +63,15 @@ wall, cpu = time.perf_counter() - start, time.process_time() - cpu
 """
 
 
-def percentile(values, part):
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
-
-
-class Context:
-    """Runtimes to measure with, and what was measured."""
-
-    def __init__(self, build, folder, raw_folder, is_quick):
-        self.build = build
-        self.folder = folder
-        self.raw_folder = raw_folder
-        self.is_quick = is_quick
-        self.runtimes = {}
-        self.rows = {}  # key: row
-        self.order = []
-        self.group = ""
-        self.busy = 0.0
-
-    def runtime(self, name="pool", **settings):
-        """The runtime of that name; the settings count when it is made. Sessions stay awake and are not saved."""
-        return self.plain_runtime(name, **AWAKE, **settings)
-
-    def plain_runtime(self, name, **settings):
-        if name not in self.runtimes:
-            self.runtimes[name] = Runtime(self.build, os.path.join(self.folder, name), **settings)
-        return self.runtimes[name]
-
-    def durable(self):
-        """One with its defaults."""
-        return self.plain_runtime("durable")
-
-    def on_demand(self):
-        return self.runtime("demand", SNIPARA_SANDBOX_POOL="0")
-
-    def end(self, name):
-        if name in self.runtimes:
-            self.runtimes.pop(name).close()
-
-    def runs(self, full, quick):
-        return quick if self.is_quick else full
-
-    def begin(self, group):
-        settle()
-        self.group = group
-        self.busy = busy_share()
-
-    def times(self, key, text, values_us):
-        """A row of times; values in microseconds, shown in milliseconds."""
-        if not values_us:
-            raise Failure(f"{text}: no sample")
-        self.keep(key, ({"us": value} for value in values_us))
-        self.add(key, text, "ms", percentile(values_us, 0.5) / 1e3, p95=percentile(values_us, 0.95) / 1e3,
-                 p99=percentile(values_us, 0.99) / 1e3, n=len(values_us))
-
-    def add(self, key, text, unit, value, **more):
-        self.rows[key] = {"key": key, "group": self.group, "text": text, "unit": unit, "value": value,
-                          "busy_before": round(self.busy, 2), **more}
-        self.order.append(key)
-
-    def keep(self, key, samples):
-        os.makedirs(self.raw_folder, exist_ok=True)
-        with open(os.path.join(self.raw_folder, self.group + ".jsonl"), "a") as out:
-            for sample in samples:
-                out.write(json.dumps({"row": key, **sample}) + "\n")
-
-
-def take(samples, member="us"):
-    return [sample[member] for sample in samples if member in sample]
-
-
 # Groups ---------------------------------------------------------------------------------------
 
 
-def floor(ctx):
+def floor(ctx: Context) -> None:
     """The least a round trip costs here: processes in a chain that only pass a message on."""
     runs = ctx.runs(5000, 1000)
     watch = ctx.runtime()
     for hops in (1, 3, 5):
-        sides = {"free": [], "one": []}
+        sides: dict[str, list[float]] = {"free": [], "one": []}
         for _ in range(4):
             sides["free"] += take(watch.bench("pingpong", hops, runs // 4, 300))
             pinned = subprocess.run(["taskset", "-c", "0", watch.watch, "pingpong", str(hops), str(runs // 4),
@@ -154,16 +82,17 @@ def floor(ctx):
         ctx.times(f"floor.{hops}.pinned", "the same, all processes on one processor", sides["one"])
 
 
-def fresh(ctx):
+def fresh(ctx: Context) -> None:
     """New sessions: forked on demand, from the pool, and what others start, in turns."""
     demand, pool = ctx.on_demand(), ctx.runtime()
     rounds = ctx.runs(20, 3)
-    ours = {("demand", t): [] for t in ("base", "data", "plot")} | {("pool", t): [] for t in ("base", "data", "plot")}
-    closes = []
-    rivals = {"python": [], "python.imports": [], "bwrap": [], "bwrap.imports": []}
+    ours: dict[tuple[str, str], list[float]] = {
+        (kind, template): [] for kind in ("demand", "pool") for template in ("base", "data", "plot")}
+    closes: list[float] = []
+    rivals: dict[str, list[float]] = {"python": [], "python.imports": [], "bwrap": [], "bwrap.imports": []}
     has_bwrap = shutil.which("bwrap") is not None
 
-    def ours_once(kind, template):
+    def ours_once(kind: str, template: str) -> None:
         runtime, gap_us, count = (demand, 0, 15) if kind == "demand" else (pool, 60000, 6)
         if template == "plot":
             count = (count + 2) // 3
@@ -173,7 +102,7 @@ def fresh(ctx):
         samples = [s for s in samples if s["hit"] == (kind == "pool")]
         ours[kind, template] += take(samples)
 
-    def rivals_once():
+    def rivals_once() -> None:
         words = ["1", PYTHON, "-c", "pass", "--", PYTHON, "-c", IMPORTS]
         if has_bwrap:
             words += ["--", *BWRAP, PYTHON, "-c", "pass", "--", *BWRAP, PYTHON, "-c", IMPORTS]
@@ -204,7 +133,7 @@ def fresh(ctx):
                     "times", ratio, n=rounds)
 
 
-def refill(ctx):
+def refill(ctx: Context) -> None:
     """How many sessions in a second the pool hands out when they are asked for back to back."""
     pool = ctx.runtime()
     for template in ("base", "data"):
@@ -221,21 +150,20 @@ def refill(ctx):
                 hits / total_us * 1e6, n=asked, note=f"{100 * hits / asked:.0f} % of all came from it")
 
 
-def cell(ctx):
+def cell(ctx: Context) -> None:
     """Cells in a session that is there."""
     runtime = ctx.runtime()
     for template in ("base", "data"):
         session = f"cell-{template}"
         runtime.exec("x = 1", "-s", session, "--template", template)
         runtime.bench("cell", runtime.socket, session, 50, "pass")
-        samples = []
         for code in ("pass", CODE):
             samples = take(runtime.bench("cell", runtime.socket, session, ctx.runs(3000, 400), code))
             ctx.times(f"cell.{template}.{'print' if code == CODE else 'pass'}",
                       f"cell '{code}', {template}, through client, daemon and sandbox", samples)
 
 
-def process(ctx):
+def process(ctx: Context) -> None:
     """Whole commands, from start to exit."""
     runtime = ctx.runtime()
     program = runtime.program
@@ -247,7 +175,7 @@ def process(ctx):
         ("process.true", "/bin/true, the least that a process costs", ["/bin/true"]),
         ("process.python", "python3 -c pass, no isolation", [PYTHON, "-c", "pass"]),
     ]
-    words = []
+    words: list[str] = []
     for _, _, command in rows:
         words += ["--", *command]
     samples = runtime.bench("spawn", ctx.runs(150, 20), *words[1:])
@@ -255,7 +183,7 @@ def process(ctx):
         ctx.times(key, text, [s["us"] for s in samples if s["row"] == number])
 
 
-def cold(ctx):
+def cold(ctx: Context) -> None:
     """No daemon runs: the first exec starts daemon, tier and template."""
     for template in ("base", "data", "plot"):
         times = []
@@ -268,7 +196,7 @@ def cold(ctx):
         ctx.times(f"cold.{template}", f"first exec, nothing running, {template}", times)
 
 
-def rate(ctx):
+def rate(ctx: Context) -> None:
     """Sessions created, used once and ended, by several clients at once."""
     runtime = ctx.runtime()
     for template in ("base", "data"):
@@ -286,18 +214,18 @@ def rate(ctx):
                          f"{100 * sum(s['hit'] for s in samples[:-1]) / len(times):.0f} % from the pool")
 
 
-def burst(ctx):
+def burst(ctx: Context) -> None:
     """A hundred clients ask for a session in the same moment."""
     runtime = ctx.runtime()
     for template in ("base", "data"):
         runtime.exec(CODE, "--template", template)
-        times = []
+        times: list[float] = []
         for _ in range(ctx.runs(5, 1)):
             times += take(runtime.bench("burst", runtime.socket, template, 100, CODE))
         ctx.times(f"burst.{template}", f"first result, 100 new sessions asked for at once, {template}", times)
 
 
-def page_tables(pids):
+def page_tables(pids: Iterable[int]) -> int:
     total = 0
     for pid in pids:
         try:
@@ -308,9 +236,9 @@ def page_tables(pids):
     return total
 
 
-def by_role(pids):
+def by_role(pids: Iterable[int]) -> dict[str, list[int]]:
     """{role: pids} of the processes inside sandboxes."""
-    found = {role: [] for role in ROLES}
+    found: dict[str, list[int]] = {role: [] for role in ROLES}
     for pid in pids:
         try:
             with open(f"/proc/{pid}/comm") as text:
@@ -322,7 +250,7 @@ def by_role(pids):
     return found
 
 
-def private_bytes(pids):
+def private_bytes(pids: Sequence[int]) -> float:
     """Mean of what processes have for themselves, page tables included."""
     sizes = []
     for pid in pids[:: max(1, len(pids) // 40)]:
@@ -335,7 +263,7 @@ def private_bytes(pids):
     return sum(sizes) / len(sizes) if sizes else 0
 
 
-def live(ctx):
+def live(ctx: Context) -> None:
     """Many sessions at once: what each costs, what the next costs, what ends it."""
     runtime = ctx.runtime("live")
     runtime.exec(CODE)
@@ -377,13 +305,13 @@ def live(ctx):
     ctx.end("live")
 
 
-def private_each(runtime, opened):
+def private_each(runtime: Runtime, opened: int) -> float:
     """Bytes that the processes of a session have for themselves."""
     inside = by_role(process_tree(runtime.tier_pid()))
     return sum(private_bytes(inside[role]) * len(inside[role]) for role in ROLES) / opened
 
 
-def standbys(ctx, runtime, opened):
+def standbys(ctx: Context, runtime: Runtime, opened: int) -> None:
     """What it adds that each session can go back to before its last cell."""
     before = private_each(runtime, opened)
     for _ in range(4):  # by then an interpreter knows which pages to have copied ahead
@@ -396,32 +324,35 @@ def standbys(ctx, runtime, opened):
             (private_each(runtime, opened) - before) / MIB, n=opened)
 
 
-def many(ctx, runtime, opened):
+def many(ctx: Context, runtime: Runtime, opened: int) -> None:
     """5,000 live: how far it goes, and what says no first."""
-    want, complaint = 5000, None
+    want = 5000
+    complaint: str | None = None
     while opened < want and complaint is None:
         if memory_available() < KEEP_FREE:
             complaint = f"memory: less than {KEEP_FREE >> 30} GiB available, stopped by the benchmark"
             break
-        samples, complaint = runtime.bench("live", runtime.socket, "base", opened, opened + 100, CODE, may_fail=True)
+        samples, complaint = runtime.try_bench("live", runtime.socket, "base", opened, opened + 100, CODE)
         ctx.keep("live.opened", samples)
         opened += len(samples)
     ctx.add("live.most", f"sessions live at once, {want} tried", "", opened, n=1, note=complaint or "no limit met")
 
 
-def compare(ctx, key, text, code, runs):
+def compare(ctx: Context, key: str, text: str, code: str, runs: int) -> None:
     """The same code inside and outside, in turns; its own time, and that of its processor."""
     runtime = ctx.runtime()
     folder = tempfile.mkdtemp(prefix="snp-bench-", dir="/dev/shm")
-    inside, outside = [], []
+    inside: list[list[float]] = []
+    outside: list[list[float]] = []
 
-    def inside_once():
+    def inside_once() -> None:
         done = runtime.exec(code.replace("FOLDER", "'/tmp'") + "\n(wall, cpu)", "-s", "compare", "--timeout", "300")
         inside.append(json.loads(done["value"].replace("(", "[").replace(")", "]")))
 
-    def outside_once():
+    def outside_once() -> None:
         words = [PYTHON, "-I", "-c", code.replace("FOLDER", repr(folder)) + "\nprint([wall, cpu])"]
-        outside.append(json.loads(subprocess.run(words, env=runtime.env, cwd="/", capture_output=True, check=True).stdout))
+        done = subprocess.run(words, env=runtime.env, cwd="/", capture_output=True, check=True)
+        outside.append(json.loads(done.stdout))
 
     try:
         for turn in range(runs + 1):
@@ -436,7 +367,7 @@ def compare(ctx, key, text, code, runs):
             note=f"by processor time {100 * cpu[0] / cpu[1]:.1f} %; {wall[1]:.2f} s inside, {wall[0]:.2f} s outside")
 
 
-def speed(ctx):
+def speed(ctx: Context) -> None:
     """Code inside against the same interpreter outside."""
     ctx.runtime().exec("1", "-s", "compare")
     scale = ctx.runs(1, 10)

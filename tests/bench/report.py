@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures as a document: with targets, and why a target was missed."""
 
+from collections.abc import Callable, Mapping, Sequence
+
+from runtime import Row
+
+Rows = dict[str, Row]
+
 TITLES = {
     "floor": ("The floor", "A message of 300 bytes passes a chain of processes that only forward it: the time that "
               "the kernel and the processors need before any work is done. With several processors each step may "
@@ -36,29 +42,35 @@ TITLES = {
     "live": ("Many live sessions", "Sessions that have run one trivial cell and stay, all of template base."),
 }
 
-FORK = ("creating the processes of a session takes the kernel that long: copying the warm interpreter's page tables and the "
-        "pages written first, namespaces, control groups and mounts")
+FORK = ("creating the processes of a session takes the kernel that long: copying the warm interpreter's page tables "
+        "and the pages written first, namespaces, control groups and mounts")
 
 FORK_BY_SIZE = "the kernel copies page tables, which grow with the size, and one more commit is synced"
 
 
-def floor_reason(rows):
+def floor_reason(rows: Rows) -> str:
     three = rows.get("floor.3")
     pinned = rows.get("floor.3.pinned")
     if three is None or pinned is None:
         return "a request passes client, daemon, supervisor and interpreter; group floor shows the least that takes"
     return (f"passing three sockets without any work takes {three['value']:.2f} ms here ({pinned['value']:.2f} on one "
-            "processor); reading and checking JSON at each process, the kernel's counters and the interpreter add to it")
+            "processor); reading and checking JSON at each process, the kernel's counters and the interpreter add to "
+            "it")
 
 
-def idle_reason(rows):
+def idle_reason(rows: Rows) -> str:
     plain = rows["journal.plain.synced.idle"]["value"]
-    return ("sleeping processors have to wake in each process on the way, and the commit adds to it; without a standby the "
-            f"same takes {plain:.2f} ms")
+    return ("sleeping processors have to wake in each process on the way, and the commit adds to it; without a "
+            f"standby the same takes {plain:.2f} ms")
+
+
+def sync_target(rows: Rows) -> float:
+    value: float = rows["journal.sync"]["value"]
+    return 0.5 + value
 
 
 # (row, member, better than, target, why it is missed: text or function of all rows)
-TARGETS = [
+TARGETS: list[tuple[str, str, str, float | Callable[[Rows], float], str | Callable[[Rows], str]]] = [
     ("fresh.demand.data", "value", "<=", 3.5, FORK),
     ("fresh.demand.data", "p99", "<=", 8, FORK),
     ("fresh.demand.base", "value", "<=", 2, FORK),
@@ -74,17 +86,19 @@ TARGETS = [
     ("burst.base", "p95", "<=", 300, FORK),
     ("live.memory", "value", "<=", 2, "a running interpreter writes to its pages (reference counts), and has page "
      "tables, as its standby has"),
-    ("live.most", "value", ">=", 5000, lambda rows: rows["live.most"]["note"]),
-    ("journal.transactional.synced.idle", "value", "<=", lambda rows: 0.5 + rows["journal.sync"]["value"], idle_reason),
-    ("journal.transactional.synced.soon", "value", "<=", lambda rows: 0.5 + rows["journal.sync"]["value"], floor_reason),
+    ("live.most", "value", ">=", 5000, lambda rows: str(rows["live.most"]["note"])),
+    ("journal.transactional.synced.idle", "value", "<=", sync_target, idle_reason),
+    ("journal.transactional.synced.soon", "value", "<=", sync_target, floor_reason),
     ("journal.plain.process", "value", "<=", 0.2, floor_reason),
-    ("journal.together.32", "value", ">=", 1000, "32 clients, their sessions and the daemon need more than the processors"),
+    ("journal.together.32", "value", ">=", 1000,
+     "32 clients, their sessions and the daemon need more than the processors"),
     ("snapshots.100", "value", "<=", 5, FORK_BY_SIZE),
     ("rollback.100", "value", "<=", 5, "the old interpreter ends, files are restored and the copy is forked, one after "
      "the other"),
-    ("fork.100", "value", "<=", 5, "the contents are copied; a clone without a copy would need a process that moves into "
-     "new namespaces"),
-    ("checkpoint.first", "value", "<=", 50, "30 MiB pass a pipe and are hashed, written and synced; see the same by hand"),
+    ("fork.100", "value", "<=", 5, "the contents are copied; a clone without a copy would need a process that moves "
+     "into new namespaces"),
+    ("checkpoint.first", "value", "<=", 50,
+     "30 MiB pass a pipe and are hashed, written and synced; see the same by hand"),
     ("checkpoint.again", "value", "<=", 10, "a fork writes it, compares 30 MiB with the last checkpoint, and commits"),
     ("checkpoint.wake", "value", "<=", 30, "a new sandbox is made, and 30 MiB pass a pipe"),
     ("speed.cpu", "value", ">=", 98, "other programs used the machine; the row has processor times"),
@@ -94,42 +108,43 @@ TARGETS = [
 FLAT_AT_MOST = 1.25  # of a new session's time among few
 
 
-def is_reached(value, better, target):
+def is_reached(value: float, better: str, target: float) -> bool:
     return value <= target if better == "<=" else value >= target
 
 
-def judge(rows):
+def judge(rows: Rows) -> list[Row]:
     """One verdict per target whose row was measured."""
     found = []
     for key, member, better, target, why in TARGETS:
         row = rows.get(key)
         if row is None or member not in row:
             continue
-        if callable(target):
-            target = target(rows)
-        reached = is_reached(row[member], better, target)
+        limit = target(rows) if callable(target) else target
+        reached = is_reached(row[member], better, limit)
         reason = "" if reached else why(rows) if callable(why) else why
-        found.append({"key": key, "text": row["text"], "member": "p50" if member == "value" and "p99" in row else member,
-                      "unit": row["unit"], "value": row[member], "better": better, "target": target,
+        found.append({"key": key, "text": row["text"], "unit": row["unit"], "value": row[member],
+                      "member": "p50" if member == "value" and "p99" in row else member,
+                      "better": better, "target": limit,
                       "reached": reached, "why": reason})
     counts = sorted(int(key.rpartition(".")[2]) for key in rows if key.startswith("live.next."))
     if len(counts) > 1:
         few, most = (rows[f"live.next.{count}"]["value"] for count in (counts[0], counts[-1]))
         reached = most / few <= FLAT_AT_MOST
-        found.append({"key": "live.flat", "text": f"new session among {counts[-1]} live ones over one among {counts[0]}",
+        found.append({"key": "live.flat",
+                      "text": f"new session among {counts[-1]} live ones over one among {counts[0]}",
                       "member": "value", "unit": "times", "value": most / few, "better": "<=", "target": FLAT_AT_MOST,
                       "reached": reached,
                       "why": "" if reached else "the kernel's lists of who shares the interpreter's pages grow"})
     return found
 
 
-def number(value, unit=""):
+def number(value: float, unit: str = "") -> str:
     digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2
     text = f"{value:.{digits}f}"
     return f"{text} {unit}".strip()
 
 
-def verdicts(found):
+def verdicts(found: Sequence[Row]) -> str:
     lines = ["| figure | measured | target | reached |", "|---|---:|---:|---|"]
     reasons = list(dict.fromkeys(item["why"] for item in found if not item["reached"]))
     for item in found:
@@ -142,7 +157,7 @@ def verdicts(found):
     return "\n".join(lines).rstrip()
 
 
-def table(rows):
+def table(rows: Sequence[Row]) -> str:
     is_time = any("p95" in row for row in rows)
     if is_time:
         lines = ["| | p50 ms | p95 ms | p99 ms | samples |", "|---|---:|---:|---:|---:|"]
@@ -162,16 +177,17 @@ def table(rows):
     return "\n".join(lines)
 
 
-def markdown(machine, rows, order, failures, is_quick):
+def markdown(machine: Row, rows: Rows, order: Sequence[str], failures: Mapping[str, str], is_quick: bool) -> str:
     kind = "quick run: few samples" if is_quick else "full run"
     parts = [f"""# Benchmarks
 
 Written by `make bench` ({kind}). All samples are in `build/bench/`, one JSON object per line.
 
-{machine['date']}, commit {machine['commit']}. {machine['cpus']} processors ({machine['cpu']}), {machine['memory_gib']} GiB,
-{machine['system']}, kernel {machine['kernel']}, Python {machine['python']}, as {machine['user']}. The load was
-{machine['load']:.2f} at the start and {machine['load_after']:.2f} at the end. The title of each group says how much of the
-processors other programs used just before it. The higher that is, the less its times mean.
+{machine['date']}, commit {machine['commit']}. {machine['cpus']} processors ({machine['cpu']}),
+{machine['memory_gib']} GiB, {machine['system']}, kernel {machine['kernel']}, Python {machine['python']},
+as {machine['user']}. The load was {machine['load']:.2f} at the start and {machine['load_after']:.2f} at the end.
+The title of each group says how much of the processors other programs used just before it. The higher that is,
+the less its times mean.
 
 ## Targets
 

@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 PROGRAM, URL = sys.argv[1:]
 SCENARIO = os.environ["MCP_CONFORMANCE_SCENARIO"]
@@ -15,7 +17,7 @@ CONTEXT = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
 LEGACY = ["--protocol", "legacy"] if os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"] < "2026" else []
 
 
-def mcp(*words, check=True):
+def mcp(*words: str, check: bool = True) -> str:
     done = subprocess.run([PROGRAM, "mcp", *words, "--url", URL, "--timeout", "20", *LEGACY],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
     if check and done.returncode != 0:
@@ -23,17 +25,17 @@ def mcp(*words, check=True):
     return done.stdout
 
 
-def call(tool, **arguments):
+def call(tool: str, **arguments: Any) -> str:
     return mcp("call", tool, json.dumps(arguments))
 
 
-def call_all():
+def call_all() -> None:
     """Every tool that the client lists."""
     for tool in json.loads(mcp("tools", "--json"))["tools"]:
         mcp("call", tool["name"], '{"region": "us-west1"}')
 
 
-def standard_headers():
+def standard_headers() -> None:
     call("test_headers")
     call("my-hyphenated-tool")
     for resource in json.loads(mcp("resources", "--json"))["resources"]:
@@ -42,12 +44,12 @@ def standard_headers():
     mcp("prompt", "test_prompt")
 
 
-def inputs():
+def inputs() -> None:
     for tool in ("echo_state", "unrelated", "no_state", "no_result_type"):
         mcp("call", f"test_mrtr_{tool}", "--accept-defaults")
 
 
-SCENARIOS = {
+SCENARIOS: dict[str, Callable[[], object]] = {
     "initialize": lambda: mcp("info"),
     "tools_call": lambda: call("add_numbers", a=5, b=3),
     "elicitation-sep1034-client-defaults":
@@ -63,7 +65,7 @@ SCENARIOS = {
 }
 
 
-def echo_schema():
+def echo_schema() -> None:
     tools = {tool["name"]: tool for tool in json.loads(mcp("tools", "--json"))["tools"]}
     focal = next(tool for name, tool in tools.items() if name != "json_schema_echo")
     call("json_schema_echo", schema=focal["inputSchema"])

@@ -16,7 +16,10 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Callable
+from typing import Any
 
+Json = dict[str, Any]
 PROGRAM = "/opt/snipara/snipara-sandbox"
 TOP = "/sys/fs/cgroup"
 USER = 23456
@@ -28,22 +31,22 @@ class Failed(Exception):
     pass
 
 
-def check(condition, *seen):
+def check(condition: object, *seen: object) -> None:
     if not condition:
         raise Failed(" ".join(str(one) for one in seen))
 
 
-def read(*parts):
+def read(*parts: str) -> str:
     with open(os.path.join(*parts)) as file:
         return file.read().strip()
 
 
-def write(text, *parts):
+def write(text: str, *parts: str) -> None:
     with open(os.path.join(*parts), "w") as file:
         file.write(text)
 
 
-def wait_for(condition, seconds):
+def wait_for(condition: Callable[[], object], seconds: float) -> float | None:
     """Seconds until it was true; None if it was not in time."""
     start = time.monotonic()
     while not condition():
@@ -53,7 +56,7 @@ def wait_for(condition, seconds):
     return time.monotonic() - start
 
 
-def parents():
+def parents() -> dict[int, int]:
     """{number: parent's} of all processes."""
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -66,11 +69,11 @@ def parents():
     return found
 
 
-def children(pid):
+def children(pid: int) -> set[int]:
     return {child for child, parent in parents().items() if parent == pid}
 
 
-def descendants(pid):
+def descendants(pid: int) -> set[int]:
     table, found, todo = parents(), set(), [pid]
     while todo:
         at = todo.pop()
@@ -80,7 +83,7 @@ def descendants(pid):
     return found
 
 
-def program_of(pid):
+def program_of(pid: int) -> str:
     try:
         return os.path.basename(read("/proc", str(pid), "cmdline").split("\0")[0])
     except OSError:
@@ -90,31 +93,35 @@ def program_of(pid):
 class Box:
     """The product with folders of its own, as whoever we are."""
 
-    def __init__(self, name, **env):
+    def __init__(self, name: str, **env: str) -> None:
         folder = f"/tmp/{name}"
         os.makedirs(folder, mode=0o700)
-        self.env = {**os.environ, "SNIPARA_SANDBOX_POOL": "0", "HOME": folder, "SNIPARA_SANDBOX_RUNTIME_DIR": folder + "/run",
+        self.env = {**os.environ, "SNIPARA_SANDBOX_POOL": "0", "HOME": folder,
+                    "SNIPARA_SANDBOX_RUNTIME_DIR": folder + "/run",
                     "SNIPARA_SANDBOX_STATE_DIR": folder + "/state", **env}
         self.log_path = folder + "/state"
+        # what later checks compare with: the control group of a part, of a session, of the tier's scope
+        self.own_group = self.session_group = self.scope = ""
 
-    def cli(self, *args):
+    def cli(self, *args: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([PROGRAM, *args], env=self.env, cwd=self.env["HOME"], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=LONG, errors="replace")
 
-    def exec(self, code, *options, sh=False):
+    def exec(self, code: str, *options: str, sh: bool = False) -> Json:
         done = self.cli("exec", "--json", *options, *(["--sh"] if sh else []), code)
         check(done.stdout.startswith("{"), "exit status", done.returncode, done.stdout, done.stderr)
-        return json.loads(done.stdout)
+        result: Json = json.loads(done.stdout)
+        return result
 
-    def ok(self, code, *options, **kwargs):
+    def ok(self, code: str, *options: str, **kwargs: Any) -> Json:
         result = self.exec(code, *options, **kwargs)
         check(result["status"] == "ok", result["status"], result["error"], result["limit"], result["stderr"])
         return result
 
-    def doctor(self):
+    def doctor(self) -> dict[str, Json]:
         return {row["name"]: row for row in json.loads(self.cli("doctor", "--json").stdout)["checks"]}
 
-    def daemon(self):
+    def daemon(self) -> int | None:
         """Number of our daemon; None without one."""
         for pid in parents():
             if program_of(pid) == "snipara-sandboxd" and self.env["SNIPARA_SANDBOX_RUNTIME_DIR"] in read(
@@ -122,27 +129,29 @@ class Box:
                 return pid
         return None
 
-    def tier(self):
-        return next(pid for pid in children(self.daemon()) if program_of(pid) == "tier-native")
+    def tier(self) -> int:
+        return next(pid for pid in children(self.daemon() or 0) if program_of(pid) == "tier-native")
 
-    def folder(self):
-        """The control group that our tier made; None without one."""
+    def folder(self) -> str:
+        """The control group that our tier made; there must be one."""
         name = f"snipara-sandbox-{os.getuid()}-{self.tier()}-"
-        return next(iter(glob.glob(f"{TOP}/**/{name}*", recursive=True)), None)
+        found = glob.glob(f"{TOP}/**/{name}*", recursive=True)
+        check(found, "our tier has no control group")
+        return found[0]
 
-    def groups(self):
+    def groups(self) -> dict[str, set[int]]:
         """Control groups of sandboxes: {path: processes}."""
         return {path: {int(pid) for pid in read(path, "cgroup.procs").split()}
                 for path in glob.glob(self.folder() + "/*/")}
 
-    def stop(self):
+    def stop(self) -> None:
         pid = self.daemon()
         if pid is not None:
             os.kill(pid, signal.SIGTERM)
             check(wait_for(lambda: self.daemon() is None, LONG) is not None, "the daemon does not end")
 
 
-def rules(result):
+def rules(result: Json) -> dict[str, int]:
     """{first word of the rule: count} of denials that a limit caused."""
     return {d["rule"].split()[0]: d["count"] for d in result["denials"] if d["source"] == "limit"}
 
@@ -150,7 +159,7 @@ def rules(result):
 # What is checked. Each takes a box; in order, in one daemon. ---------------------------------
 
 
-def unit_tests_pass(_):
+def unit_tests_pass(_: Box) -> str | None:
     path = os.path.join(os.path.dirname(PROGRAM), "cgroup_test")
     if not os.path.exists(path):
         return "not built"
@@ -159,14 +168,14 @@ def unit_tests_pass(_):
     return None
 
 
-def doctor_sees_version_2(box):
+def doctor_sees_version_2(box: Box) -> None:
     rows = box.doctor()
     for name in ("memory", "pids", "cpu"):
         row = rows["cgroup " + name]
         check(row["status"] == "ok" and row["detail"] == "version 2", row)
 
 
-def manifest_says_exact(box):
+def manifest_says_exact(box: Box) -> None:
     manifest = box.ok("6 * 7")["manifest"]
     resources = manifest["controls"]["resources"]
     check(resources["memory"] == "exact" and manifest["degraded"] == [], resources, manifest["degraded"])
@@ -174,11 +183,11 @@ def manifest_says_exact(box):
         check(resources["limits"][limit]["by"] == "cgroup v2 " + controller, resources["limits"][limit])
 
 
-def exact_is_given_when_required(box):
+def exact_is_given_when_required(box: Box) -> None:
     box.ok("6 * 7", "--require-exact")
 
 
-def kernel_has_the_limits(box):
+def kernel_has_the_limits(box: Box) -> None:
     before = set(box.groups())
     box.ok("x = 1", "--session", "s", "--memory", "64m", "--processes", "16", "--cpus", "0.5")
     found = [path for path in box.groups() if read(path, "memory.max") == str(64 * MIB)]
@@ -193,11 +202,11 @@ def kernel_has_the_limits(box):
     check(len(box.groups()[found[0]]) >= 2, "processes", box.groups())
 
 
-def state_is_kept(box):
+def state_is_kept(box: Box) -> None:
     check(box.ok("x + 41", "--session", "s")["value"] == "42")
 
 
-def cpu_limit_halves(box):
+def cpu_limit_halves(box: Box) -> str:
     code = "import time\nend = time.monotonic() + 4\nwhile time.monotonic() < end: pass"
     usage = box.ok(code, "--session", "s")["usage"]
     ratio = usage["cpu_us"] / usage["wall_us"]
@@ -206,13 +215,13 @@ def cpu_limit_halves(box):
     return f"{ratio:.2f}"
 
 
-def timeout_keeps_state(box):
+def timeout_keeps_state(box: Box) -> None:
     result = box.exec("while True: pass", "--session", "s", "--timeout", "2")
     check((result["status"], result["state"]) == ("timeout", "kept"), result["status"], result["state"])
     state_is_kept(box)
 
 
-def memory_bomb_is_killed(box):
+def memory_bomb_is_killed(box: Box) -> str:
     # Shared pages in /dev/shm: no allocator is asked, so only the control group sees them.
     code = "import os\nf = os.open('/dev/shm/f', os.O_CREAT | os.O_WRONLY)\nwhile True: os.write(f, bytes(1 << 20))"
     result = box.exec(code, "--memory", "64m", "--tmp-size", "200m")
@@ -223,7 +232,7 @@ def memory_bomb_is_killed(box):
     return f"peak {peak / MIB:.1f} MiB"
 
 
-def peak_is_a_cells_own(box):
+def peak_is_a_cells_own(box: Box) -> None:
     # From 6.12 on; before, it is that of the session.
     code = "f = open('/tmp/f', 'wb')\nf.write(bytes(30 << 20))\nf.close()\nimport os\nos.remove('/tmp/f')"
     high = box.ok(code, "--session", "s")["usage"]["memory_peak_bytes"]
@@ -233,23 +242,23 @@ def peak_is_a_cells_own(box):
     check(low < 20 * MIB if version >= (6, 12) else low >= high, version, high, low)
 
 
-def allocations_end(box):
+def allocations_end(box: Box) -> str:
     result = box.exec("l = []\nwhile True: l.append(bytearray(1 << 20))", "--session", "s")
     check(result["status"] in ("oom", "error"), result["status"])
     if result["status"] == "error":
         check(result["error"]["type"] == "MemoryError" and result["state"] == "kept", result["error"])
     check(box.ok("1 + 1", "--session", "s")["value"] == "2")
-    return result["status"]
+    return str(result["status"])
 
 
-def fork_bomb_is_counted(box):
+def fork_bomb_is_counted(box: Box) -> str:
     code = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
     result = box.exec(code, "--processes", "16", "--timeout", "3")
     check(result["status"] == "timeout" and rules(result).get("processes", 0) > 0, result["status"], result["denials"])
     return f"{rules(result)['processes']} refused"
 
 
-def session_end_removes_its_group(box):
+def session_end_removes_its_group(box: Box) -> None:
     members = box.groups()[box.session_group]
     done = box.cli("sessions", "destroy", "s")
     check(done.returncode == 0, done.stderr)
@@ -257,7 +266,7 @@ def session_end_removes_its_group(box):
     check(not members & set(parents()), "processes are still there")
 
 
-def killed_tier_leaves_nothing(box):
+def killed_tier_leaves_nothing(box: Box) -> str:
     code = "import os, time\nfor _ in range(3):\n    if os.fork() == 0:\n        os.setsid(); time.sleep(600)"
     box.ok(code, "--session", "k")
     folder, tier = box.folder(), box.tier()
@@ -268,13 +277,14 @@ def killed_tier_leaves_nothing(box):
     check(took is not None and took < 3, "processes after", took, below & set(parents()))  # 1 s, were it not emulated
     box.ok("1")
     check(not os.path.exists(folder), "not removed at the next start:", folder)
-    check(box.folder() is not None and box.folder() != folder, box.folder())
+    check(box.folder() != folder, box.folder())
     return f"{took:.2f} s"
 
 
-def killed_daemon_and_tier_too(box):
+def killed_daemon_and_tier_too(box: Box) -> None:
     box.ok("x = 1", "--session", "d")
     folder, daemon = box.folder(), box.daemon()
+    assert daemon is not None
     below = descendants(daemon)
     for pid in (daemon, box.tier()):
         os.kill(pid, signal.SIGKILL)
@@ -284,45 +294,47 @@ def killed_daemon_and_tier_too(box):
     check(not os.path.exists(folder), "not removed at the next start:", folder)
 
 
-def ordered_end_removes_all(box):
+def ordered_end_removes_all(box: Box) -> None:
     folder = box.folder()
     box.stop()
     check(not os.path.exists(folder), "still there:", folder)
 
 
-EXACT = (unit_tests_pass, doctor_sees_version_2, manifest_says_exact, exact_is_given_when_required, kernel_has_the_limits, state_is_kept,
-         cpu_limit_halves, timeout_keeps_state, memory_bomb_is_killed, peak_is_a_cells_own, allocations_end,
-         fork_bomb_is_counted, session_end_removes_its_group, killed_tier_leaves_nothing,
-         killed_daemon_and_tier_too, ordered_end_removes_all)
+Check = Callable[[Box], str | None]  # what it may say besides
+EXACT: tuple[Check, ...] = (
+    unit_tests_pass, doctor_sees_version_2, manifest_says_exact, exact_is_given_when_required,
+    kernel_has_the_limits, state_is_kept, cpu_limit_halves, timeout_keeps_state, memory_bomb_is_killed,
+    peak_is_a_cells_own, allocations_end, fork_bomb_is_counted, session_end_removes_its_group,
+    killed_tier_leaves_nothing, killed_daemon_and_tier_too, ordered_end_removes_all)
 
 
-def doctor_says_why(box):
+def doctor_says_why(box: Box) -> str:
     rows = box.doctor()
     for name in ("memory", "pids", "cpu"):
         row = rows["cgroup " + name]
         check(row["status"] == "missing" and "cgroup v2" in row["detail"], row)
-    return rows["cgroup memory"]["detail"]
+    return str(rows["cgroup memory"]["detail"])
 
 
-def manifest_says_approximate(box):
+def manifest_says_approximate(box: Box) -> None:
     manifest = box.ok("6 * 7")["manifest"]
     check(manifest["controls"]["resources"]["memory"] == "approximate", manifest["controls"]["resources"])
     check(any(text.startswith("memory: approximate") for text in manifest["degraded"]), manifest["degraded"])
 
 
-def approximate_limits_hold(box):
+def approximate_limits_hold(box: Box) -> None:
     code = ("import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n        b = bytearray(20 << 20)\n"
             "        for i in range(0, len(b), 4096): b[i] = 1\n        time.sleep(20); os._exit(0)\ntime.sleep(20)")
     result = box.exec(code, "--memory", "64m")
     check(result["status"] == "oom" and result["limit"]["key"] == "memory", result["status"], result["limit"])
 
 
-def exact_is_refused(box):
+def exact_is_refused(box: Box) -> None:
     done = box.cli("exec", "--require-exact", "print('r' + 'an')")
     check(done.returncode == 1 and "memory: approximate" in done.stderr and "delegate" in done.stderr, done)
 
 
-def burst_is_short(box):
+def burst_is_short(box: Box) -> str:
     """How far beyond the limit many processes at once get, as the host's free memory tells."""
     code = ("import os, time\nfor _ in range(30):\n    if os.fork() == 0:\n        b = bytearray(30 << 20)\n"
             "        b[::4096] = b'x' * len(b[::4096])\n        time.sleep(20); os._exit(0)\ntime.sleep(20)")
@@ -335,24 +347,25 @@ def burst_is_short(box):
         now = next(int(line.split()[1]) for line in read("/proc/meminfo").split("\n") if line.startswith("MemAv"))
         least = min(least, now)
         time.sleep(0.005)
-    status = json.loads(done.stdout.read())["status"]
+    status = json.loads(done.communicate()[0])["status"]
     check(status == "oom" and free - least < 700 << 10, status, "KiB:", free - least)
     return f"{(free - least) >> 10} MiB of memory for a limit of 64"
 
 
-def nothing_was_moved(box):
+def nothing_was_moved(box: Box) -> None:
     check(read("/proc/self/cgroup") == box.own_group, read("/proc/self/cgroup"))
     check(not glob.glob(f"{TOP}/**/snipara-s*-{os.getuid()}*", recursive=True), "groups were made")
 
 
-def stops(box):
+def stops(box: Box) -> None:
     box.stop()
 
 
-APPROXIMATE = (doctor_says_why, manifest_says_approximate, exact_is_refused, approximate_limits_hold, burst_is_short, nothing_was_moved, stops)
+APPROXIMATE: tuple[Check, ...] = (doctor_says_why, manifest_says_approximate, exact_is_refused,
+                                  approximate_limits_hold, burst_is_short, nothing_was_moved, stops)
 
 
-def what_is_delegated_is_used(box):
+def what_is_delegated_is_used(box: Box) -> None:
     """Memory and processes only, as systemd delegates them to users by default."""
     limits = box.ok("1")["manifest"]["controls"]["resources"]["limits"]
     check(limits["memory"]["by"] == "cgroup v2 memory" and limits["processes"]["by"] == "cgroup v2 pids", limits)
@@ -364,12 +377,12 @@ def what_is_delegated_is_used(box):
     check(row["status"] == "missing" and "not delegated" in row["detail"], row)
 
 
-def cpu_time_is_counted_without_a_controller(box):
+def cpu_time_is_counted_without_a_controller(box: Box) -> None:
     usage = box.ok("import time\ne = time.process_time() + 0.5\nwhile time.process_time() < e: pass")["usage"]
     check(usage["cpu_us"] >= 500_000, usage)
 
 
-def a_second_start_is_no_deeper(box):
+def a_second_start_is_no_deeper(box: Box) -> None:
     """The shell is in the leaf by now; its next daemon must find the group above."""
     check(read("/proc/self/cgroup").endswith(f"/snipara-supervisor-{os.getuid()}"), read("/proc/self/cgroup"))
     box.ok("1")
@@ -377,19 +390,19 @@ def a_second_start_is_no_deeper(box):
     box.stop()
 
 
-def refuses_without_landlock(box):
+def refuses_without_landlock(box: Box) -> None:
     done = box.cli("exec", "print('r' + 'an')")
     check(done.returncode == 1 and "Landlock" in done.stderr and "ran" not in done.stdout, done)
     check(box.doctor()["landlock"]["status"] == "missing", box.doctor()["landlock"])
 
 
-def runs_when_allowed(box):
+def runs_when_allowed(box: Box) -> None:
     manifest = box.ok("6 * 7", "--allow-degraded")["manifest"]
     check(any("landlock" in text.lower() for text in manifest["degraded"]), manifest["degraded"])
     check(not manifest["controls"]["filesystem"]["landlock_abi"], manifest["controls"]["filesystem"])
 
 
-def systemd_gives_a_scope(box):
+def systemd_gives_a_scope(box: Box) -> str:
     """The tier is in a group of its own below the user's systemd, and we stayed where we were."""
     resources = box.ok("6 * 7")["manifest"]["controls"]["resources"]
     check(resources["memory"] == "exact", resources, box.doctor()["cgroup memory"])
@@ -401,26 +414,26 @@ def systemd_gives_a_scope(box):
     return group
 
 
-def scope_is_found_again(box):
+def scope_is_found_again(box: Box) -> None:
     box.scope = os.path.dirname(box.folder())
     check(box.scope.endswith(f"/snipara-sandbox-{box.tier()}.scope"), box.scope)
 
 
-def scope_ends_with_the_tier(box):
+def scope_ends_with_the_tier(box: Box) -> str:
     box.stop()
     took = wait_for(lambda: not os.path.exists(box.scope), LONG)
     check(took is not None, "still there:", box.scope)
     return f"{took:.2f} s"
 
 
-def says_that_there_is_no_bus(box):
+def says_that_there_is_no_bus(box: Box) -> str:
     resources = box.ok("6 * 7")["manifest"]
     check(resources["controls"]["resources"]["memory"] == "approximate", resources)
     check(any("session bus" in text for text in resources["degraded"]), resources["degraded"])
-    return resources["degraded"]
+    return str(resources["degraded"])
 
 
-def restriction_is_named(box):
+def restriction_is_named(box: Box) -> str:
     done = box.cli("exec", "print('r' + 'an')")
     check(done.returncode == 1 and "user namespaces are refused here" in done.stderr and "ran" not in done.stdout, done)
     if os.path.exists(RESTRICTION):
@@ -430,7 +443,7 @@ def restriction_is_named(box):
     return done.stderr.strip()
 
 
-def profile_lets_it_run(box):
+def profile_lets_it_run(box: Box) -> str:
     """Also after a kill of the interpreter; and the interpreters are in the profile, not beside it."""
     box.ok("x = 41", "--session", "s")
     check(box.ok("x + 1", "--session", "s")["value"] == "42")
@@ -440,7 +453,7 @@ def profile_lets_it_run(box):
     return read("/proc", str(box.tier()), "attr", "current")
 
 
-def namespaces_stay_refused_inside(box):
+def namespaces_stay_refused_inside(box: Box) -> None:
     result = box.exec("import os, ctypes\nctypes.CDLL(None).unshare(0x10000000)")
     check(result["value"] == "-1", result["value"], result["error"])
 
@@ -461,7 +474,7 @@ DENYING = """
 """
 
 
-def restrict_namespaces():
+def restrict_namespaces() -> None:
     """As Ubuntu does; else as much of it as this kernel can."""
     if os.path.exists(RESTRICTION):
         write("1", RESTRICTION)
@@ -469,7 +482,7 @@ def restrict_namespaces():
         load_profile(DENYING)
 
 
-def load_profile(rules=None):
+def load_profile(rules: str | None = None) -> None:
     text = read("/checks/snipara-sandbox.in").replace("@LIBEXEC@", os.path.dirname(PROGRAM)) + "\n"
     if rules is not None:
         text = text.replace(" flags=(unconfined)", "").replace("  userns,\n", rules)
@@ -477,7 +490,7 @@ def load_profile(rules=None):
     subprocess.run(["apparmor_parser", "-r", "/etc/apparmor.d/snipara-sandbox"], check=True, timeout=LONG)
 
 
-def start_user_manager():
+def start_user_manager() -> None:
     """As a login would."""
     subprocess.run(["systemctl", "start", f"user@{USER}.service"], check=True, timeout=LONG)
     bus = f"/run/user/{USER}/bus"
@@ -489,38 +502,42 @@ def start_user_manager():
 
 LIMITS = ("memory", "pids", "cpu")
 # name: (checks, as the user?, controllers of a group that is delegated to it, how it is marked)
-PARTS = {
+Part = tuple[tuple[Check, ...], bool, str | None]
+PARTS: dict[str, Part] = {
     "root": (EXACT, False, None),
     "user-without-delegation": (APPROXIMATE, True, None),
     "user-in-a-group-of-others": (APPROXIMATE, True, "plain"),
     "user-delegated": (EXACT + (a_second_start_is_no_deeper,), True, "own"),
-    "user-delegated-by-mark": ((what_is_delegated_is_used, exact_is_given_when_required, cpu_time_is_counted_without_a_controller,
-                                memory_bomb_is_killed, fork_bomb_is_counted, ordered_end_removes_all), True, "marked"),
+    "user-delegated-by-mark": ((what_is_delegated_is_used, exact_is_given_when_required,
+                                cpu_time_is_counted_without_a_controller, memory_bomb_is_killed,
+                                fork_bomb_is_counted, ordered_end_removes_all), True, "marked"),
 }
-NO_LANDLOCK = {
+NO_LANDLOCK: dict[str, Part] = {
     "root-without-landlock": ((refuses_without_landlock, runs_when_allowed, stops), False, None),
     "user-without-landlock": ((refuses_without_landlock, runs_when_allowed, stops), True, None),
 }
 
 
-SYSTEMD = {
+SYSTEMD: dict[str, Part] = {
     "user-before-a-login": ((says_that_there_is_no_bus, stops), True, None),
-    "user-of-a-systemd": ((systemd_gives_a_scope, exact_is_given_when_required, memory_bomb_is_killed, fork_bomb_is_counted,
-                           killed_tier_leaves_nothing, scope_is_found_again, scope_ends_with_the_tier), True, "login"),
+    "user-of-a-systemd": ((systemd_gives_a_scope, exact_is_given_when_required, memory_bomb_is_killed,
+                           fork_bomb_is_counted, killed_tier_leaves_nothing, scope_is_found_again,
+                           scope_ends_with_the_tier), True, "login"),
 }
 
 
-APPARMOR = {
+APPARMOR: dict[str, Part] = {
     "user-restricted": ((restriction_is_named, stops), True, "restricted"),
     "root-restricted": ((restriction_is_named, stops), False, "restricted"),
     "user-with-profile": ((profile_lets_it_run, namespaces_stay_refused_inside, stops), True, "profile"),
     "root-with-profile": ((profile_lets_it_run, namespaces_stay_refused_inside, stops), False, "profile"),
 }
 # What a part needs that its host does not have by itself; kinds of groups are enter_group's.
-BEFORE = {"login": start_user_manager, "restricted": restrict_namespaces, "profile": load_profile}
+BEFORE: dict[str | None, Callable[[], None]] = {
+    "login": start_user_manager, "restricted": restrict_namespaces, "profile": load_profile}
 
 
-def run_part(name):
+def run_part(name: str) -> int:
     checks = {**PARTS, **NO_LANDLOCK, **SYSTEMD, **APPARMOR}[name][0]
     box = Box(name)
     box.own_group = read("/proc/self/cgroup")
@@ -542,7 +559,7 @@ def run_part(name):
     return 1 if failed else 0
 
 
-def give(*parts, xattr=False):
+def give(*parts: str, xattr: bool = False) -> None:
     """A group to the user, as systemd delegates one."""
     path = os.path.join(TOP, *parts)
     for name in (".", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):
@@ -551,7 +568,7 @@ def give(*parts, xattr=False):
         os.setxattr(path, "user.delegate", b"1")
 
 
-def enter_group(name, kind):
+def enter_group(name: str, kind: str | None) -> None:
     """Make the group of a part and go there; kind: see PARTS."""
     if kind is None or kind in BEFORE:
         return
@@ -570,11 +587,11 @@ def enter_group(name, kind):
     write("0", path, "cgroup.procs")
 
 
-def start_part(name, as_user, kind):
+def start_part(name: str, as_user: bool, kind: str | None) -> int:
     if kind in BEFORE:
         BEFORE[kind]()
 
-    def prepare():
+    def prepare() -> None:
         enter_group(name, kind)
         if as_user:
             os.setgroups([])
@@ -585,7 +602,7 @@ def start_part(name, as_user, kind):
     return part.wait()
 
 
-def main():
+def main() -> int:
     if sys.argv[1] == "part":
         return run_part(sys.argv[2])
     table = {"all": PARTS, "no-landlock": NO_LANDLOCK, "systemd": SYSTEMD, "apparmor": APPARMOR}[sys.argv[1]]

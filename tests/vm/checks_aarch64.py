@@ -5,7 +5,6 @@ Nothing an ordinary program does is refused; what reaches out of a sandbox is, w
 that names it; and programs of the 32-bit architecture, which this kernel runs, are killed.
 """
 
-import ctypes
 import os
 import signal
 import struct
@@ -13,6 +12,7 @@ import subprocess
 import sys
 import time
 import traceback
+from typing import Any
 
 from checks import Box, Failed, check
 
@@ -27,14 +27,16 @@ pid = os.fork()
 if pid == 0: os._exit(3)
 step("fork", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3)
 step("spawn", subprocess.run(["/bin/echo", "x"], capture_output=True).stdout == b"x\\n")
-step("shell", subprocess.run("mkdir d; touch d/f; mv d/f d/g; ln -s g d/l; chmod 600 d/g; rm -r d; trap : USR1", shell=True))
+line = "mkdir d; touch d/f; mv d/f d/g; ln -s g d/l; chmod 600 d/g; rm -r d; trap : USR1"
+step("shell", subprocess.run(line, shell=True))
 thread = threading.Thread(target=lambda: seen.append("thread")); thread.start(); thread.join()
 read, write = os.pipe(); os.dup2(write, write + 50); os.write(write + 50, b"x")
 poll = select.poll(); poll.register(read, select.POLLIN); step("poll", poll.poll(1000))
 with select.epoll() as epoll: epoll.register(read); step("epoll", epoll.poll(1))
 step("select", select.select([read], [], [], 1)[0])
 signal.signal(signal.SIGALRM, lambda *_: seen.append("alarm")); signal.alarm(1); signal.pause()
-pathlib.Path("f").touch(); os.link("f", "g"); os.unlink("g"); os.chmod("f", 0o600); step("access", os.access("f", os.R_OK))
+pathlib.Path("f").touch(); os.link("f", "g"); os.unlink("g"); os.chmod("f", 0o600)
+step("access", os.access("f", os.R_OK))
 os.mkdir("a"); os.rename("a", "b"); os.symlink("b", "l"); step("readlink", os.readlink("l") == "b"); os.rmdir("b")
 step("tempfile", tempfile.TemporaryFile().write(b"x"))
 server = socket.create_server(("127.0.0.1", 0)); step("socket", socket.create_connection(server.getsockname()))
@@ -72,7 +74,7 @@ def call(number, args):
 """
 
 
-def program_of_32_bits():
+def program_of_32_bits() -> bytes:
     """mov r7, #20; svc 0 (getpid); mov r0, #42; mov r7, #1; svc 0 (exit)"""
     code = struct.pack("<5I", 0xE3A07014, 0xEF000000, 0xE3A0002A, 0xE3A07001, 0xEF000000)
     base, start = 0x10000, 84
@@ -82,15 +84,15 @@ def program_of_32_bits():
     return header + segment + code
 
 
-def ordinary_programs_meet_no_refusal(box):
+def ordinary_programs_meet_no_refusal(box: Box) -> str:
     result = box.ok(ORDINARY)
     check(result["value"] == "17" and result["stdout"] == "", result["value"], result["stdout"], result["stderr"])
     check(result["denials"] == [], result["denials"])
-    return result["value"] + " things"
+    return f"{result['value']} things"
 
 
-def refused_calls_are_named(box):
-    outside = {}
+def refused_calls_are_named(box: Box) -> str:
+    outside: dict[str, Any] = {}
     exec(CALL, outside)
     for name, number, args in REFUSED:
         child = os.fork()
@@ -105,15 +107,17 @@ def refused_calls_are_named(box):
     return f"{len(REFUSED)} calls"
 
 
-def programs_of_32_bits_are_killed(box):
+def programs_of_32_bits_are_killed(box: Box) -> None:
     with open("/tmp/arm", "wb") as file:
         file.write(program_of_32_bits())
     os.chmod("/tmp/arm", 0o755)
     outside = subprocess.run(["/tmp/arm"]).returncode
     check(outside == 42, "without a sandbox it does not run:", outside)
-    done = box.cli("put", "/tmp/arm", "old:arm") if box.ok("1", "--session", "old") else None
+    box.ok("1", "--session", "old")
+    done = box.cli("put", "/tmp/arm", "old:arm")
     check(done.returncode == 0, done.stderr)
-    result = box.ok("import os, subprocess; os.chmod('arm', 0o755); subprocess.run(['./arm']).returncode", "--session", "old")
+    code = "import os, subprocess; os.chmod('arm', 0o755); subprocess.run(['./arm']).returncode"
+    result = box.ok(code, "--session", "old")
     check(result["value"] == str(-signal.SIGSYS), result["value"])
 
 
@@ -128,18 +132,18 @@ os.waitpid(pid, 0)[1], oct(os.stat("f").st_mode & 0o777), os.getpgrp() > 0
 """
 
 
-def local_tier_runs(box):
+def local_tier_runs(box: Box) -> None:
     result = box.ok(WITHOUT_NAMESPACES, "--env", "local")
     check(result["manifest"]["tier"] == "local", result["manifest"]["tier"])
     check(result["value"] == "(15, '0o640', True)", result["value"])
     check(result["denials"] == [], result["denials"])
 
 
-def ends(box):
+def ends(box: Box) -> None:
     box.stop()
 
 
-def main():
+def main() -> int:
     box = Box("aarch64")
     failed = 0
     check(os.uname().machine == "aarch64", os.uname())

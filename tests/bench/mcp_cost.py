@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""tests/bench/mcp.py BUILD [RUNS [SUITE]]: how much the MCP server adds, measured in turns.
+"""tests/bench/mcp_cost.py BUILD [RUNS [SUITE]]: how much the MCP server adds, measured in turns.
 
 The same cell through the daemon's protocol and through mcp-serve, with durability `process`, so that
 the disk does not hide the difference, each a moment after the one before, when the copy that stands by is
@@ -19,6 +19,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -68,31 +70,32 @@ await server.connect(new StdioServerTransport());
 class Pipe:
     """Lines to a server and back, as plain as can be."""
 
-    def __init__(self, command, **kwargs):
+    def __init__(self, command: Sequence[str], **kwargs: Any) -> None:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **kwargs)
-        self.in_fd, self.out_fd = self.process.stdin.fileno(), self.process.stdout.fileno()
+        self.input, self.output = lib.piped(self.process.stdin), lib.piped(self.process.stdout)
+        self.in_fd, self.out_fd = self.input.fileno(), self.output.fileno()
 
-    def ask(self, line):
+    def ask(self, line: bytes) -> bytes:
         os.write(self.in_fd, line)
         answer = b""
         while not answer.endswith(b"\n"):
             answer += os.read(self.out_fd, 1 << 20)
         return answer
 
-    def begin(self):
+    def begin(self) -> bytes:
         return self.ask(b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",'
                         b'"capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}\n')
 
-    def close(self):
-        self.process.stdin.close()
+    def close(self) -> None:
+        self.input.close()
         self.process.wait()
-        self.process.stdout.close()
+        self.output.close()
 
 
 class Http:
     """One connection that stays: a request, and the answer with its length."""
 
-    def __init__(self, server, message):
+    def __init__(self, server: mcp_http.Server, message: Any) -> None:
         body = json.dumps(message).encode()
         head = "".join(f"{name}: {value}\r\n" for name, value in server.headers().items())
         self.request = f"POST /mcp HTTP/1.1\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
@@ -101,11 +104,11 @@ class Http:
         self.buffer = b""
         assert self.ask().startswith(b"HTTP/1.1 200"), self.buffer
 
-    def send(self):
+    def send(self) -> None:
         self.buffer = b""
         self.sock.sendall(self.request)
 
-    def take(self):
+    def take(self) -> bool:
         """Read once; whether the answer is whole."""
         self.buffer += self.sock.recv(1 << 16)
         head, found, body = self.buffer.partition(b"\r\n\r\n")
@@ -116,17 +119,17 @@ class Http:
             return body.endswith(b"0\r\n\r\n")
         return len(body) >= int(head[at + 15:].split(b"\r", 1)[0])
 
-    def ask(self):
+    def ask(self) -> bytes:
         self.send()
         while not self.take():
             pass
         return self.buffer
 
-    def close(self):
+    def close(self) -> None:
         self.sock.close()
 
 
-def crowd(label, clients, count):
+def crowd(label: str, clients: Sequence[Http], count: int) -> None:
     """Each of them asks again when it is answered, `count` times in all."""
     with selectors.DefaultSelector() as waiting:
         for client in clients:
@@ -146,7 +149,7 @@ def crowd(label, clients, count):
     print(f"{label:50} {got / spent:8.0f} calls/s, {len(clients)} at once, n {got}")
 
 
-def over_http(box, suite):
+def over_http(box: lib.Sandbox, suite: str | None) -> None:
     """The same over HTTP: one, then a crowd, in turns with the official server."""
     cell = json.loads(call("execute_python", code="1 + 1", session_id="http"))
     with mcp_http.Server(box, "--no-project") as server:
@@ -158,7 +161,7 @@ def over_http(box, suite):
                                                    "--input-type=module", "-e", ECHO_HTTP], cwd=suite)
             asked["official TypeScript server over HTTP, echo"] = (other, json.loads(call("echo")))
         clients = {label: Http(*what) for label, what in asked.items()}
-        samples = {label: [] for label in asked}
+        samples: dict[str, list[float]] = {label: [] for label in asked}
         used = dict.fromkeys(asked, 0.0)
         for _ in range(RUNS):
             for label, client in clients.items():
@@ -184,41 +187,41 @@ def over_http(box, suite):
             other.close()
 
 
-def call(name, **arguments):
+def call(name: str, **arguments: Any) -> bytes:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
     return json.dumps(message).encode() + b"\n"
 
 
-def pause(label):
+def pause(label: str) -> None:
     if "execute_python" in label:
         time.sleep(PAUSE_S)
 
 
-def line(label, samples):
-    samples = sorted(samples)
-    at = lambda share: samples[min(len(samples) - 1, int(len(samples) * share))] * 1000  # noqa: E731
-    print(f"{label:50} p50 {at(0.5):8.3f} ms   p90 {at(0.9):8.3f} ms   n {len(samples)}")
+def line(label: str, samples: Iterable[float]) -> None:
+    ordered = sorted(samples)
+    p50, p90 = (ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000 for share in (0.5, 0.9))
+    print(f"{label:50} p50 {p50:8.3f} ms   p90 {p90:8.3f} ms   n {len(ordered)}")
 
 
-def timed(samples, what, *args):
+def timed(samples: list[float], what: Callable[..., object], *args: object) -> None:
     begun = time.perf_counter()
     what(*args)
     samples.append(time.perf_counter() - begun)
 
 
-def cpu(pipe):
+def cpu(pipe: Pipe | mcp_http.Server) -> float:
     """Seconds a server has had a processor."""
     with open(f"/proc/{pipe.process.pid}/schedstat") as stat:
         return int(stat.read().split()[0]) / 1e9
 
 
-def memory(pipe):
+def memory(pipe: Pipe) -> int:
     """KiB it holds."""
     with open(f"/proc/{pipe.process.pid}/statm") as stat:
         return int(stat.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 10
 
 
-def start_cold(user):
+def start_cold(user: str) -> dict[str, list[float]]:
     """Start to the first answer and to the first cell's result where no daemon runs yet."""
     first, cell = [], []
     for _ in range(5):
@@ -238,17 +241,18 @@ def start_cold(user):
             "without a daemon, start to the first cell's result": cell}
 
 
-def much_output(pipe):
+def much_output(pipe: Pipe) -> tuple[list[float], int, int]:
     """10 MB printed, some times over: milliseconds each, and memory before and after."""
     message = call("execute_python", code="import sys; _ = sys.stdout.write('x' * 10_000_000)", session_id="much")
     pipe.ask(message)
-    before, samples = memory(pipe), []
+    before = memory(pipe)
+    samples: list[float] = []
     for _ in range(5):
         timed(samples, pipe.ask, message)
     return samples, before, memory(pipe)
 
 
-def main():
+def main() -> None:
     box = lib.Sandbox("root" if os.geteuid() == 0 else "user", env={"SNIPARA_SANDBOX_DURABILITY": "process"})
     box.start()
     program = os.path.join(box.bin, "snipara-sandbox")
@@ -259,8 +263,11 @@ def main():
     rpc = box.client()
     assert b'"2"' in server.ask(call("execute_python", code="1 + 1", session_id="mcp"))
     code = b"1 + 1"
-    direct = lambda: rpc.call("exec", code, session="direct", kind="python", code_len=len(code), stream=False,
-                              durability="process")  # noqa: E731
+
+    def direct() -> lib.End:
+        return rpc.call("exec", code, session="direct", kind="python", code_len=len(code), stream=False,
+                        durability="process")
+
     direct()
     servers = {"mcp-serve, execute_python \"1 + 1\"": (server, call("execute_python", code="1 + 1", session_id="mcp")),
                "mcp-serve, tools/list": (server, b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}\n'),
@@ -272,7 +279,7 @@ def main():
         echo.ask(call("echo"))
         servers["official TypeScript server, echo tool"] = (echo, call("echo"))
         servers["official TypeScript server, tools/list"] = (echo, b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}\n')
-    samples = {DIRECT: []}
+    samples: dict[str, list[float]] = {DIRECT: []}
     samples.update((label, []) for label in servers)
     used = dict.fromkeys(servers, 0.0)
     for _ in range(RUNS):
