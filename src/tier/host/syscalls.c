@@ -41,13 +41,9 @@ struct group {
     const char *const *calls; /* ends with NULL */
 };
 
-#define CALLS(...)        \
-    (const char *const[]) \
-    {                     \
-        __VA_ARGS__, NULL \
-    }
-
 /* clang-format off */
+#define CALLS(...)   (const char *const[]){__VA_ARGS__, NULL}
+#define NUMBERS(...) (const int[]){__VA_ARGS__, 0}
 static const struct group groups[] = {
     {"files", "read and write what the mounts and Landlock allow", CALLS(
         "read", "write", "readv", "writev", "pread64", "pwrite64", "creat", "openat", "openat2",
@@ -143,48 +139,19 @@ static const uint64_t ioctls[] = {
     SIOCGIFHWADDR,
 };
 
+/* clang-format off */
 static const uint64_t prctls[] = {
-    PR_SET_NAME,
-    PR_GET_NAME,
-    PR_SET_PDEATHSIG,
-    PR_GET_PDEATHSIG,
-    PR_GET_DUMPABLE,
-    PR_CAPBSET_READ,
-    PR_GET_NO_NEW_PRIVS,
-    PR_GET_SECCOMP,
-    PR_GET_TID_ADDRESS,
-    PR_SET_NO_NEW_PRIVS,
-    PR_SET_TIMERSLACK,
-    PR_SET_THP_DISABLE,
+    PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS,
+    PR_GET_SECCOMP, PR_GET_TID_ADDRESS, PR_SET_NO_NEW_PRIVS, PR_SET_TIMERSLACK, PR_SET_THP_DISABLE,
     0x53564d41 /* PR_SET_VMA: names of mappings */,
 };
 
 /* All but what makes a descriptor send signals, to whomever. */
 static const uint64_t fcntls[] = {
-    F_DUPFD,
-    F_GETFD,
-    F_SETFD,
-    F_GETFL,
-    F_SETFL,
-    F_GETLK,
-    F_SETLK,
-    F_SETLKW,
-    F_GETOWN,
-    F_GETSIG,
-    F_OFD_GETLK,
-    F_OFD_SETLK,
-    F_OFD_SETLKW,
-    F_SETLEASE,
-    F_GETLEASE,
-    F_DUPFD_CLOEXEC,
-    F_SETPIPE_SZ,
-    F_GETPIPE_SZ,
-    F_ADD_SEALS,
-    F_GET_SEALS,
-    F_GET_RW_HINT,
-    F_SET_RW_HINT,
-    F_GET_FILE_RW_HINT,
-    F_SET_FILE_RW_HINT,
+    F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETOWN, F_GETSIG,
+    F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_GETLEASE,
+    F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS,
+    F_GET_RW_HINT, F_SET_RW_HINT, F_GET_FILE_RW_HINT, F_SET_FILE_RW_HINT,
 };
 
 /*
@@ -194,56 +161,19 @@ static const uint64_t fcntls[] = {
  */
 static const struct {
     uint64_t level;
-    uint64_t name;
+    const int *names; /* ends with 0 */
 } options[] = {
-    {SOL_SOCKET,   SO_TYPE           },
-    {SOL_SOCKET,   SO_DOMAIN         },
-    {SOL_SOCKET,   SO_PROTOCOL       },
-    {SOL_SOCKET,   SO_ERROR          },
-    {SOL_SOCKET,   SO_ACCEPTCONN     },
-    {SOL_SOCKET,   SO_REUSEADDR      },
-    {SOL_SOCKET,   SO_REUSEPORT      },
-    {SOL_SOCKET,   SO_BROADCAST      },
-    {SOL_SOCKET,   SO_KEEPALIVE      },
-    {SOL_SOCKET,   SO_DONTROUTE      },
-    {SOL_SOCKET,   SO_OOBINLINE      },
-    {SOL_SOCKET,   SO_PRIORITY       },
-    {SOL_SOCKET,   SO_SNDBUF         },
-    {SOL_SOCKET,   SO_RCVBUF         },
-    {SOL_SOCKET,   SO_RCVLOWAT       },
-    {SOL_SOCKET,   SO_SNDTIMEO       },
-    {SOL_SOCKET,   SO_RCVTIMEO       },
-    {SOL_SOCKET,   SO_TIMESTAMP      },
-    {SOL_SOCKET,   SO_PASSCRED       },
-    {SOL_SOCKET,   SO_PEERCRED       },
-    {IPPROTO_TCP,  TCP_NODELAY       },
-    {IPPROTO_TCP,  TCP_MAXSEG        },
-    {IPPROTO_TCP,  TCP_CORK          },
-    {IPPROTO_TCP,  TCP_KEEPIDLE      },
-    {IPPROTO_TCP,  TCP_KEEPINTVL     },
-    {IPPROTO_TCP,  TCP_KEEPCNT       },
-    {IPPROTO_TCP,  TCP_SYNCNT        },
-    {IPPROTO_TCP,  TCP_DEFER_ACCEPT  },
-    {IPPROTO_TCP,  TCP_INFO          },
-    {IPPROTO_TCP,  TCP_QUICKACK      },
-    {IPPROTO_TCP,  TCP_CONGESTION    },
-    {IPPROTO_TCP,  TCP_USER_TIMEOUT  },
-    {IPPROTO_TCP,  TCP_FASTOPEN      },
-    {IPPROTO_IP,   IP_TOS            },
-    {IPPROTO_IP,   IP_TTL            },
-    {IPPROTO_IP,   IP_PKTINFO        },
-    {IPPROTO_IP,   IP_MTU_DISCOVER   },
-    {IPPROTO_IP,   IP_RECVERR        },
-    {IPPROTO_IP,   IP_MULTICAST_IF   },
-    {IPPROTO_IP,   IP_MULTICAST_TTL  },
-    {IPPROTO_IP,   IP_MULTICAST_LOOP },
-    {IPPROTO_IP,   IP_ADD_MEMBERSHIP },
-    {IPPROTO_IP,   IP_DROP_MEMBERSHIP},
-    {IPPROTO_IPV6, IPV6_V6ONLY       },
-    {IPPROTO_IPV6, IPV6_UNICAST_HOPS },
-    {IPPROTO_IPV6, IPV6_TCLASS       },
-    {IPPROTO_IPV6, IPV6_RECVPKTINFO  },
-    {IPPROTO_IPV6, IPV6_RECVERR      },
+    {SOL_SOCKET, NUMBERS(
+        SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ERROR, SO_ACCEPTCONN, SO_REUSEADDR, SO_REUSEPORT, SO_BROADCAST, SO_KEEPALIVE,
+        SO_DONTROUTE, SO_OOBINLINE, SO_PRIORITY, SO_SNDBUF, SO_RCVBUF, SO_RCVLOWAT, SO_SNDTIMEO, SO_RCVTIMEO, SO_TIMESTAMP,
+        SO_PASSCRED, SO_PEERCRED)},
+    {IPPROTO_TCP, NUMBERS(
+        TCP_NODELAY, TCP_MAXSEG, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_SYNCNT, TCP_DEFER_ACCEPT, TCP_INFO,
+        TCP_QUICKACK, TCP_CONGESTION, TCP_USER_TIMEOUT, TCP_FASTOPEN)},
+    {IPPROTO_IP, NUMBERS(
+        IP_TOS, IP_TTL, IP_PKTINFO, IP_MTU_DISCOVER, IP_RECVERR, IP_MULTICAST_IF, IP_MULTICAST_TTL, IP_MULTICAST_LOOP,
+        IP_ADD_MEMBERSHIP, IP_DROP_MEMBERSHIP)},
+    {IPPROTO_IPV6, NUMBERS(IPV6_V6ONLY, IPV6_UNICAST_HOPS, IPV6_TCLASS, IPV6_RECVPKTINFO, IPV6_RECVERR)},
 };
 
 /* By all three arguments: with others kernels load modules that hardly anybody uses. */
@@ -252,51 +182,22 @@ static const struct {
     uint64_t kind;
     uint64_t protocol;
 } sockets[] = {
-    {AF_UNIX,  SOCK_STREAM,    0          },
-    {AF_UNIX,  SOCK_DGRAM,     0          },
-    {AF_UNIX,  SOCK_SEQPACKET, 0          },
-    {AF_INET,  SOCK_STREAM,    0          },
-    {AF_INET,  SOCK_STREAM,    IPPROTO_TCP},
-    {AF_INET,  SOCK_DGRAM,     0          },
-    {AF_INET,  SOCK_DGRAM,     IPPROTO_UDP},
-    {AF_INET6, SOCK_STREAM,    0          },
-    {AF_INET6, SOCK_STREAM,    IPPROTO_TCP},
-    {AF_INET6, SOCK_DGRAM,     0          },
-    {AF_INET6, SOCK_DGRAM,     IPPROTO_UDP},
+    {AF_UNIX,  SOCK_STREAM, 0}, {AF_UNIX,  SOCK_DGRAM,  0}, {AF_UNIX,  SOCK_SEQPACKET, 0},
+    {AF_INET,  SOCK_STREAM, 0}, {AF_INET,  SOCK_STREAM, IPPROTO_TCP},
+    {AF_INET,  SOCK_DGRAM,  0}, {AF_INET,  SOCK_DGRAM,  IPPROTO_UDP},
+    {AF_INET6, SOCK_STREAM, 0}, {AF_INET6, SOCK_STREAM, IPPROTO_TCP},
+    {AF_INET6, SOCK_DGRAM,  0}, {AF_INET6, SOCK_DGRAM,  IPPROTO_UDP},
 };
 
-/* What a zygote's child calls on its way to being a sandbox. */
+/* What a zygote's child calls on its way to being a sandbox, besides what is conditional and asked for: everywhere ... */
 static const char *const setup_calls[] = {
-    "memfd_create",
-    "mmap",
-    "clone",
-    "unshare",
-    "mount",
-    "umount2",
-    "move_mount",
-    "mknod",
-    "sethostname",
-    "setgroups",
-    "setresuid",
-    "setresgid",
-    "capset",
-    "prctl",
-    "seccomp",
-    "landlock_create_ruleset",
-    "landlock_add_rule",
-    "landlock_restrict_self",
-    "sched_setaffinity",
-    "socket",
-    "socketpair",
-    "getsockopt",
-    "setsockopt",
-    "ioctl",
-    "prlimit64",
-    "fcntl",
-    "kill",
-    "tgkill",
-    "pidfd_send_signal",
+    "capset", "seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "sched_setaffinity",
 };
+/* ... and where it enters namespaces. */
+static const char *const namespace_calls[] = {
+    "unshare", "mount", "umount2", "move_mount", "mknod", "sethostname", "setgroups", "setresuid", "setresgid",
+};
+/* clang-format on */
 
 #define NAMESPACE_FLAGS                                                                        \
     (CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | \
@@ -307,62 +208,35 @@ static bool has_call(enum snp_arch arch, const char *name)
     return seccomp_syscall_resolve_name_arch(arches[arch].token, name) >= 0;
 }
 
-/* A rule for one call; none if the architecture has no such call, which is then refused. */
-static int rule(const struct snp_making *m,
-                uint32_t action,
-                const char *name,
-                const struct scmp_arg_cmp *arg)
+void snp_filter_rule(struct snp_making *m,
+                     uint32_t action,
+                     const char *name,
+                     unsigned n,
+                     const struct scmp_arg_cmp *args)
 {
     /* Rules are given in native numbers, of calls that are not there in pseudo numbers. */
-    return has_call(m->arch, name)
-               ? seccomp_rule_add_array(m->ctx, action, seccomp_syscall_resolve_name(name),
-                                        arg == NULL ? 0 : 1, arg)
-               : 0;
-}
-
-int snp_filter_allow(const struct snp_making *m, const char *name)
-{
-    return rule(m, SCMP_ACT_ALLOW, name, NULL);
-}
-
-/* The kernel looks at the low 32 bits of these arguments; so must the filter. */
-static int allow_value(const struct snp_making *m,
-                       const char *name,
-                       unsigned arg,
-                       uint64_t value)
-{
-    const struct scmp_arg_cmp is = SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, 0xffffffffU, value);
-
-    return rule(m, SCMP_ACT_ALLOW, name, &is);
-}
-
-int snp_filter_values(const struct snp_making *m,
-                      const char *name,
-                      unsigned arg,
-                      const uint64_t *values,
-                      size_t n)
-{
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < n; i++) {
-        r = allow_value(m, name, arg, values[i]);
+    if (m->r == 0 && has_call(m->arch, name)) {
+        m->r =
+            seccomp_rule_add_array(m->ctx, action, seccomp_syscall_resolve_name(name), n, args);
     }
-    return r;
 }
 
-int snp_filter_without(const struct snp_making *m,
-                       const char *name,
-                       unsigned arg,
-                       uint64_t bits)
+void snp_filter_allow(struct snp_making *m, const char *name)
 {
-    const struct scmp_arg_cmp has_none = SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, bits, 0);
-
-    return rule(m, SCMP_ACT_ALLOW, name, &has_none);
+    SNP_RULE(m, SCMP_ACT_ALLOW, name);
 }
 
-static bool is_skipped(const char *name, const char *const *skip)
+void snp_filter_values(
+    struct snp_making *m, const char *name, unsigned arg, const uint64_t *values, size_t n)
 {
-    for (; skip != NULL && *skip != NULL; skip++) {
+    for (size_t i = 0; i < n; i++) {
+        SNP_RULE(m, SCMP_ACT_ALLOW, name, SNP_LOW(arg, values[i]));
+    }
+}
+
+static bool is_skipped(const struct snp_making *m, const char *name)
+{
+    for (const char *const *skip = m->skip; skip != NULL && *skip != NULL; skip++) {
         if (strcmp(*skip, name) == 0) {
             return true;
         }
@@ -370,56 +244,39 @@ static bool is_skipped(const char *name, const char *const *skip)
     return false;
 }
 
-static int add_common(const struct snp_making *m, const char *const *skip)
+static void allow_all(struct snp_making *m, const char *const *names, size_t n)
 {
-    int r = seccomp_attr_set(m->ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-
-    if (r == 0) {
-        r = seccomp_attr_set(m->ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-    }
-    for (size_t g = 0; g < SNP_ARRAY_LEN(groups); g++) {
-        for (const char *const *call = groups[g].calls; r == 0 && *call != NULL; call++) {
-            r = is_skipped(*call, skip) ? 0 : snp_filter_allow(m, *call);
+    for (size_t i = 0; i < n && names[i] != NULL; i++) {
+        if (!is_skipped(m, names[i])) {
+            snp_filter_allow(m, names[i]);
         }
     }
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(stand_ins); i++) {
-        if (!has_call(m->arch, stand_ins[i].missing)) {
-            r = allow_value(m, stand_ins[i].name, 0, 0);
-        }
-    }
-    return r;
 }
 
-/*
- * Of others limits may be read only: those of pid 1, who is the same user, are none of the
- * code's business.
- */
-static int allow_own_limits(const struct snp_making *m)
+static void add_common(struct snp_making *m)
 {
-    const struct scmp_arg_cmp reads = SCMP_CMP(2, SCMP_CMP_EQ, 0, 0);
-    int r = allow_value(m, "prlimit64", 0, 0);
-
-    return r < 0 ? r : rule(m, SCMP_ACT_ALLOW, "prlimit64", &reads);
+    for (size_t g = 0; g < SNP_ARRAY_LEN(groups); g++) {
+        allow_all(m, groups[g].calls, SIZE_MAX);
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(stand_ins); i++) {
+        if (!has_call(m->arch, stand_ins[i].missing)) {
+            SNP_RULE(m, SCMP_ACT_ALLOW, stand_ins[i].name, SNP_LOW(0, 0));
+        }
+    }
 }
 
 /* Where nobody counts buffers of sockets, those keep their size: asking for another changes nothing. */
-static int allow_options(const struct snp_making *m, bool counts_memory)
+static void add_options(struct snp_making *m, const char *call, bool keeps_sizes)
 {
-    static const char *const calls[] = {"getsockopt", "setsockopt"};
-    int r = 0;
+    for (size_t i = 0; i < SNP_ARRAY_LEN(options); i++) {
+        for (const int *name = options[i].names; *name != 0; name++) {
+            bool is_size =
+                options[i].level == SOL_SOCKET && (*name == SO_SNDBUF || *name == SO_RCVBUF);
 
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(calls) * SNP_ARRAY_LEN(options); i++) {
-        size_t at = i % SNP_ARRAY_LEN(options);
-        bool is_size = !counts_memory && i >= SNP_ARRAY_LEN(options) &&
-                       options[at].level == SOL_SOCKET &&
-                       (options[at].name == SO_SNDBUF || options[at].name == SO_RCVBUF);
-
-        r = seccomp_rule_add(m->ctx, is_size ? SCMP_ACT_ERRNO(0) : SCMP_ACT_ALLOW,
-                             seccomp_syscall_resolve_name(calls[i / SNP_ARRAY_LEN(options)]), 2,
-                             SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xffffffffU, options[at].level),
-                             SCMP_CMP(2, SCMP_CMP_MASKED_EQ, 0xffffffffU, options[at].name));
+            SNP_RULE(m, keeps_sizes && is_size ? SCMP_ACT_ERRNO(0) : SCMP_ACT_ALLOW, call,
+                     SNP_LOW(1, options[i].level), SNP_LOW(2, (uint64_t)*name));
+        }
     }
-    return r;
 }
 
 /*
@@ -427,112 +284,81 @@ static int allow_options(const struct snp_making *m, bool counts_memory)
  * it, a look at the processes does not. Without one it is not to be had; who asks has another
  * way (a file in /dev/shm), and need not be told on.
  */
-static int add_shared_memory(const struct snp_making *m, bool counts_memory)
+static void add_shared_memory(struct snp_making *m, bool counts_memory)
 {
-    const struct scmp_arg_cmp of_file = SCMP_CMP(3, SCMP_CMP_MASKED_EQ, MAP_ANONYMOUS, 0);
-    const struct scmp_arg_cmp is_private =
-        SCMP_CMP(3, SCMP_CMP_MASKED_EQ, MAP_TYPE, MAP_PRIVATE);
-    const struct scmp_arg_cmp is_shared =
-        SCMP_CMP(3, SCMP_CMP_MASKED_EQ, MAP_TYPE | MAP_ANONYMOUS, MAP_SHARED | MAP_ANONYMOUS);
-    int r;
-
     if (counts_memory) {
-        r = snp_filter_allow(m, "memfd_create");
-        return r < 0 ? r : snp_filter_allow(m, "mmap");
+        snp_filter_allow(m, "memfd_create");
+        snp_filter_allow(m, "mmap");
+        return;
     }
-    r = rule(m, SCMP_ACT_ERRNO(ENOSYS), "memfd_create", NULL);
-    r = r < 0 ? r : rule(m, SCMP_ACT_ALLOW, "mmap", &of_file);
-    r = r < 0 ? r : rule(m, SCMP_ACT_ALLOW, "mmap", &is_private);
-    return r < 0 ? r : rule(m, SCMP_ACT_ERRNO(ENOMEM), "mmap", &is_shared);
+    SNP_RULE(m, SCMP_ACT_ERRNO(ENOSYS), "memfd_create");
+    SNP_RULE(m, SCMP_ACT_ALLOW, "mmap", SNP_BITS(3, MAP_ANONYMOUS, 0));
+    SNP_RULE(m, SCMP_ACT_ALLOW, "mmap", SNP_BITS(3, MAP_TYPE, MAP_PRIVATE));
+    SNP_RULE(m, SCMP_ACT_ERRNO(ENOMEM), "mmap",
+             SNP_BITS(3, MAP_TYPE | MAP_ANONYMOUS, MAP_SHARED | MAP_ANONYMOUS));
 }
 
-int snp_filter_conditional(const struct snp_making *m, bool counts_memory)
+void snp_filter_conditional(struct snp_making *m, bool counts_memory)
 {
     /* No namespaces; and its end tells the parent of it by no signal that would do something else. */
-    static const uint64_t ends[] = {0, SIGCHLD};
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(ends); i++) {
-        const struct scmp_arg_cmp is_plain =
-            SCMP_CMP(0, SCMP_CMP_MASKED_EQ, NAMESPACE_FLAGS | CSIGNAL, ends[i]);
-        r = rule(m, SCMP_ACT_ALLOW, "clone", &is_plain);
+    SNP_RULE(m, SCMP_ACT_ALLOW, "clone", SNP_BITS(0, NAMESPACE_FLAGS | CSIGNAL, 0));
+    SNP_RULE(m, SCMP_ACT_ALLOW, "clone", SNP_BITS(0, NAMESPACE_FLAGS | CSIGNAL, SIGCHLD));
+    for (size_t i = 0; i < SNP_ARRAY_LEN(absent); i++) {
+        SNP_RULE(m, SCMP_ACT_ERRNO((unsigned)absent[i].error), absent[i].name);
     }
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(absent); i++) {
-        r = rule(m, SCMP_ACT_ERRNO((unsigned)absent[i].error), absent[i].name, NULL);
-    }
-    if (r == 0) {
-        r = snp_filter_values(m, "ioctl", 1, ioctls, SNP_ARRAY_LEN(ioctls));
-    }
-    if (r == 0) {
-        r = snp_filter_values(m, "prctl", 0, prctls, SNP_ARRAY_LEN(prctls));
-    }
-    r = r < 0 ? r : add_shared_memory(m, counts_memory);
-    return r < 0 ? r : allow_options(m, counts_memory);
-}
-
-static int allow_sockets(const struct snp_making *m)
-{
-    static const uint64_t pairs[] = {AF_UNIX};
-    int r = snp_filter_values(m, "socketpair", 0, pairs, SNP_ARRAY_LEN(pairs));
-
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(sockets); i++) {
-        r = seccomp_rule_add(
-            m->ctx, SCMP_ACT_ALLOW, SCMP_SYS(socket), 3,
-            SCMP_CMP(0, SCMP_CMP_MASKED_EQ, 0xffffffffU, sockets[i].domain),
-            SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xfU, sockets[i].kind), /* less the flags */
-            SCMP_CMP(2, SCMP_CMP_MASKED_EQ, 0xffffffffU, sockets[i].protocol));
-    }
-    return r;
-}
-
-static int add_conditional(const struct snp_making *m, bool counts_memory)
-{
-    int r = snp_filter_conditional(m, counts_memory);
-
-    r = r < 0 ? r : allow_sockets(m);
-    r = r < 0 ? r : snp_filter_values(m, "fcntl", 1, fcntls, SNP_ARRAY_LEN(fcntls));
-    r = r < 0 ? r : allow_value(m, "prctl", 0, PR_SET_DUMPABLE);
-    return r < 0 ? r : allow_own_limits(m);
+    snp_filter_values(m, "ioctl", 1, ioctls, SNP_ARRAY_LEN(ioctls));
+    snp_filter_values(m, "prctl", 0, prctls, SNP_ARRAY_LEN(prctls));
+    add_shared_memory(m, counts_memory);
+    add_options(m, "getsockopt", false);
+    add_options(m, "setsockopt", !counts_memory);
 }
 
 /* Pid 1 is known by what it puts where the kernel does not look; each sandbox has its own mark. */
-int snp_filter_marked(const struct snp_making *m, const char *name, unsigned last)
+void snp_filter_marked(struct snp_making *m, const char *name, unsigned last)
 {
     const uint64_t upper = 0xffffffff00000000U;
-    const uint64_t high = (uint64_t)SNP_MARK_PLACE_HIGH << 32U;
-    const uint64_t low = (uint64_t)SNP_MARK_PLACE_LOW << 32U;
 
-    return seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name(name), 2,
-                            SCMP_CMP(0, SCMP_CMP_MASKED_EQ, upper, high),
-                            SCMP_CMP(last, SCMP_CMP_MASKED_EQ, upper, low));
+    SNP_RULE(m, SCMP_ACT_ALLOW, name, SNP_BITS(0, upper, (uint64_t)SNP_MARK_PLACE_HIGH << 32U),
+             SNP_BITS(last, upper, (uint64_t)SNP_MARK_PLACE_LOW << 32U));
 }
 
-static int add_setup(const struct snp_making *m, const void *data)
+void snp_filter_setup(struct snp_making *m)
+{
+    allow_all(m, conditional, SNP_ARRAY_LEN(conditional));
+    allow_all(m, asked, SNP_ARRAY_LEN(asked));
+    allow_all(m, setup_calls, SNP_ARRAY_LEN(setup_calls));
+}
+
+static void add_setup(struct snp_making *m, const void *data)
 {
     (void)data;
-    int r = 0;
+    snp_filter_setup(m);
+    allow_all(m, namespace_calls, SNP_ARRAY_LEN(namespace_calls));
+}
 
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(setup_calls); i++) {
-        r = snp_filter_allow(m, setup_calls[i]);
+static void add_session(struct snp_making *m, const void *counts_memory)
+{
+    snp_filter_conditional(m, *(const bool *)counts_memory);
+    SNP_RULE(m, SCMP_ACT_ALLOW, "socketpair", SNP_LOW(0, AF_UNIX));
+    for (size_t i = 0; i < SNP_ARRAY_LEN(sockets); i++) {
+        SNP_RULE(m, SCMP_ACT_ALLOW, "socket", SNP_LOW(0, sockets[i].domain),
+                 SNP_BITS(1, 0xfU, sockets[i].kind), /* less the flags */
+                 SNP_LOW(2, sockets[i].protocol));
     }
-    return r;
+    snp_filter_values(m, "fcntl", 1, fcntls, SNP_ARRAY_LEN(fcntls));
+    SNP_RULE(m, SCMP_ACT_ALLOW, "prctl", SNP_LOW(0, PR_SET_DUMPABLE));
+    /* Of others limits may be read only: those of pid 1, who is the same user, are none of the code's business. */
+    SNP_RULE(m, SCMP_ACT_ALLOW, "prlimit64", SNP_LOW(0, 0));
+    SNP_RULE(m, SCMP_ACT_ALLOW, "prlimit64", SCMP_CMP(2, SCMP_CMP_EQ, 0, 0));
+    snp_filter_marked(m, "kill", 1);
 }
 
-static int add_counted(const struct snp_making *m, const void *data)
-{
-    int r = add_conditional(m, true);
-
-    (void)data;
-    return r == 0 ? snp_filter_marked(m, "kill", 1) : r;
-}
-
-static int add_uncounted(const struct snp_making *m, const void *data)
-{
-    int r = add_conditional(m, false);
-
-    (void)data;
-    return r == 0 ? snp_filter_marked(m, "kill", 1) : r;
-}
+static const bool counts[] = {true, false};
+const struct snp_filter_parts snp_syscalls_parts[] = {
+    [SNP_FILTER_SESSION] = {NULL, add_session, &counts[0]},
+    [SNP_FILTER_SESSION_UNCOUNTED] = {NULL, add_session, &counts[1]},
+    [SNP_FILTER_ZYGOTE] = {NULL, add_setup,   NULL      },
+};
 
 /* An empty filter of a context speaks of the native architecture; make it another. */
 static int set_arch(const struct snp_making *m)
@@ -552,17 +378,21 @@ int snp_filter_compile_for(enum snp_arch arch,
                            int fd,
                            struct snp_err *err)
 {
-    struct snp_making m = {.ctx = seccomp_init(SCMP_ACT_NOTIFY), .arch = arch};
-    int r = m.ctx == NULL ? -ENOMEM : set_arch(&m);
+    struct snp_making m = {
+        .ctx = seccomp_init(SCMP_ACT_NOTIFY), .arch = arch, .skip = parts->skip};
+    int r = 0;
 
-    if (r == 0) {
-        r = add_common(&m, parts->skip);
+    m.r = m.ctx == NULL ? -ENOMEM : set_arch(&m);
+    if (m.r == 0) {
+        m.r = seccomp_attr_set(m.ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
     }
-    if (r == 0) {
-        r = parts->add(&m, parts->data);
+    if (m.r == 0) {
+        m.r = seccomp_attr_set(m.ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     }
-    if (r < 0) {
-        r = snp_fail_sys(err, -r, "build the system call filter");
+    add_common(&m);
+    parts->add(&m, parts->data);
+    if (m.r < 0) {
+        r = snp_fail_sys(err, -m.r, "build the system call filter");
     } else if (seccomp_export_bpf(m.ctx, fd) < 0) {
         r = snp_fail(err, SNP_E_INTERNAL, "the system call filter does not compile");
     }
@@ -572,21 +402,7 @@ int snp_filter_compile_for(enum snp_arch arch,
     return r;
 }
 
-static const struct snp_filter_parts native_parts[] = {
-    [SNP_FILTER_SESSION] = {.add = add_counted},
-    [SNP_FILTER_SESSION_UNCOUNTED] = {.add = add_uncounted},
-    [SNP_FILTER_ZYGOTE] = {.add = add_setup},
-};
-
-int snp_syscalls_compile_for(enum snp_arch arch,
-                             enum snp_filter filter,
-                             int fd,
-                             struct snp_err *err)
-{
-    return snp_filter_compile_for(arch, &native_parts[filter], fd, err);
-}
-
-int snp_filter_compile(const struct snp_filter_parts *parts, int *ret_fd, struct snp_err *err)
+static int compile(const struct snp_filter_parts *parts, int *ret_fd, struct snp_err *err)
 {
     snp_autoclose int fd = memfd_create("filter", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     int r;
@@ -605,46 +421,15 @@ int snp_filter_compile(const struct snp_filter_parts *parts, int *ret_fd, struct
     return 0;
 }
 
-int snp_syscalls_compile(bool counts_memory,
-                         int *ret_session_fd,
-                         int *ret_zygote_fd,
-                         struct snp_err *err)
+int snp_filters_compile(const struct snp_filter_parts *session,
+                        const struct snp_filter_parts *zygote,
+                        int *ret_session_fd,
+                        int *ret_zygote_fd,
+                        struct snp_err *err)
 {
-    snp_autoclose int session_fd = -1;
-    int r = snp_filter_compile(
-        &native_parts[counts_memory ? SNP_FILTER_SESSION : SNP_FILTER_SESSION_UNCOUNTED],
-        &session_fd, err);
+    int r = compile(session, ret_session_fd, err);
 
-    if (r < 0) {
-        return r;
-    }
-    r = snp_filter_compile(&native_parts[SNP_FILTER_ZYGOTE], ret_zygote_fd, err);
-    if (r == 0) {
-        *ret_session_fd = SNP_TAKE_FD(session_fd);
-    }
-    return r;
-}
-
-static bool is_listed(const char *const *names, size_t n, const char *name)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(names[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_in_a_group(const char *name)
-{
-    for (size_t g = 0; g < SNP_ARRAY_LEN(groups); g++) {
-        for (const char *const *call = groups[g].calls; *call != NULL; call++) {
-            if (strcmp(*call, name) == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
+    return r < 0 ? r : compile(zygote, ret_zygote_fd, err);
 }
 
 static bool stands_in(enum snp_arch arch, const char *name)
@@ -655,47 +440,6 @@ static bool stands_in(enum snp_arch arch, const char *name)
         }
     }
     return false;
-}
-
-/* Of the calls that are in no group. */
-static enum snp_call verdict_of_session(enum snp_filter filter, const char *name)
-{
-    if (strcmp(name, "memfd_create") == 0) {
-        return filter == SNP_FILTER_SESSION ? SNP_CALL_ALLOWED : SNP_CALL_ABSENT;
-    }
-    if (strcmp(name, "mmap") == 0) {
-        return filter == SNP_FILTER_SESSION ? SNP_CALL_ALLOWED : SNP_CALL_BY_ARGUMENT;
-    }
-    if (is_listed(asked, SNP_ARRAY_LEN(asked), name)) {
-        return SNP_CALL_REFUSED; /* by the filter */
-    }
-    if (is_listed(conditional, SNP_ARRAY_LEN(conditional), name)) {
-        return SNP_CALL_BY_ARGUMENT;
-    }
-    for (size_t i = 0; i < SNP_ARRAY_LEN(absent); i++) {
-        if (strcmp(absent[i].name, name) == 0) {
-            return SNP_CALL_ABSENT;
-        }
-    }
-    return SNP_CALL_REFUSED;
-}
-
-enum snp_call snp_syscalls_verdict(enum snp_arch arch, enum snp_filter filter, const char *name)
-{
-    if (!has_call(arch, name)) {
-        return SNP_CALL_REFUSED;
-    }
-    if (is_in_a_group(name)) {
-        return SNP_CALL_ALLOWED;
-    }
-    if (stands_in(arch, name)) {
-        return SNP_CALL_BY_ARGUMENT;
-    }
-    if (filter == SNP_FILTER_ZYGOTE) {
-        return is_listed(setup_calls, SNP_ARRAY_LEN(setup_calls), name) ? SNP_CALL_ALLOWED
-                                                                        : SNP_CALL_REFUSED;
-    }
-    return verdict_of_session(filter, name);
 }
 
 static unsigned count_calls(enum snp_arch arch)
@@ -771,6 +515,13 @@ void snp_syscalls_print(FILE *out)
                        "its copies: the supervisor checks |");
     for (size_t i = 0; i < SNP_ARRAY_LEN(asked); i++) {
         (void)fprintf(out, " %s", asked[i]);
+    }
+    (void)fprintf(out, " |\n| set-up | also while a sandbox is set up, before its code runs |");
+    for (size_t i = 0; i < SNP_ARRAY_LEN(setup_calls) + SNP_ARRAY_LEN(namespace_calls); i++) {
+        (void)fprintf(out, " %s",
+                      i < SNP_ARRAY_LEN(setup_calls)
+                          ? setup_calls[i]
+                          : namespace_calls[i - SNP_ARRAY_LEN(setup_calls)]);
     }
     (void)fprintf(out,
                   " |\n\nThese fail as unknown calls, without a record, because libraries and "

@@ -15,16 +15,6 @@
 
 #include "base/err.h"
 
-/*
- * Compile the two programs into sealed memfds: for sandboxes, and for zygotes (which also
- * may set up a sandbox). counts_memory: a cgroup counts a sandbox's pages. If not, code
- * may not make memfds, whose pages belong to no process.
- */
-int snp_syscalls_compile(bool counts_memory,
-                         int *ret_session_fd,
-                         int *ret_zygote_fd,
-                         struct snp_err *err) SNP_NODISCARD;
-
 enum snp_arch {
     SNP_ARCH_NATIVE, /* what this program was built for */
     SNP_ARCH_X86_64,
@@ -37,75 +27,68 @@ enum snp_filter {
     SNP_FILTER_ZYGOTE,
 };
 
-enum snp_call {
-    SNP_CALL_REFUSED,
-    SNP_CALL_ALLOWED,
-    SNP_CALL_BY_ARGUMENT, /* with some arguments only */
-    SNP_CALL_ABSENT,      /* answered as not there */
-};
-
-/*
- * Compile one of the programs into a file, for another architecture if wanted. Values of
- * arguments are those of the architecture this was built for.
- */
-int snp_syscalls_compile_for(enum snp_arch arch,
-                             enum snp_filter filter,
-                             int fd,
-                             struct snp_err *err) SNP_NODISCARD;
-
-/* What the table says of a call; refused, also if the architecture has no such call. */
-enum snp_call snp_syscalls_verdict(enum snp_arch arch,
-                                   enum snp_filter filter,
-                                   const char *name);
-
 /* Number of calls that the code may make on this architecture. */
 unsigned snp_syscalls_count(bool counts_memory);
 
-/* A filter that is being made. */
+/* A filter that is being made. The first failure, a negative errno, stays in r and ends the rest. */
 struct snp_making {
     scmp_filter_ctx ctx;
     enum snp_arch arch;
+    const char *const *skip; /* as in the parts */
+    int r;
 };
 
-/* What distinguishes a filter over the table. add returns 0 or a negative errno. */
+/* What distinguishes a filter over the table. */
 struct snp_filter_parts {
     const char *const
         *skip; /* calls of the table that are left out, ends with NULL; NULL = none */
-    int (*add)(const struct snp_making *m, const void *data);
+    void (*add)(struct snp_making *m, const void *data);
     const void *data; /* borrowed */
 };
 
-/* Compile one into a file: the table less skip, and what add adds. */
+/* Those of the native tier, by enum snp_filter. */
+extern const struct snp_filter_parts snp_syscalls_parts[];
+
+/* Compile one into a file: the table less skip, and what add adds. Values of arguments are this machine's. */
 int snp_filter_compile_for(enum snp_arch arch,
                            const struct snp_filter_parts *parts,
                            int fd,
                            struct snp_err *err) SNP_NODISCARD;
 
-/* Compile one for this architecture into a sealed memfd. */
-int snp_filter_compile(const struct snp_filter_parts *parts,
-                       int *ret_fd,
-                       struct snp_err *err) SNP_NODISCARD;
+/* Compile those of sandboxes and of zygotes for this machine into sealed memfds. */
+int snp_filters_compile(const struct snp_filter_parts *session,
+                        const struct snp_filter_parts *zygote,
+                        int *ret_session_fd,
+                        int *ret_zygote_fd,
+                        struct snp_err *err) SNP_NODISCARD;
 
 /*
- * For add: allow a call; allow it when the low 32 bits of an argument are one of values;
- * allow clone, ioctl and prctl by argument and answer what libraries only try.
+ * For add: a rule for one call, with what its arguments must be; none if the architecture has no
+ * such call, which is then refused. The kernel looks at the low 32 bits of most arguments; so must
+ * the filter.
  */
-int snp_filter_allow(const struct snp_making *m, const char *name) SNP_NODISCARD;
-int snp_filter_values(const struct snp_making *m,
-                      const char *name,
-                      unsigned arg,
-                      const uint64_t *values,
-                      size_t n) SNP_NODISCARD;
-/* Allow a call when an argument has none of these bits. */
-int snp_filter_without(const struct snp_making *m,
-                       const char *name,
-                       unsigned arg,
-                       uint64_t bits) SNP_NODISCARD;
+void snp_filter_rule(struct snp_making *m,
+                     uint32_t action,
+                     const char *name,
+                     unsigned n,
+                     const struct scmp_arg_cmp *args);
+#define SNP_RULE(m, action, name, ...)                             \
+    snp_filter_rule((m), (action), (name),                         \
+                    sizeof((struct scmp_arg_cmp[]){__VA_ARGS__}) / \
+                        sizeof(struct scmp_arg_cmp),               \
+                    (struct scmp_arg_cmp[]){__VA_ARGS__})
+#define SNP_BITS(arg, mask, value) SCMP_CMP((arg), SCMP_CMP_MASKED_EQ, (mask), (value))
+#define SNP_LOW(arg, value)        SNP_BITS((arg), 0xffffffffU, (value))
+void snp_filter_allow(struct snp_making *m, const char *name);
+/* Allow a call when the low 32 bits of an argument are one of values. */
+void snp_filter_values(
+    struct snp_making *m, const char *name, unsigned arg, const uint64_t *values, size_t n);
 /* Allow a call when its first and its last argument bear the mark of the sandbox. */
-int snp_filter_marked(const struct snp_making *m,
-                      const char *name,
-                      unsigned last) SNP_NODISCARD;
-int snp_filter_conditional(const struct snp_making *m, bool counts_memory) SNP_NODISCARD;
+void snp_filter_marked(struct snp_making *m, const char *name, unsigned last);
+/* Allow clone, ioctl and prctl by argument, and answer what libraries only try. */
+void snp_filter_conditional(struct snp_making *m, bool counts_memory);
+/* Allow what any sandbox needs until its own filter is in force. */
+void snp_filter_setup(struct snp_making *m);
 
 /* The table as Markdown, the same whatever this was built for. */
 void snp_syscalls_print(FILE *out);

@@ -37,7 +37,8 @@ static const char *const session_skip[] = {
     "sendmsg",   NULL,
 };
 
-static const char *const zygote_skip[] = {"connect", "bind", "listen", "accept4", NULL};
+static const char *const zygote_skip[] = {"connect", "bind",   "listen",
+                                          "accept4", "socket", NULL};
 
 /* Harmless where the user is nobody else; asked for where it is the host's. */
 static const char *const as_owner[] = {"fchown", "fchownat", "utimensat"};
@@ -74,147 +75,87 @@ static const uint64_t fcntls[] = {
     F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS,
 };
 
-/* What a zygote's child calls on its way to being a sandbox. */
-static const char *const setup_calls[] = {
-    "memfd_create",
-    "mmap",
-    "clone",
-    "capset",
-    "prctl",
-    "seccomp",
-    "landlock_create_ruleset",
-    "landlock_add_rule",
-    "landlock_restrict_self",
-    "sched_setaffinity",
-    "socketpair",
-    "getsockopt",
-    "setsockopt",
-    "ioctl",
-    "prlimit64",
-    "fcntl",
-    "kill",
-    "tgkill",
-    "pidfd_send_signal",
-};
-
-static int add_absent(const struct snp_making *m)
-{
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(absent); i++) {
-        r = seccomp_rule_add(m->ctx, SCMP_ACT_ERRNO((unsigned)absent[i].error),
-                             seccomp_syscall_resolve_name(absent[i].name), 0);
-    }
-    return r;
-}
-
-/* Of a connected pair neither kind takes an address; a datagram socket would. */
-static int add_pairs(const struct snp_making *m)
-{
-    static const uint64_t kinds[] = {SOCK_STREAM, SOCK_SEQPACKET};
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(kinds); i++) {
-        r = seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 2,
-                             SCMP_CMP(0, SCMP_CMP_MASKED_EQ, 0xffffffffU, AF_UNIX),
-                             SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xfU, kinds[i]));
-    }
-    return r;
-}
-
-static int add_opens(const struct snp_making *m)
+static void add_opens(struct snp_making *m)
 {
     static const uint64_t modes[] = {O_RDONLY, O_WRONLY, O_RDWR};
-    int r = 0;
 
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(modes); i++) {
-        r = seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW, SCMP_SYS(openat), 2,
-                             SCMP_CMP(2, SCMP_CMP_MASKED_EQ, O_ACCMODE, modes[i]),
-                             SCMP_CMP(3, SCMP_CMP_MASKED_EQ, S_ISUID | S_ISGID, 0));
+    for (size_t i = 0; i < SNP_ARRAY_LEN(modes); i++) {
+        SNP_RULE(m, SCMP_ACT_ALLOW, "openat", SNP_BITS(2, O_ACCMODE, modes[i]),
+                 SNP_BITS(3, S_ISUID | S_ISGID, 0));
     }
-    return r;
 }
 
-static int add_moded(const struct snp_making *m, const struct snp_local_filter *want)
+static void add_moded(struct snp_making *m, const struct snp_local_filter *want)
 {
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(moded); i++) {
+    for (size_t i = 0; i < SNP_ARRAY_LEN(moded); i++) {
         if (want->has_own_ids || !moded[i].is_as_owner) {
-            r = snp_filter_without(m, moded[i].name, moded[i].arg, S_ISUID | S_ISGID);
+            SNP_RULE(m, SCMP_ACT_ALLOW, moded[i].name,
+                     SNP_BITS(moded[i].arg, S_ISUID | S_ISGID, 0));
         }
     }
-    return r;
 }
 
 /*
  * Who is the same user as the supervisor could close itself to it, and hold removed files unseen.
  * Nothing inside can look into another process anyway, so that changes nothing but is no failure.
  */
-static int add_dumpable(const struct snp_making *m, const struct snp_local_filter *want)
+static void add_dumpable(struct snp_making *m, const struct snp_local_filter *want)
 {
-    int r = 0;
-
-    for (uint64_t on = 0; r == 0 && on < 2; on++) {
-        r = seccomp_rule_add(
-            m->ctx, on != 0 || want->has_own_ids ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(0),
-            SCMP_SYS(prctl), 2, SCMP_CMP(0, SCMP_CMP_MASKED_EQ, 0xffffffffU, PR_SET_DUMPABLE),
-            SCMP_CMP(1, SCMP_CMP_EQ, on));
+    for (uint64_t on = 0; on < 2; on++) {
+        SNP_RULE(m, on != 0 || want->has_own_ids ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(0), "prctl",
+                 SNP_LOW(0, PR_SET_DUMPABLE), SCMP_CMP(1, SCMP_CMP_EQ, on));
     }
-    return r;
 }
 
-static int add_session(const struct snp_making *m, const void *data)
+static void add_session(struct snp_making *m, const void *data)
 {
     const struct snp_local_filter *want = data;
-    int r = snp_filter_conditional(m, want->counts_memory);
 
-    r = r == 0 ? add_absent(m) : r;
-    r = r == 0 ? add_pairs(m) : r;
-    r = r == 0 ? snp_filter_marked(m, "sendmsg", 2) : r;
-    r = r == 0 ? add_opens(m) : r;
-    r = r == 0 ? add_moded(m, want) : r;
-    r = r == 0 ? add_dumpable(m, want) : r;
-    r = r == 0 ? snp_filter_values(m, "fcntl", 1, fcntls, SNP_ARRAY_LEN(fcntls)) : r;
-    if (r == 0) { /* limits of others, to read or to set, are none of its business */
-        r = seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1,
-                             SCMP_CMP(0, SCMP_CMP_MASKED_EQ, 0xffffffffU, 0));
+    snp_filter_conditional(m, want->counts_memory);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(absent); i++) {
+        SNP_RULE(m, SCMP_ACT_ERRNO((unsigned)absent[i].error), absent[i].name);
     }
-    if (r == 0 && want->has_truncate) {
-        r = snp_filter_allow(m, "truncate");
+    /* Of a connected pair neither kind takes an address; a datagram socket would. */
+    SNP_RULE(m, SCMP_ACT_ALLOW, "socketpair", SNP_LOW(0, AF_UNIX),
+             SNP_BITS(1, 0xfU, SOCK_STREAM));
+    SNP_RULE(m, SCMP_ACT_ALLOW, "socketpair", SNP_LOW(0, AF_UNIX),
+             SNP_BITS(1, 0xfU, SOCK_SEQPACKET));
+    snp_filter_marked(m, "sendmsg", 2);
+    add_opens(m);
+    add_moded(m, want);
+    add_dumpable(m, want);
+    snp_filter_values(m, "fcntl", 1, fcntls, SNP_ARRAY_LEN(fcntls));
+    /* Limits of others, to read or to set, are none of its business. */
+    SNP_RULE(m, SCMP_ACT_ALLOW, "prlimit64", SNP_LOW(0, 0));
+    if (want->has_truncate) {
+        snp_filter_allow(m, "truncate");
     }
-    for (size_t i = 0; r == 0 && want->has_own_ids && i < SNP_ARRAY_LEN(as_owner); i++) {
-        r = snp_filter_allow(m, as_owner[i]);
+    for (size_t i = 0; want->has_own_ids && i < SNP_ARRAY_LEN(as_owner); i++) {
+        snp_filter_allow(m, as_owner[i]);
     }
-    return r;
 }
 
 /* Only to ids of sandboxes, whose high bits tell them. */
-static int add_ids(const struct snp_making *m)
+static void add_ids(struct snp_making *m)
 {
     const uint64_t mask = ~(uint64_t)(SNP_IDMAP_SLOTS * (uint64_t)SNP_IDMAP_RANGE - 1);
     static const char *const calls[] = {"setresuid", "setresgid"};
-    int r = seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW, SCMP_SYS(setgroups), 1,
-                             SCMP_CMP(0, SCMP_CMP_EQ, 0, 0));
 
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(calls); i++) {
-        r = seccomp_rule_add(m->ctx, SCMP_ACT_ALLOW, seccomp_syscall_resolve_name(calls[i]), 3,
-                             SCMP_CMP(0, SCMP_CMP_MASKED_EQ, mask, SNP_IDMAP_BASE),
-                             SCMP_CMP(1, SCMP_CMP_MASKED_EQ, mask, SNP_IDMAP_BASE),
-                             SCMP_CMP(2, SCMP_CMP_MASKED_EQ, mask, SNP_IDMAP_BASE));
+    SNP_RULE(m, SCMP_ACT_ALLOW, "setgroups", SCMP_CMP(0, SCMP_CMP_EQ, 0, 0));
+    for (size_t i = 0; i < SNP_ARRAY_LEN(calls); i++) {
+        SNP_RULE(m, SCMP_ACT_ALLOW, calls[i], SNP_BITS(0, mask, SNP_IDMAP_BASE),
+                 SNP_BITS(1, mask, SNP_IDMAP_BASE), SNP_BITS(2, mask, SNP_IDMAP_BASE));
     }
-    return r;
 }
 
-static int add_setup(const struct snp_making *m, const void *data)
+static void add_setup(struct snp_making *m, const void *data)
 {
     const struct snp_local_filter *want = data;
-    int r = want->has_own_ids ? add_ids(m) : 0;
 
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(setup_calls); i++) {
-        r = snp_filter_allow(m, setup_calls[i]);
+    if (want->has_own_ids) {
+        add_ids(m);
     }
-    return r;
+    snp_filter_setup(m);
 }
 
 struct snp_filter_parts snp_local_session_parts(const struct snp_local_filter *want)
@@ -225,24 +166,4 @@ struct snp_filter_parts snp_local_session_parts(const struct snp_local_filter *w
 struct snp_filter_parts snp_local_zygote_parts(const struct snp_local_filter *want)
 {
     return (struct snp_filter_parts){zygote_skip, add_setup, want};
-}
-
-int snp_local_filters(const struct snp_local_filter *want,
-                      int *ret_session_fd,
-                      int *ret_zygote_fd,
-                      struct snp_err *err)
-{
-    const struct snp_filter_parts session = snp_local_session_parts(want);
-    const struct snp_filter_parts zygote = snp_local_zygote_parts(want);
-    snp_autoclose int session_fd = -1;
-    int r = snp_filter_compile(&session, &session_fd, err);
-
-    if (r < 0) {
-        return r;
-    }
-    r = snp_filter_compile(&zygote, ret_zygote_fd, err);
-    if (r == 0) {
-        *ret_session_fd = SNP_TAKE_FD(session_fd);
-    }
-    return r;
 }

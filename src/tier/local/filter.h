@@ -10,7 +10,7 @@
 #include "tier/host/syscalls.h"
 
 struct snp_local_filter {
-    bool counts_memory; /* a cgroup counts a sandbox's pages; see snp_syscalls_compile */
+    bool counts_memory; /* a cgroup counts a sandbox's pages; see snp_filter_conditional */
     bool has_own_ids;   /* each sandbox is a user of its own; else all are the user we serve */
     bool has_truncate;  /* Landlock refuses to truncate by path (ABI 3) */
 };
@@ -18,11 +18,5 @@ struct snp_local_filter {
 /* What the filters of sandboxes and of zygotes are made of; want is borrowed by them. */
 struct snp_filter_parts snp_local_session_parts(const struct snp_local_filter *want);
 struct snp_filter_parts snp_local_zygote_parts(const struct snp_local_filter *want);
-
-/* Compile the programs for sandboxes and for zygotes into sealed memfds. */
-int snp_local_filters(const struct snp_local_filter *want,
-                      int *ret_session_fd,
-                      int *ret_zygote_fd,
-                      struct snp_err *err) SNP_NODISCARD;
 
 #endif

@@ -138,9 +138,11 @@ static int start(struct snp_supervisor *supervisor, struct snp_err *err)
     want.counts_memory = snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY);
     want.has_own_ids = host->is_root;
     want.has_truncate = host->landlock_abi >= 3 || host->is_root;
+    const struct snp_filter_parts session = snp_local_session_parts(&want);
+    const struct snp_filter_parts zygote = snp_local_zygote_parts(&want);
     return r < 0 ? r
-                 : snp_local_filters(&want, &host->session_filter_fd, &host->zygote_filter_fd,
-                                     err);
+                 : snp_filters_compile(&session, &zygote, &host->session_filter_fd,
+                                       &host->zygote_filter_fd, err);
 }
 
 /* The keepers kill all at once. */

@@ -67,8 +67,12 @@ static int start(struct snp_supervisor *supervisor, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    r = snp_syscalls_compile(snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY),
-                             &host->session_filter_fd, &host->zygote_filter_fd, err);
+    r = snp_filters_compile(
+        &snp_syscalls_parts[snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY)
+                                ? SNP_FILTER_SESSION
+                                : SNP_FILTER_SESSION_UNCOUNTED],
+        &snp_syscalls_parts[SNP_FILTER_ZYGOTE], &host->session_filter_fd,
+        &host->zygote_filter_fd, err);
     if (r < 0) {
         return r;
     }
