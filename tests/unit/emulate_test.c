@@ -4,8 +4,6 @@
  * was killed and its number given away meanwhile. That race is made here: the call is received, its caller killed,
  * and its number replaced by that of a bystander, who has the same descriptors and memory.
  */
-#include "tier/local/emulate.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -28,7 +26,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "tier/local/local.h"
-#include "tier/native/signals.h"
+#include "tier/native/native.h"
 #include "unit/harness.h"
 
 enum {
@@ -37,11 +35,6 @@ enum {
     MODE_BEFORE = 0640,
     MODE_AFTER = 0600,
 };
-
-typedef bool (*emulate_fn)(void *data,
-                           int listener_fd,
-                           const struct seccomp_notif *req,
-                           struct seccomp_notif_resp *resp);
 
 /* A session of one process below another, and a file in its workspace. */
 struct world {
@@ -201,7 +194,7 @@ static void stop(pid_t pid)
  * killed after it was received, so the bystander's is what was the caller's number.
  */
 static int answer_of(const struct world *world,
-                     emulate_fn emulate,
+                     const struct snp_emulated *table,
                      struct asking *asking,
                      bool is_over)
 {
@@ -228,7 +221,10 @@ static int answer_of(const struct world *world,
     }
     req.pid = (uint32_t)bystander;
     resp.id = req.id;
-    assert_true(emulate(world->sandbox, listener, &req, &resp));
+    assert_true(snp_emulate(
+        table,
+        &(struct snp_asked){.sandbox = world->sandbox, .listener_fd = listener, .req = &req},
+        &resp));
     assert_int_equal(resp.flags, 0); /* it was made here, not left to the kernel */
     if (!is_over) {
         stop(caller);
@@ -255,18 +251,18 @@ TEST(what_was_taken_by_the_number_of_a_caller_that_is_gone_is_not_used)
         const uint64_t path = (uint64_t)(uintptr_t)world.file;
         const uint64_t cwd = (uint64_t)AT_FDCWD;
         const struct {
-            emulate_fn emulate;
+            const struct snp_emulated *table;
             const char *call;
             uint64_t args[ARGS];
         } rows[] = {
-            {snp_signals_emulate, "kill",              {(uint64_t)-1, SIGKILL}                },
-            {snp_signals_emulate, "pidfd_send_signal", {(uint64_t)world.victim_fd, SIGKILL}   },
-            {snp_local_emulate,   "kill",              {(uint64_t)world.victim, SIGKILL}      },
-            {snp_local_emulate,   "fchmod",            {(uint64_t)world.file_fd, MODE_AFTER}  },
-            {snp_local_emulate,   "fchmodat",          {cwd, path, MODE_AFTER}                },
-            {snp_local_emulate,   "utimensat",         {cwd, path, (uint64_t)(uintptr_t)times}},
+            {snp_native_calls, "kill",              {(uint64_t)-1, SIGKILL}                },
+            {snp_native_calls, "pidfd_send_signal", {(uint64_t)world.victim_fd, SIGKILL}   },
+            {snp_local_calls,  "kill",              {(uint64_t)world.victim, SIGKILL}      },
+            {snp_local_calls,  "fchmod",            {(uint64_t)world.file_fd, MODE_AFTER}  },
+            {snp_local_calls,  "fchmodat",          {cwd, path, MODE_AFTER}                },
+            {snp_local_calls,  "utimensat",         {cwd, path, (uint64_t)(uintptr_t)times}},
 #ifdef SYS_chmod
-            {snp_local_emulate,   "chmod",             {path, MODE_AFTER}                     },
+            {snp_local_calls,  "chmod",             {path, MODE_AFTER}                     },
 #endif
         };
         struct asking asking = {0};
@@ -277,10 +273,10 @@ TEST(what_was_taken_by_the_number_of_a_caller_that_is_gone_is_not_used)
         }
         asking.nr = seccomp_syscall_resolve_name(rows[i].call);
         memcpy(asking.args, rows[i].args, sizeof(asking.args));
-        assert_int_equal(answer_of(&world, rows[i].emulate, &asking, true), -EINTR);
+        assert_int_equal(answer_of(&world, rows[i].table, &asking, true), -EINTR);
         assert_false(is_changed(&world, 0));
         /* the control: nothing but the caller that still waits is different */
-        assert_int_equal(answer_of(&world, rows[i].emulate, &asking, false), 0);
+        assert_int_equal(answer_of(&world, rows[i].table, &asking, false), 0);
         assert_true(is_changed(&world, 60000));
         world_drop(&world);
     }

@@ -216,7 +216,7 @@ static void sandbox_ready(struct snp_sandbox *s, int listener_fd)
         snp_sandbox_kill(s, err.msg);
         return;
     }
-    f->notify.emulate = ops->emulate;
+    f->notify.emulated = ops->emulated;
     (void)uv_timer_stop(f->timer);
     send_secret(s);
     if (fstatfs(f->fs_fd[SNP_SETUP_WORKSPACE], &fs) == 0) {

@@ -15,9 +15,8 @@
 #include "guest/spec.h"
 #include "tier/engine/supervisor.h"
 
-struct seccomp_notif;
-struct seccomp_notif_resp;
 struct snp_dead_group;
+struct snp_emulated;
 struct snp_pending;
 struct snp_template;
 
@@ -36,11 +35,7 @@ struct snp_host_ops {
     /* It is set up; no code has run. On failure it is killed. NULL = nothing to do. */
     int (*ready)(struct snp_sandbox *s, struct snp_err *err);
 
-    /* A call of the code that may be made for it; see struct snp_notify. */
-    bool (*emulate)(void *sandbox,
-                    int listener_fd,
-                    const struct seccomp_notif *req,
-                    struct seccomp_notif_resp *resp);
+    const struct snp_emulated *emulated; /* calls that are made for the code; see notify.h */
 
     /* Its first process is gone: remove what is left in jobs (struct snp_forked). NULL = nothing is. */
     void (*bury)(struct snp_sandbox *s, void (*gone)(struct snp_sandbox *));

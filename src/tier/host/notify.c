@@ -79,6 +79,25 @@ static void free_handle(uv_handle_t *handle)
     free(handle);
 }
 
+bool snp_asked_waits(const struct snp_asked *a)
+{
+    return seccomp_notify_id_valid(a->listener_fd, a->req->id) == 0;
+}
+
+bool snp_emulate(const struct snp_emulated *table,
+                 struct snp_asked *a,
+                 struct seccomp_notif_resp *resp)
+{
+    for (; table != NULL && table->call != NULL; table++) {
+        if (seccomp_syscall_resolve_name(table->call) == a->req->data.nr) {
+            resp->error = -table->run(a);
+            resp->flags = a->goes_on ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;
+            return true;
+        }
+    }
+    return false;
+}
+
 static void describe(struct snp_notify *notify, const struct seccomp_notif *req)
 {
     char *name = seccomp_syscall_resolve_num_arch(req->data.arch, req->data.nr);
@@ -126,13 +145,14 @@ static bool answer_one(struct snp_notify *notify)
 {
     struct seccomp_notif req = {0};
     struct seccomp_notif_resp resp = {0};
+    struct snp_asked asked = {.sandbox = notify->data, .listener_fd = notify->fd, .req = &req};
     char *name;
 
     if (ioctl(notify->fd, SECCOMP_IOCTL_NOTIF_RECV, &req) < 0) {
         return false; /* ENOENT: the caller was killed meanwhile */
     }
     resp.id = req.id;
-    if (notify->emulate != NULL && notify->emulate(notify->data, notify->fd, &req, &resp)) {
+    if (snp_emulate(notify->emulated, &asked, &resp)) {
         if (resp.error == -EPERM) {
             describe(notify, &req);
         }

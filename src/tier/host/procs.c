@@ -246,8 +246,7 @@ pid_t snp_proc_inner(pid_t pid)
     return read_text(path, text, sizeof(text)) ? last_number(text, "\nNSpid:") : -1;
 }
 
-/* Our number of what a pidfd is for; -EBADF or -ESRCH. */
-static pid_t pidfd_number(int pidfd)
+pid_t snp_pidfd_number(int pidfd)
 {
     char path[48];
     char text[1024];
@@ -267,7 +266,7 @@ static int pidfd_place(int pidfd, ino_t *ret_namespace, pid_t *ret_inner)
     char path[48];
     char text[4096];
     struct stat st;
-    pid_t pid = pidfd_number(pidfd);
+    pid_t pid = snp_pidfd_number(pidfd);
 
     if (pid < 0) {
         return pid;
@@ -277,7 +276,7 @@ static int pidfd_place(int pidfd, ino_t *ret_namespace, pid_t *ret_inner)
         return errno == ENOENT ? -ESRCH : -EPERM;
     }
     (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-    if (!read_text(path, text, sizeof(text)) || pidfd_number(pidfd) != pid) {
+    if (!read_text(path, text, sizeof(text)) || snp_pidfd_number(pidfd) != pid) {
         return -ESRCH; /* what was read may be another's, with the same number */
     }
     *ret_namespace = st.st_ino;

@@ -61,6 +61,9 @@ pid_t snp_pidfd_inner(int pidfd, int peer_pidfd);
  */
 pid_t snp_proc_shown(pid_t pid);
 
+/* The number that a process has here which a pidfd is for; -EBADF (no pidfd), -ESRCH (gone). */
+pid_t snp_pidfd_number(int pidfd);
+
 /* The process a thread belongs to; -1 if it is gone. */
 pid_t snp_proc_leader(pid_t tid);
 

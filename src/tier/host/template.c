@@ -339,7 +339,7 @@ static char **args_copy(char *const *args)
     return copy;
 }
 
-/* What launch.h says; members that are NULL are left out. NULL when out of memory. */
+/* As snp_launch_read takes them; members that are NULL are left out. NULL when out of memory. */
 static char **args_make(const struct snp_supervisor *supervisor,
                         const struct snp_python *python)
 {
@@ -475,30 +475,6 @@ static void want_check(struct snp_template *t)
     }
 }
 
-/* Process id of a pidfd as we see it. */
-static pid_t pidfd_pid(int pidfd)
-{
-    char path[64];
-    snp_autofree char *text = NULL;
-    struct snp_err err;
-    const char *at;
-    char number[24];
-    uint64_t pid = 0;
-
-    (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
-    if (snp_file_read(path, 4096, &text, NULL, &err) < 0) {
-        return -1;
-    }
-    at = strstr(text, "Pid:");
-    if (at == NULL) {
-        return -1;
-    }
-    at += strlen("Pid:");
-    at += strspn(at, " \t");
-    (void)snprintf(number, sizeof(number), "%.*s", (int)strcspn(at, "\n"), at);
-    return snp_parse_u64(number, &pid) == 0 && pid > 0 ? (pid_t)pid : -1;
-}
-
 /* What a worker does to a forked process: id maps, cgroups. */
 struct preparation {
     uv_work_t work;
@@ -515,7 +491,7 @@ static int prepare(struct snp_supervisor *supervisor,
     const struct snp_host_ops *ops = snp_host_ops_of(supervisor);
     int r;
 
-    e->pid = pidfd_pid(e->pidfd);
+    e->pid = snp_pidfd_number(e->pidfd);
     if (e->pid < 0) {
         return snp_fail(err, SNP_E_INTERNAL, "the new process is gone");
     }

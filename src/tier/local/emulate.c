@@ -7,10 +7,9 @@
  * Modes and times: the path is read once from the caller's memory, opened below the
  * session's folder without leaving it, and what was opened is changed.
  */
-#include "tier/local/emulate.h"
-
 #include <errno.h>
 #include <fcntl.h>
+#include <seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,33 +30,6 @@ enum {
     SIGNAL_MAX = 64
 };
 
-struct asked {
-    struct snp_sandbox *sandbox;
-    int listener_fd;
-    const struct seccomp_notif *req;
-    bool goes_on; /* out: let the kernel do it */
-};
-
-/* Thread group of a thread; -1 if it is gone. */
-static pid_t group_leader(pid_t tid)
-{
-    char path[32];
-    snp_autofree char *text = NULL;
-    struct snp_err err;
-    const char *at;
-    uint64_t pid = 0;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
-    if (snp_file_read(path, 8192, &text, NULL, &err) < 0 ||
-        (at = strstr(text, "\nTgid:\t")) == NULL) {
-        return -1;
-    }
-    for (at += strlen("\nTgid:\t"); *at >= '0' && *at <= '9'; at++) {
-        pid = pid * 10 + (uint64_t)(*at - '0');
-    }
-    return (pid_t)pid;
-}
-
 static bool is_target(const struct snp_proc *p,
                       pid_t caller,
                       const struct snp_proc *self,
@@ -72,14 +44,8 @@ static bool is_target(const struct snp_proc *p,
     return p->group == (to == 0 ? self->group : -to);
 }
 
-/* What was read by the caller's number was the caller's only if its call still waits. */
-static bool still_waits(const struct asked *a)
-{
-    return seccomp_notify_id_valid(a->listener_fd, a->req->id) == 0;
-}
-
 /* kill(to, number) by caller, to what is inside only. 0 or errno. */
-static int send_signal(const struct asked *a, pid_t caller, pid_t to, int number)
+static int send_signal(const struct snp_asked *a, pid_t caller, pid_t to, int number)
 {
     const struct snp_sandbox *s = a->sandbox;
     struct snp_procs procs = {0};
@@ -88,7 +54,7 @@ static int send_signal(const struct asked *a, pid_t caller, pid_t to, int number
     size_t reached = 0;
 
     (void)snp_proc_read(caller, &self);
-    if (!still_waits(a)) {
+    if (!snp_asked_waits(a)) {
         return EINTR;
     }
     snp_procs_below(snp_forked_of(s)->process.pid, &procs);
@@ -112,9 +78,9 @@ static int send_signal(const struct asked *a, pid_t caller, pid_t to, int number
     return reached > 0 ? 0 : r;
 }
 
-static int do_kill(struct asked *a)
+static int do_kill(struct snp_asked *a)
 {
-    pid_t caller = group_leader((pid_t)a->req->pid);
+    pid_t caller = snp_proc_leader((pid_t)a->req->pid);
     pid_t to = (pid_t)a->req->data.args[0];
     int number = (int)a->req->data.args[1];
 
@@ -130,14 +96,14 @@ static int do_kill(struct asked *a)
 }
 
 /* To a thread of the caller itself; others are not reached. */
-static int do_tgkill(struct asked *a)
+static int do_tgkill(struct snp_asked *a)
 {
-    a->goes_on = group_leader((pid_t)a->req->pid) == (pid_t)a->req->data.args[0];
+    a->goes_on = snp_proc_leader((pid_t)a->req->pid) == (pid_t)a->req->data.args[0];
     return a->goes_on ? 0 : ESRCH;
 }
 
 /* Bytes of the caller's memory. */
-static int read_memory(const struct asked *a, uint64_t address, void *to, size_t n)
+static int read_memory(const struct snp_asked *a, uint64_t address, void *to, size_t n)
 {
     struct iovec local = {.iov_base = to, .iov_len = n};
     struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = n};
@@ -147,7 +113,7 @@ static int read_memory(const struct asked *a, uint64_t address, void *to, size_t
 }
 
 /* A text of the caller's memory, page by page, because the next may not be there. 0 or errno. */
-static int read_path(const struct asked *a, uint64_t address, char *path)
+static int read_path(const struct snp_asked *a, uint64_t address, char *path)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
@@ -165,7 +131,7 @@ static int read_path(const struct asked *a, uint64_t address, char *path)
     return ENAMETOOLONG;
 }
 
-static int read_proc_link(const struct asked *a, const char *name, char *path)
+static int read_proc_link(const struct snp_asked *a, const char *name, char *path)
 {
     char link[64];
     ssize_t n;
@@ -176,7 +142,7 @@ static int read_proc_link(const struct asked *a, const char *name, char *path)
     return n < 0 ? EBADF : 0;
 }
 
-static int read_fd_link(const struct asked *a, int fd, char *path)
+static int read_fd_link(const struct snp_asked *a, int fd, char *path)
 {
     char name[24];
 
@@ -223,7 +189,7 @@ static int open_inside(const struct snp_sandbox *s, const char *path, bool follo
  * 0 or errno.
  */
 static int open_target(
-    const struct asked *a, int dirfd, uint64_t address, bool follow, int *ret_fd)
+    const struct snp_asked *a, int dirfd, uint64_t address, bool follow, int *ret_fd)
 {
     char name[PATH_LEN];
     char path[2 * PATH_LEN];
@@ -238,7 +204,7 @@ static int open_target(
     } else if (r == 0 && address != 0) {
         (void)snprintf(path, sizeof(path), "%s", name);
     }
-    r = r == 0 && !still_waits(a) ? EINTR : r;
+    r = r == 0 && !snp_asked_waits(a) ? EINTR : r;
     r = r == 0 ? open_inside(a->sandbox, path, follow, ret_fd) : r;
     if (r == 0 && (fstat(*ret_fd, &ours) < 0 || ours.st_uid != geteuid())) {
         snp_closep(ret_fd);
@@ -247,7 +213,7 @@ static int open_target(
     if (r == 0 && address == 0) {
         (void)snprintf(name, sizeof(name), "/proc/%d/fd/%d", (int)a->req->pid, dirfd);
         if (stat(name, &theirs) < 0 || ours.st_ino != theirs.st_ino ||
-            ours.st_dev != theirs.st_dev || !still_waits(a)) {
+            ours.st_dev != theirs.st_dev || !snp_asked_waits(a)) {
             snp_closep(ret_fd);
             r = EPERM; /* removed meanwhile, or another file has its name */
         }
@@ -255,7 +221,7 @@ static int open_target(
     return r;
 }
 
-static int change_mode(struct asked *a, int dirfd, uint64_t address, mode_t mode)
+static int change_mode(struct snp_asked *a, int dirfd, uint64_t address, mode_t mode)
 {
     snp_autoclose int fd = -1;
     char self[40];
@@ -275,17 +241,17 @@ static int change_mode(struct asked *a, int dirfd, uint64_t address, mode_t mode
     return chmod(self, mode) < 0 ? errno : 0;
 }
 
-static int do_chmod(struct asked *a)
+static int do_chmod(struct snp_asked *a)
 {
     return change_mode(a, AT_FDCWD, a->req->data.args[0], (mode_t)a->req->data.args[1]);
 }
 
-static int do_fchmod(struct asked *a)
+static int do_fchmod(struct snp_asked *a)
 {
     return change_mode(a, (int)a->req->data.args[0], 0, (mode_t)a->req->data.args[1]);
 }
 
-static int do_fchmodat(struct asked *a)
+static int do_fchmodat(struct snp_asked *a)
 {
     uint64_t address = a->req->data.args[1];
 
@@ -294,7 +260,7 @@ static int do_fchmodat(struct asked *a)
                                       (mode_t)a->req->data.args[2]);
 }
 
-static int do_utimensat(struct asked *a)
+static int do_utimensat(struct snp_asked *a)
 {
     const __u64 *args = a->req->data.args;
     struct timespec times[2];
@@ -313,33 +279,12 @@ static int do_utimensat(struct asked *a)
     return utimensat(AT_FDCWD, self, args[2] == 0 ? NULL : times, 0) < 0 ? errno : 0;
 }
 
-static const struct {
-    const char *name;
-    int (*run)(struct asked *); /* 0 or errno */
-} calls[] = {
+const struct snp_emulated snp_local_calls[] = {
     {"kill",      do_kill     },
     {"tgkill",    do_tgkill   },
     {"chmod",     do_chmod    },
     {"fchmod",    do_fchmod   },
     {"fchmodat",  do_fchmodat },
     {"utimensat", do_utimensat},
+    {NULL,        NULL        },
 };
-
-bool snp_local_emulate(void *data,
-                       int listener_fd,
-                       const struct seccomp_notif *req,
-                       struct seccomp_notif_resp *resp)
-{
-    struct asked a = {.sandbox = data, .listener_fd = listener_fd, .req = req};
-
-    for (size_t i = 0; i < SNP_ARRAY_LEN(calls); i++) {
-        int nr = seccomp_syscall_resolve_name(calls[i].name);
-        if (nr >= 0 && nr == req->data.nr) {
-            int r = calls[i].run(&a);
-            resp->error = -r;
-            resp->flags = a.goes_on ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;
-            return true;
-        }
-    }
-    return false;
-}

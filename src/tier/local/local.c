@@ -19,7 +19,6 @@
 #include "registry/python.h"
 #include "tier/engine/open.h"
 #include "tier/host/procs.h"
-#include "tier/local/emulate.h"
 #include "tier/local/filter.h"
 #include "tier/local/folder.h"
 
@@ -353,6 +352,6 @@ const struct snp_host_ops snp_local_ops = {
     .has_slot = true,
     .fill_spec = fill_spec,
     .ready = ready,
-    .emulate = snp_local_emulate,
+    .emulated = snp_local_calls,
     .bury = snp_local_bury,
 };

@@ -29,6 +29,7 @@ struct snp_local_sandbox {
 
 extern const struct snp_about snp_local_about;
 extern const struct snp_host_ops snp_local_ops;
+extern const struct snp_emulated snp_local_calls[]; /* emulate.c */
 
 static inline struct snp_local *snp_local_of(const struct snp_supervisor *supervisor)
 {

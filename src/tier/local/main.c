@@ -3,7 +3,7 @@
  * tier-local: the program that runs sandboxes without namespaces.
  *
  *   tier-local --state DIR       serve the tier protocol on descriptor 3
- *   tier-local --zygote ...      keeper of a template, see launch.h
+ *   tier-local --zygote ...      keeper of a template, see tier/host/launch.h
  */
 #include "base/str.h"
 #include "tier/engine/program.h"

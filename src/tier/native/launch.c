@@ -14,22 +14,16 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
-#include <linux/filter.h>
 #include <linux/openat2.h>
-#include <linux/seccomp.h>
 #include <linux/securebits.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -39,65 +33,21 @@
 #include "base/str.h"
 #include "policy/prefix.h"
 #include "registry/treehash.h"
-#include "tier/host/template.h"
+#include "tier/host/launch.h"
 #include "tier/native/overlay.h"
 
 enum {
     PATH_LEN = 4096,
-    COPY_MAX = 1 << 20,
-    FILTER_MAX = 64 << 10,
-    CAPS_N = 64,
-    THREAD_STACK = 2 << 20
+    COPY_MAX = 1 << 20
 };
 
 #define ROOT "/tmp" /* where the new root is assembled, in our own mount namespace */
 
-/* Folders that are shown besides the host's /usr, where they are inside, and what they are. */
-enum tree {
-    TREE_GUEST, /* driver.py */
-    TREE_PREFIX,
-    TREE_VENV,
-    TREE_N
-};
-
-static const char *const tree_places[TREE_N] = {
-    [TREE_GUEST] = "run/guest", [TREE_PREFIX] = "run/python", [TREE_VENV] = "run/venv"};
-
-struct launch {
-    const char *template_name;
-    const char *python;
-    const char *source[TREE_N]; /* on the host; NULL = none */
-    const char *site;
-    const char *alias;
-    const char *hash;
-    const char *ours;
-    const char *preload;
-    const char *rootfs; /* NULL = the host's own */
-    const char *id;     /* only told apart by */
-    const char *host_id_text;
-    uint64_t host_id;
-    int root_fd;      /* where what is shown is looked up */
-    int tree[TREE_N]; /* taken before ROOT covers anything; -1 = none */
-};
-
-/* How an argument is called, and where it goes. */
-static const struct {
-    const char *name;
-    size_t offset;
-} arguments[] = {
-    {"template", offsetof(struct launch, template_name)      },
-    {"python",   offsetof(struct launch, python)             },
-    {"guest",    offsetof(struct launch, source[TREE_GUEST]) },
-    {"prefix",   offsetof(struct launch, source[TREE_PREFIX])},
-    {"venv",     offsetof(struct launch, source[TREE_VENV])  },
-    {"site",     offsetof(struct launch, site)               },
-    {"alias",    offsetof(struct launch, alias)              },
-    {"hash",     offsetof(struct launch, hash)               },
-    {"ours",     offsetof(struct launch, ours)               },
-    {"preload",  offsetof(struct launch, preload)            },
-    {"rootfs",   offsetof(struct launch, rootfs)             },
-    {"id",       offsetof(struct launch, id)                 },
-    {"host-id",  offsetof(struct launch, host_id_text)       },
+/* Where folders are inside that are shown besides the host's /usr. */
+static const char *const tree_places[SNP_TREE_N] = {
+    [SNP_TREE_GUEST] = "run/guest",
+    [SNP_TREE_PREFIX] = "run/python",
+    [SNP_TREE_VENV] = "run/venv",
 };
 
 static const char *const root_dirs[] = {
@@ -141,7 +91,7 @@ static const struct {
  * Look something up in the file system that is to be seen, the host's or another: links and
  * '..' in it never lead out of its root.
  */
-static int open_in(const struct launch *l, const char *path, uint64_t flags)
+static int open_in(const struct snp_launch *l, const char *path, uint64_t flags)
 {
     struct open_how how = {
         .flags = flags | O_CLOEXEC,
@@ -174,7 +124,7 @@ static int show_folder(int fd, const char *place, bool is_system, struct snp_err
 }
 
 /* The same of a path in the file system that is to be seen. */
-static int show_path(const struct launch *l, const char *path, struct snp_err *err)
+static int show_path(const struct snp_launch *l, const char *path, struct snp_err *err)
 {
     snp_autoclose int fd = open_in(l, path, O_PATH | O_DIRECTORY);
 
@@ -182,7 +132,7 @@ static int show_path(const struct launch *l, const char *path, struct snp_err *e
                   : show_folder(fd, path, l->rootfs == NULL, err);
 }
 
-static int step_namespaces(struct launch *l, struct snp_err *err)
+static int step_namespaces(struct snp_launch *l, struct snp_err *err)
 {
     if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0) {
         return snp_fail_sys(err, errno, "unshare");
@@ -194,7 +144,7 @@ static int step_namespaces(struct launch *l, struct snp_err *err)
     if (l->root_fd < 0) {
         return snp_fail_sys(err, errno, "open %s", l->rootfs == NULL ? "/" : l->rootfs);
     }
-    for (int i = 0; i < TREE_N; i++) {
+    for (int i = 0; i < SNP_TREE_N; i++) {
         if (l->source[i] == NULL) {
             continue;
         }
@@ -207,10 +157,10 @@ static int step_namespaces(struct launch *l, struct snp_err *err)
 }
 
 /* Before the folder is attached: what is attached is what was there a moment ago. */
-static int step_hash(struct launch *l, struct snp_err *err)
+static int step_hash(struct snp_launch *l, struct snp_err *err)
 {
     struct snp_tree tree = {.skip_bytecode = l->ours == NULL};
-    const char *path = l->source[TREE_VENV];
+    const char *path = l->source[SNP_TREE_VENV];
     int r;
 
     if (l->hash == NULL || path == NULL) {
@@ -250,15 +200,16 @@ static int link_path(const char *path, const char *target, struct snp_err *err)
 }
 
 /* What the interpreter needs besides /usr. */
-static int step_python(struct launch *l, struct snp_err *err)
+static int step_python(struct snp_launch *l, struct snp_err *err)
 {
     int r = 0;
 
-    for (int i = 0; r == 0 && i < TREE_N; i++) {
-        r = l->tree[i] < 0 ? 0 : show_folder(l->tree[i], tree_places[i], i == TREE_GUEST, err);
+    for (int i = 0; r == 0 && i < SNP_TREE_N; i++) {
+        r = l->tree[i] < 0 ? 0
+                           : show_folder(l->tree[i], tree_places[i], i == SNP_TREE_GUEST, err);
     }
-    if (r == 0 && l->source[TREE_PREFIX] != NULL) {
-        r = link_path(l->source[TREE_PREFIX], "/run/python", err);
+    if (r == 0 && l->source[SNP_TREE_PREFIX] != NULL) {
+        r = link_path(l->source[SNP_TREE_PREFIX], "/run/python", err);
     }
     if (r == 0 && l->alias != NULL && !snp_prefix_is_covered(l->alias) &&
         !snp_prefix_is_system(l->alias)) {
@@ -267,7 +218,7 @@ static int step_python(struct launch *l, struct snp_err *err)
     return r;
 }
 
-static int step_root(struct launch *l, struct snp_err *err)
+static int step_root(struct snp_launch *l, struct snp_err *err)
 {
     char path[PATH_LEN];
 
@@ -290,7 +241,7 @@ static bool leads_to_usr(const char *target)
     return snp_has_prefix(target, "usr/") && strstr(target, "..") == NULL;
 }
 
-static int step_links(struct launch *l, struct snp_err *err)
+static int step_links(struct snp_launch *l, struct snp_err *err)
 {
     char target[PATH_LEN];
     char link[PATH_LEN];
@@ -322,7 +273,7 @@ static int step_links(struct launch *l, struct snp_err *err)
     return 0;
 }
 
-static int step_dev(struct launch *l, struct snp_err *err)
+static int step_dev(struct snp_launch *l, struct snp_err *err)
 {
     char host[PATH_LEN];
     char target[PATH_LEN];
@@ -357,7 +308,7 @@ static int write_new(const char *path, const char *bytes, size_t n)
 }
 
 /* One file of /etc, copied if it is small; what is no regular file is passed over. */
-static int copy_etc(const struct launch *l, const char *path, struct snp_err *err)
+static int copy_etc(const struct snp_launch *l, const char *path, struct snp_err *err)
 {
     snp_autoclose int fd = open_in(l, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     snp_autofree char *text = NULL;
@@ -378,7 +329,7 @@ static int copy_etc(const struct launch *l, const char *path, struct snp_err *er
 }
 
 /* One entry of /etc: folders are shown, files copied; what is missing is passed over. */
-static int share_etc(const struct launch *l, const char *name, struct snp_err *err)
+static int share_etc(const struct snp_launch *l, const char *name, struct snp_err *err)
 {
     char path[PATH_LEN];
     char target[PATH_LEN];
@@ -400,7 +351,7 @@ static int share_etc(const struct launch *l, const char *name, struct snp_err *e
     return show_path(l, path, err);
 }
 
-static int step_etc(struct launch *l, struct snp_err *err)
+static int step_etc(struct snp_launch *l, struct snp_err *err)
 {
     char path[PATH_LEN];
 
@@ -420,7 +371,7 @@ static int step_etc(struct launch *l, struct snp_err *err)
     return 0;
 }
 
-static int step_proc(struct launch *l, struct snp_err *err)
+static int step_proc(struct snp_launch *l, struct snp_err *err)
 {
     (void)l;
     if (mount("proc", ROOT "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
@@ -439,7 +390,7 @@ static int step_proc(struct launch *l, struct snp_err *err)
 }
 
 /* Writable while the preloads run (font caches); every sandbox covers it with its own. */
-static int step_tmp(struct launch *l, struct snp_err *err)
+static int step_tmp(struct snp_launch *l, struct snp_err *err)
 {
     (void)l;
     if (mount("tmpfs", ROOT "/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
@@ -449,7 +400,7 @@ static int step_tmp(struct launch *l, struct snp_err *err)
     return 0;
 }
 
-static int step_pivot(struct launch *l, struct snp_err *err)
+static int step_pivot(struct snp_launch *l, struct snp_err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
 
@@ -464,25 +415,7 @@ static int step_pivot(struct launch *l, struct snp_err *err)
     return 0;
 }
 
-/*
- * The stack limit at the start of a program is what each of its threads gets for a stack,
- * which counts against the memory of a sandbox although hardly any of it is used. A
- * sandbox sets the usual limit again for its first thread.
- */
-static int step_rlimits(struct launch *l, struct snp_err *err)
-{
-    const struct rlimit none = {0};
-    struct rlimit stack;
-
-    (void)l;
-    if (setrlimit(RLIMIT_CORE, &none) < 0 || getrlimit(RLIMIT_STACK, &stack) < 0) {
-        return snp_fail_sys(err, errno, "setrlimit");
-    }
-    stack.rlim_cur = THREAD_STACK;
-    return setrlimit(RLIMIT_STACK, &stack) < 0 ? snp_fail_sys(err, errno, "setrlimit") : 0;
-}
-
-static int step_ids(struct launch *l, struct snp_err *err)
+static int step_ids(struct snp_launch *l, struct snp_err *err)
 {
     gid_t gid = (gid_t)l->host_id;
     uid_t uid = (uid_t)l->host_id;
@@ -491,8 +424,7 @@ static int step_ids(struct launch *l, struct snp_err *err)
     if (prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED, 0, 0, 0) < 0) {
         return snp_fail_sys(err, errno, "securebits");
     }
-    for (int cap = 0; cap < CAPS_N && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++) {
-    }
+    snp_launch_bound_caps();
     if (l->host_id != 0 && (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
                             setresuid(uid, uid, uid) < 0)) {
         return snp_fail_sys(err, errno, "change user");
@@ -500,7 +432,7 @@ static int step_ids(struct launch *l, struct snp_err *err)
     return 0;
 }
 
-static int step_capabilities(struct launch *l, struct snp_err *err)
+static int step_capabilities(struct snp_launch *l, struct snp_err *err)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct none[2] = {{0}};
@@ -512,30 +444,8 @@ static int step_capabilities(struct launch *l, struct snp_err *err)
     return 0;
 }
 
-static int step_seccomp(struct launch *l, struct snp_err *err)
-{
-    static char code[FILTER_MAX];
-    ssize_t n = pread(SNP_LAUNCH_ZYGOTE_FILTER_FD, code, sizeof(code), 0);
-    struct sock_fprog program = {.filter = (struct sock_filter *)(void *)code};
-
-    (void)l;
-    if (n <= 0 || (size_t)n % sizeof(struct sock_filter) != 0) {
-        return snp_fail(err, SNP_E_INTERNAL, "the filter cannot be read");
-    }
-    program.len = (unsigned short)((size_t)n / sizeof(struct sock_filter));
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0) {
-        return snp_fail_sys(err, errno, "seccomp");
-    }
-    return 0;
-}
-
-struct step {
-    const char *name;
-    int (*run)(struct launch *, struct snp_err *);
-};
-
 /* In the keeper, with all rights of the supervisor's namespace. */
-static const struct step root_steps[] = {
+static const struct snp_launch_step root_steps[] = {
     {"root",   step_root  },
     {"links",  step_links },
     {"dev",    step_dev   },
@@ -547,89 +457,33 @@ static const struct step root_steps[] = {
 };
 
 /* In the template. Ids before capabilities, seccomp last. */
-static const struct step drop_steps[] = {
-    {"rlimits",      step_rlimits     },
-    {"ids",          step_ids         },
-    {"capabilities", step_capabilities},
-    {"seccomp",      step_seccomp     },
+static const struct snp_launch_step drop_steps[] = {
+    {"rlimits",      snp_launch_rlimits},
+    {"ids",          step_ids          },
+    {"capabilities", step_capabilities },
+    {"seccomp",      snp_launch_seccomp},
 };
 
-static void run_steps(struct launch *l, const struct step *steps, size_t n)
+static SNP_NORETURN void exec_template(struct snp_launch *l)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct snp_err err;
-        if (steps[i].run(l, &err) < 0) {
-            (void)dprintf(2, "template %s: step %s: %s\n", l->template_name, steps[i].name,
-                          err.msg);
-            _exit(3);
-        }
-    }
-}
-
-/*
- * Packages are not for the start of the interpreter (-S): driver.py takes them up when the
- * process is in its sandbox, or here if there are modules to preload.
- */
-static void interpreter_argv(struct launch *l, const char **argv)
-{
-    size_t n = 0;
-
-    argv[n++] = l->python;
-    argv[n++] = "-I";
-    if (l->site != NULL) {
-        argv[n++] = "-S";
-    }
-    argv[n++] = "/run/guest/driver.py";
-    argv[n++] = "--template";
-    argv[n++] = l->template_name;
-    if (l->site != NULL) {
-        argv[n++] = "--site";
-        argv[n++] = l->site;
-    }
-    if (l->preload != NULL) {
-        argv[n++] = "--preload";
-        argv[n++] = l->preload;
-    }
-    argv[n++] = "--zygote";
-    argv[n++] = "3";
-    argv[n] = NULL;
-}
-
-static SNP_NORETURN void exec_template(struct launch *l)
-{
-    const char *argv[16];
     const char *core =
         getenv("OPENBLAS_CORETYPE"); /* NOLINT(concurrency-mt-unsafe): one thread */
     char core_type[64];
-    char *envp[] = {(char *)(uintptr_t) "PATH=/usr/local/bin:/usr/bin:/bin",
-                    (char *)(uintptr_t) "HOME=/tmp/.home",
-                    (char *)(uintptr_t) "LANG=C.UTF-8",
-                    (char *)(uintptr_t) "PYTHONDONTWRITEBYTECODE=1",
-                    NULL,
-                    NULL};
 
-    if (core != NULL && snprintf(core_type, sizeof(core_type), "OPENBLAS_CORETYPE=%s", core) <
-                            (int)sizeof(core_type)) {
-        envp[4] = core_type;
-    }
-    run_steps(l, drop_steps, SNP_ARRAY_LEN(drop_steps));
-    for (int fd = SNP_LAUNCH_CONTROL_FD; fd <= SNP_LAUNCH_SESSION_FILTER_FD; fd++) {
-        (void)fcntl(fd, F_SETFD, 0);
-    }
-    interpreter_argv(l, argv);
-    (void)execve(l->python, (char *const *)(uintptr_t)argv, envp);
-    (void)dprintf(2, "template %s: cannot run %s: errno %d\n", l->template_name, l->python,
-                  errno);
-    _exit(3);
+    (void)snprintf(core_type, sizeof(core_type), "OPENBLAS_CORETYPE=%.40s",
+                   core == NULL ? "" : core);
+    snp_launch_steps(l, drop_steps, SNP_ARRAY_LEN(drop_steps));
+    snp_launch_exec(l, "/run/guest/driver.py", "HOME=/tmp/.home",
+                    core == NULL ? NULL : core_type);
 }
 
 /* Pid 1 of the template's namespace: builds the root, then outlives every sandbox. */
-static SNP_NORETURN void keeper(struct launch *l)
+static SNP_NORETURN void keeper(struct snp_launch *l)
 {
     int status;
     pid_t pid;
 
-    run_steps(l, root_steps, SNP_ARRAY_LEN(root_steps));
+    snp_launch_steps(l, root_steps, SNP_ARRAY_LEN(root_steps));
     pid = fork();
     if (pid == 0) {
         exec_template(l);
@@ -642,56 +496,30 @@ static SNP_NORETURN void keeper(struct launch *l)
     _exit(0);
 }
 
-/* Take NAME=VALUE words; false if one is not understood. */
-static bool read_arguments(struct launch *l, int argc, char **argv)
+static int step_pid_namespace(struct snp_launch *l, struct snp_err *err)
 {
-    for (int i = 0; i < argc; i++) {
-        size_t n = strcspn(argv[i], "=");
-        bool known = false;
-
-        for (size_t k = 0; argv[i][n] == '=' && k < SNP_ARRAY_LEN(arguments); k++) {
-            if (strlen(arguments[k].name) == n && strncmp(arguments[k].name, argv[i], n) == 0) {
-                const char *value = argv[i] + n + 1;
-                memcpy((char *)l + arguments[k].offset, &value, sizeof(value));
-                known = true;
-            }
-        }
-        if (!known) {
-            return false;
-        }
-    }
-    return l->template_name != NULL && l->python != NULL && l->source[TREE_GUEST] != NULL &&
-           l->host_id_text != NULL && snp_parse_u64(l->host_id_text, &l->host_id) == 0;
+    (void)l;
+    return unshare(CLONE_NEWPID) < 0 ? snp_fail_sys(err, errno, "unshare") : 0;
 }
 
-int snp_launch_main(int argc, char **argv)
+/* Before there is a keeper. */
+static const struct snp_launch_step first_steps[] = {
+    {"packages",      step_hash         },
+    {"namespaces",    step_namespaces   },
+    {"pid namespace", step_pid_namespace},
+};
+
+int snp_native_launch_main(int argc, char **argv)
 {
-    struct launch l = {
-        .tree = {-1, -1, -1}
-    };
-    struct snp_err err = {.code = SNP_OK};
-    const char *step = "packages";
+    struct snp_launch l;
     int status = 0;
     pid_t pid;
-    int r;
 
-    if (!read_arguments(&l, argc, argv)) {
-        (void)dprintf(2, "usage: tier-native --zygote NAME=VALUE..., see launch.h\n");
-        return 3;
+    if (snp_launch_read(&l, argc, argv) < 0) {
+        return SNP_LAUNCH_FAILED;
     }
     (void)umask(0022); /* the daemon's is tighter; the code inside expects the usual one */
-    r = step_hash(&l, &err);
-    if (r == 0) {
-        step = "namespaces";
-        r = step_namespaces(&l, &err);
-    }
-    if (r == 0 && unshare(CLONE_NEWPID) < 0) {
-        r = snp_fail_sys(&err, errno, "unshare");
-    }
-    if (r < 0) {
-        (void)dprintf(2, "template %s: step %s: %s\n", l.template_name, step, err.msg);
-        return 3;
-    }
+    snp_launch_steps(&l, first_steps, SNP_ARRAY_LEN(first_steps));
     pid = fork();
     if (pid == 0) {
         keeper(&l);
@@ -703,5 +531,5 @@ int snp_launch_main(int argc, char **argv)
      * Not by exit: our children's pid namespace has ended with the keeper, so we cannot make
      * processes or threads any more, and what a sanitizer does at exit needs one.
      */
-    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 3);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : SNP_LAUNCH_FAILED);
 }

@@ -3,7 +3,7 @@
  * tier-native: the program that runs sandboxes of namespaces, seccomp and Landlock.
  *
  *   tier-native --state DIR      serve the tier protocol on descriptor 3
- *   tier-native --zygote ...     launcher of a template, see launch.h
+ *   tier-native --zygote ...     launcher of a template, see tier/host/launch.h
  *   tier-native --syscalls       print the table of allowed system calls
  */
 #include <stdio.h>
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
     static struct snp_native native = {.host = SNP_HOST_INIT};
 
     if (argc >= 2 && snp_streq(argv[1], "--zygote")) {
-        return snp_launch_main(argc - 2, argv + 2);
+        return snp_native_launch_main(argc - 2, argv + 2);
     }
     if (argc == 2 && snp_streq(argv[1], "--syscalls")) {
         snp_syscalls_print(stdout);

@@ -22,7 +22,6 @@
 #include "tier/host/forked.h"
 #include "tier/host/syscalls.h"
 #include "tier/native/probe.h"
-#include "tier/native/signals.h"
 
 enum {
     NEARLY_FULL = 64 << 10 /* bytes; where pid 1 would say that it is full */
@@ -223,5 +222,5 @@ const struct snp_host_ops snp_native_ops = {
                },
     .zygote_order = SNP_ZYGOTE_FORK,
     .map_ids = map_ids,
-    .emulate = snp_signals_emulate,
+    .emulated = snp_native_calls,
 };

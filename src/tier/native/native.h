@@ -5,6 +5,7 @@
 /* Sandboxes in namespaces of their own. */
 
 #include "tier/host/host.h"
+#include "tier/host/notify.h"
 
 struct snp_native {
     struct snp_host host;
@@ -13,6 +14,12 @@ struct snp_native {
 
 extern const struct snp_about snp_native_about;
 extern const struct snp_host_ops snp_native_ops;
+
+/*
+ * signals.c: signals of the code, which asks for each. They reach all of its own processes, but not the
+ * copies its session may have to go back to.
+ */
+extern const struct snp_emulated snp_native_calls[];
 
 static inline struct snp_native *snp_native_of(const struct snp_supervisor *supervisor)
 {

@@ -9,8 +9,6 @@
  * the pid namespace of the session, where everybody is the caller's user: none of the calls
  * that change users is allowed.
  */
-#include "tier/native/signals.h"
-
 #include <errno.h>
 #include <seccomp.h>
 #include <signal.h>
@@ -23,33 +21,21 @@
 #include "base/fd.h"
 #include "tier/host/forked.h"
 #include "tier/host/procs.h"
+#include "tier/native/native.h"
 
-struct asked {
-    struct snp_sandbox *sandbox;
-    int listener_fd;
-    const struct seccomp_notif *req;
-    bool goes_on; /* out: let the kernel do it */
-};
-
-static bool is_spared(const struct asked *a, pid_t pid)
+static bool is_spared(const struct snp_asked *a, pid_t pid)
 {
     return snp_spared_has(&a->sandbox->spared, pid);
 }
 
-/* What was read by the caller's number was the caller's only if its call still waits. */
-static bool still_waits(const struct asked *a)
-{
-    return seccomp_notify_id_valid(a->listener_fd, a->req->id) == 0;
-}
-
 /* kill(-1): all that the kernel would reach, less the copies. */
-static int signal_all(const struct asked *a, int number)
+static int signal_all(const struct snp_asked *a, int number)
 {
     struct snp_procs procs = {0};
     pid_t caller = snp_proc_leader((pid_t)a->req->pid);
     size_t reached = 0;
 
-    if (!still_waits(a)) {
+    if (!snp_asked_waits(a)) {
         return EINTR;
     }
     snp_procs_below(snp_forked_of(a->sandbox)->process.pid, &procs);
@@ -64,7 +50,7 @@ static int signal_all(const struct asked *a, int number)
     return reached > 0 ? 0 : ESRCH;
 }
 
-static int do_kill(struct asked *a)
+static int do_kill(struct snp_asked *a)
 {
     pid_t to = (pid_t)a->req->data.args[0];
     int number = (int)a->req->data.args[1];
@@ -80,7 +66,7 @@ static int do_kill(struct asked *a)
     return 0;
 }
 
-static int do_tgkill(struct asked *a)
+static int do_tgkill(struct snp_asked *a)
 {
     if (is_spared(a, (pid_t)a->req->data.args[0]) ||
         is_spared(a, (pid_t)a->req->data.args[1])) {
@@ -98,12 +84,12 @@ static int take_descriptor(pid_t caller, int fd)
     return pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
 }
 
-static int do_pidfd_send_signal(struct asked *a)
+static int do_pidfd_send_signal(struct snp_asked *a)
 {
     snp_autoclose int target = take_descriptor((pid_t)a->req->pid, (int)a->req->data.args[0]);
     pid_t pid;
 
-    if (!still_waits(a)) {
+    if (!snp_asked_waits(a)) {
         return EINTR;
     }
     if (target < 0) {
@@ -128,30 +114,9 @@ static int do_pidfd_send_signal(struct asked *a)
                : 0;
 }
 
-static const struct {
-    const char *name;
-    int (*run)(struct asked *); /* 0 or errno */
-} calls[] = {
+const struct snp_emulated snp_native_calls[] = {
     {"kill",              do_kill             },
     {"tgkill",            do_tgkill           },
     {"pidfd_send_signal", do_pidfd_send_signal},
+    {NULL,                NULL                },
 };
-
-bool snp_signals_emulate(void *data,
-                         int listener_fd,
-                         const struct seccomp_notif *req,
-                         struct seccomp_notif_resp *resp)
-{
-    struct asked a = {.sandbox = data, .listener_fd = listener_fd, .req = req};
-
-    for (size_t i = 0; i < SNP_ARRAY_LEN(calls); i++) {
-        int nr = seccomp_syscall_resolve_name(calls[i].name);
-        if (nr >= 0 && nr == req->data.nr) {
-            int r = calls[i].run(&a);
-            resp->error = -r;
-            resp->flags = a.goes_on ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;
-            return true;
-        }
-    }
-    return false;
-}
