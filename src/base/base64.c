@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Base64, for the binary parts of displays in JSON. Decoding is for our own text only. */
+/* Base64, for the binary parts of displays in JSON. */
 #include "base/base64.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/err.h"
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -55,4 +57,35 @@ unsigned char *snp_base64_decode(const char *text, size_t n, size_t *ret_n)
     }
     *ret_n = len;
     return bytes;
+}
+
+int snp_base64_take(const char *text, size_t n, struct snp_buf *out)
+{
+    uint32_t group = 0;
+    size_t n_digits = 0;
+    size_t n_pads = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const char *digit = memchr(digits, text[i], sizeof(digits) - 1);
+
+        if (text[i] == '\n' || text[i] == '\r') {
+            continue;
+        }
+        n_pads += text[i] == '=' ? 1 : 0;
+        if ((digit == NULL && text[i] != '=') || (digit != NULL && n_pads > 0) || n_pads > 2) {
+            return SNP_E_INVALID;
+        }
+        group = group << 6U | (digit == NULL ? 0U : (uint32_t)(digit - digits));
+        if (++n_digits % 4 == 0) {
+            const unsigned char bytes[] = {(unsigned char)(group >> 16U & 255U),
+                                           (unsigned char)(group >> 8U & 255U),
+                                           (unsigned char)(group & 255U)};
+            int r = snp_buf_add(out, bytes, sizeof(bytes) - n_pads);
+
+            if (r < 0) {
+                return r;
+            }
+        }
+    }
+    return n_digits % 4 == 0 ? 0 : SNP_E_INVALID;
 }

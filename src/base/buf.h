@@ -21,6 +21,10 @@ struct snp_buf {
 };
 
 /* max: the most bytes it may ever hold at once. Allocates nothing yet. */
+#define SNP_BUF(max_) \
+    {                 \
+        .max = (max_) \
+    }
 void snp_buf_init(struct snp_buf *buf, size_t max);
 /* Free the memory; the buffer is as after init and may be used again. */
 void snp_buf_done(struct snp_buf *buf);

@@ -68,7 +68,7 @@ struct snp_http {
 
 /* Calls ----------------------------------------------------------------------------------- */
 
-static void on_idle_closed(uv_handle_t *handle)
+static void on_closed(uv_handle_t *handle)
 {
     free(handle->data);
 }
@@ -87,7 +87,7 @@ static void call_end(struct snp_http_call *call)
     }
     call->http->curl->easy_cleanup(call->easy);
     call->http->curl->slist_free_all(call->headers);
-    uv_close((uv_handle_t *)&call->idle, on_idle_closed);
+    uv_close((uv_handle_t *)&call->idle, on_closed);
 }
 
 static void call_done(struct snp_http_call *call, const struct snp_err *err)
@@ -281,11 +281,6 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockad
     return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
-static void on_watch_closed(uv_handle_t *handle)
-{
-    free(handle->data);
-}
-
 static void on_ready(uv_poll_t *poll, int status, int events)
 {
     struct watch *watch = poll->data;
@@ -308,7 +303,7 @@ static struct watch *watch_new(struct snp_http *http, curl_socket_t fd)
     watch->http = http;
     watch->fd = fd;
     if (http->curl->multi_assign(http->multi, fd, watch) != CURLM_OK) {
-        uv_close((uv_handle_t *)&watch->poll, on_watch_closed);
+        uv_close((uv_handle_t *)&watch->poll, on_closed);
         return NULL;
     }
     return watch;
@@ -323,7 +318,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *so
     (void)easy;
     if (what == CURL_POLL_REMOVE) {
         if (watch != NULL) {
-            uv_close((uv_handle_t *)&watch->poll, on_watch_closed);
+            uv_close((uv_handle_t *)&watch->poll, on_closed);
             (void)http->curl->multi_assign(http->multi, fd, NULL);
         }
         return 0;
@@ -588,11 +583,6 @@ void snp_http_cancel(struct snp_http_call *call)
     call_end(call);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-    free(handle->data);
-}
-
 void snp_http_free(struct snp_http *http)
 {
     if (http == NULL) {
@@ -606,7 +596,7 @@ void snp_http_free(struct snp_http *http)
         (void)http->curl->multi_cleanup(http->multi);
         http->curl->global_cleanup();
     }
-    uv_close((uv_handle_t *)&http->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&http->timer, on_closed);
 }
 
 bool snp_http_is_loopback(const char *url)

@@ -69,16 +69,6 @@ static void take(char *into, size_t room, const char *value, size_t n)
     }
 }
 
-static void take_retry(struct snp_sse *sse, const char *value)
-{
-    uint64_t ms = 0;
-
-    /* digits only: snp_parse_u64 takes no signs or blanks */
-    if (snp_parse_u64(value, &ms) == 0) {
-        sse->retry_ms = ms;
-    }
-}
-
 static bool is_field(const char *line, size_t n, const char *name)
 {
     return n == strlen(name) && memcmp(line, name, n) == 0;
@@ -104,7 +94,8 @@ static int field(struct snp_sse *sse, char *line, size_t n, struct snp_err *err)
     } else if (is_field(line, name_len, "id")) {
         take(sse->id, sizeof(sse->id), value, value_len);
     } else if (is_field(line, name_len, "retry")) {
-        take_retry(sse, value);
+        /* digits only; else the old one stays */
+        (void)!snp_parse_u64(value, &sse->retry_ms);
     }
     return 0; /* fields nobody knows, and comments, mean nothing */
 }
@@ -166,14 +157,4 @@ int snp_sse_feed(struct snp_sse *sse, const char *bytes, size_t n, struct snp_er
         at = stop;
     }
     return r;
-}
-
-const char *snp_sse_last_id(const struct snp_sse *sse)
-{
-    return sse->id;
-}
-
-uint64_t snp_sse_retry_ms(const struct snp_sse *sse)
-{
-    return sse->retry_ms;
 }

@@ -27,8 +27,8 @@ struct snp_sse {
     struct snp_buf line;
     struct snp_buf data;
     char event[64];
-    char id[256];
-    uint64_t retry_ms;
+    char id[256];      /* the last one said, with or without data; "" = none */
+    uint64_t retry_ms; /* the same; 0 = none */
     bool has_data;
     bool is_after_cr;
     size_t n_bom; /* bytes of a byte order mark seen; above 3: past the beginning */
@@ -41,9 +41,5 @@ void snp_sse_done(struct snp_sse *sse);
 /* More bytes of the stream. SNP_E_LIMIT: an event or line is too long. */
 int snp_sse_feed(struct snp_sse *sse, const char *bytes, size_t n, struct snp_err *err)
     SNP_NODISCARD;
-
-/* What the stream has said last, with or without data; "" and 0 = nothing. */
-const char *snp_sse_last_id(const struct snp_sse *sse);
-uint64_t snp_sse_retry_ms(const struct snp_sse *sse);
 
 #endif

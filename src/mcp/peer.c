@@ -276,12 +276,11 @@ static void on_tick(uv_timer_t *timer)
     struct snp_mcp_hub *hub = timer->data;
 
     for (struct snp_mcp_call *call = hub->calls; call != NULL; call = call->next) {
-        snp_autobuf struct snp_buf text = {0};
+        snp_autobuf struct snp_buf text = SNP_BUF(MESSAGE_MAX);
 
         if (!wants_ticks(call)) {
             continue;
         }
-        snp_buf_init(&text, MESSAGE_MAX);
         call->describe(call, &text);
         progress_send(call, (double)(snp_now_us() - call->started_us) / US_PER_S, 0,
                       snp_buf_cstr(&text),

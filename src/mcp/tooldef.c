@@ -14,21 +14,17 @@
 #include "base/base64.h"
 #include "base/str.h"
 #include "mcp/caps.h"
-#include "text/text.h"
+#include "text/say.h"
 
 static const int64_t integer_max = 9007199254740991; /* what JavaScript can tell apart */
 
 /* Why a tool is unfit, with a word of the server's in it. */
 static int unfit(struct snp_err *err, const char *why, const char *word)
 {
-    snp_autobuf struct snp_buf shown = {0};
+    snp_autosay struct snp_say shown = SNP_SAY(SNP_MCP_CLIENT_NOTE_MAX);
 
-    snp_buf_init(&shown, SNP_MCP_CLIENT_NOTE_MAX);
-    if (snp_text_line(&shown, word, strlen(word), 60) < 0) {
-        snp_buf_clear(&shown);
-    }
-    return snp_fail(err, SNP_E_INVALID, "%s '%.*s'", why, (int)shown.len,
-                    shown.len == 0 ? "" : snp_buf_bytes(&shown));
+    snp_say_line(&shown, word, 60);
+    return snp_fail(err, SNP_E_INVALID, "%s '%s'", why, snp_say_cstr(&shown));
 }
 
 /* Headers --------------------------------------------------------------------------------- */

@@ -28,7 +28,6 @@ static json_t *text_block(const char *text)
 static int write_system(const struct snp_model_request *request, json_t **ret)
 {
     snp_autojson json_t *blocks = json_array();
-    snp_autofree char *schema = NULL;
     size_t i = 0;
     json_t *message = NULL;
 
@@ -43,11 +42,12 @@ static int write_system(const struct snp_model_request *request, json_t **ret)
     }
     if (request->schema != NULL) {
         snp_autofree char *text = snp_json_text(request->schema);
-        schema = text == NULL
-                     ? NULL
-                     : snp_format("Answer with one JSON value and nothing around it. It must "
-                                  "follow this JSON Schema: %s",
-                                  text);
+        snp_autofree char *schema =
+            text == NULL
+                ? NULL
+                : snp_format("Answer with one JSON value and nothing around it. It must "
+                             "follow this JSON Schema: %s",
+                             text);
         if (schema == NULL || json_array_append_new(blocks, text_block(schema)) < 0) {
             return -1;
         }
@@ -139,22 +139,6 @@ static int write_blocks(const json_t *message, const char *role, json_t *blocks)
     return text[0] == '\0' ? 0 : json_array_append_new(blocks, text_block(text));
 }
 
-/* The blocks of the last message if it is of this role, else of a new one. Borrowed. */
-static json_t *blocks_for(json_t *messages, const char *role)
-{
-    size_t n = json_array_size(messages);
-    const json_t *last = n > 0 ? json_array_get(messages, n - 1) : NULL;
-
-    if (last != NULL && strcmp(snp_json_str(last, "role", ""), role) == 0) {
-        return json_object_get(last, "content");
-    }
-    if (json_array_append_new(messages, json_pack("{s:s, s:[]}", "role", role, "content")) <
-        0) {
-        return NULL;
-    }
-    return json_object_get(json_array_get(messages, n), "content");
-}
-
 static json_t *write_messages(const json_t *messages)
 {
     snp_autojson json_t *made = json_array();
@@ -167,8 +151,8 @@ static json_t *write_messages(const json_t *messages)
         if (strcmp(role, "system") == 0) {
             continue;
         }
-        json_t *blocks =
-            blocks_for(made, strcmp(role, "assistant") == 0 ? "assistant" : "user");
+        json_t *blocks = snp_model_parts(
+            made, strcmp(role, "assistant") == 0 ? "assistant" : "user", "content");
         if (blocks == NULL || write_blocks(message, role, blocks) < 0) {
             return NULL;
         }
@@ -199,6 +183,11 @@ static json_t *write_choice(const char *choice)
     return json_pack("{s:s, s:s}", "type", "tool", "name", choice);
 }
 
+static json_t *write_tool(const json_t *tool)
+{
+    return snp_model_tool("input_schema", tool);
+}
+
 static int write_options(const struct snp_model_job *job, json_t *body)
 {
     const struct snp_model_request *request = job->request;
@@ -208,14 +197,12 @@ static int write_options(const struct snp_model_job *job, json_t *body)
     if (r == 0 && system != NULL) {
         r = json_object_set_new(body, "system", system);
     }
-    if (r == 0 && job->temperature >= 0 && (job->quirks & SNP_MODEL_NO_TEMPERATURE) == 0) {
+    if (r == 0 && job->temperature >= 0) {
         r = json_object_set_new(body, "temperature", json_real(job->temperature));
     }
     if (r == 0 && json_array_size(request->tools) > 0) {
-        r = json_object_set_new(body, "tools", snp_model_tools("input_schema", request->tools));
-        r = r < 0
-                ? r
-                : json_object_set_new(body, "tool_choice", write_choice(request->tool_choice));
+        r |= json_object_set_new(body, "tools", snp_model_list_of(request->tools, write_tool));
+        r |= json_object_set_new(body, "tool_choice", write_choice(request->tool_choice));
         if (r == 0 && (job->quirks & SNP_MODEL_NO_CACHE_CONTROL) == 0) {
             r = mark_cache(json_object_get(body, "messages"));
         }
@@ -263,28 +250,14 @@ static void read_usage(struct snp_model_reply *reply, const json_t *usage)
     }
 }
 
-static void read_stop(struct snp_model_reply *reply, const json_t *reason)
-{
-    static const struct {
-        const char *word;
-        enum snp_model_stop stop;
-    } words[] = {
-        {"max_tokens",                    SNP_MODEL_STOP_LENGTH},
-        {"model_context_window_exceeded", SNP_MODEL_STOP_LENGTH},
-        {"pause_turn",                    SNP_MODEL_STOP_LENGTH},
-        {"refusal",                       SNP_MODEL_STOP_FILTER},
-        {"tool_use",                      SNP_MODEL_STOP_TOOLS },
-    };
-    const char *word = json_string_value(reason);
-
-    if (word == NULL) {
-        return;
-    }
-    reply->has_stop = true;
-    for (size_t i = 0; i < SNP_ARRAY_LEN(words); i++) {
-        reply->stop = strcmp(word, words[i].word) == 0 ? words[i].stop : reply->stop;
-    }
-}
+static const struct snp_model_stop_word stops[] = {
+    {"max_tokens",                    SNP_MODEL_STOP_LENGTH},
+    {"model_context_window_exceeded", SNP_MODEL_STOP_LENGTH},
+    {"pause_turn",                    SNP_MODEL_STOP_LENGTH},
+    {"refusal",                       SNP_MODEL_STOP_FILTER},
+    {"tool_use",                      SNP_MODEL_STOP_TOOLS },
+    {NULL,                            SNP_MODEL_STOP_END   },
+};
 
 /* The list of blocks in the order they came in; made with the first. Borrowed. */
 static json_t *kept_blocks(struct snp_model_reply *reply)
@@ -429,10 +402,10 @@ static void read_head(struct snp_model_reply *reply, const json_t *message)
 
 static void read_error(struct snp_model_reply *reply, const json_t *data)
 {
+    snp_autojson json_t *none = json_object();
     json_t *error = json_object_get(data, "error");
 
-    json_decref(reply->error);
-    reply->error = error != NULL ? json_incref(error) : json_object();
+    (void)snp_model_reply_error(reply, error != NULL ? error : none);
 }
 
 static int anthropic_event(struct snp_model_reply *reply,
@@ -452,7 +425,8 @@ static int anthropic_event(struct snp_model_reply *reply,
         read_head(reply, json_object_get(data, "message"));
     } else if (strcmp(type, "message_delta") == 0) {
         read_usage(reply, json_object_get(data, "usage"));
-        read_stop(reply, json_object_get(json_object_get(data, "delta"), "stop_reason"));
+        snp_model_reply_stop(
+            reply, json_object_get(json_object_get(data, "delta"), "stop_reason"), stops);
     } else if (strcmp(type, "message_stop") == 0) {
         reply->is_ended = true;
     } else if (strcmp(type, "error") == 0) {
@@ -484,7 +458,7 @@ static int anthropic_whole(struct snp_model_reply *reply,
         }
     }
     read_head(reply, body);
-    read_stop(reply, json_object_get(body, "stop_reason"));
+    snp_model_reply_stop(reply, json_object_get(body, "stop_reason"), stops);
     reply->is_ended = true;
     return 0;
 }

@@ -79,8 +79,16 @@ void snp_model_wire_done(struct snp_model_wire *wire);
 /* Text of a message's content; "" if it has none. Borrowed. */
 const char *snp_model_content(const json_t *message);
 
-/* [{name, description, SCHEMA: parameters}]. New reference, NULL when out of memory. */
-json_t *snp_model_tools(const char *schema, const json_t *tools);
+/* A list of what make (NULL: out of memory) makes of each of another. New reference, NULL when out of memory. */
+json_t *snp_model_list_of(const json_t *list, json_t *(*make)(const json_t *item));
+/* {name, description, SCHEMA: parameters}. New reference. */
+json_t *snp_model_tool(const char *schema, const json_t *tool);
+
+/*
+ * The list MEMBER of the last of these turns if it is of this role, else of a new one; borrowed, NULL when out of
+ * memory.
+ */
+json_t *snp_model_parts(json_t *turns, const char *role, const char *member);
 
 /* Take a key (NULL = none) of 8 bytes or more out of a text that somebody else wrote. */
 void snp_model_scrub(char *text, const char *key);

@@ -66,21 +66,6 @@ static int write_parts(const json_t *message, const char *role, json_t *parts)
     return json_array_append_new(parts, text_part(snp_model_content(message)));
 }
 
-/* The parts of the last content if it is of this role, else of a new one. Borrowed. */
-static json_t *parts_for(json_t *contents, const char *role)
-{
-    size_t n = json_array_size(contents);
-    const json_t *last = n > 0 ? json_array_get(contents, n - 1) : NULL;
-
-    if (last != NULL && strcmp(snp_json_str(last, "role", ""), role) == 0) {
-        return json_object_get(last, "parts");
-    }
-    if (json_array_append_new(contents, json_pack("{s:s, s:[]}", "role", role, "parts")) < 0) {
-        return NULL;
-    }
-    return json_object_get(json_array_get(contents, n), "parts");
-}
-
 /* System messages go to one list, all others to the other. */
 static int write_contents(const json_t *messages, json_t *system, json_t *contents)
 {
@@ -93,7 +78,8 @@ static int write_contents(const json_t *messages, json_t *system, json_t *conten
         json_t *parts = system;
 
         if (strcmp(role, "system") != 0) {
-            parts = parts_for(contents, strcmp(role, "assistant") == 0 ? "model" : "user");
+            parts = snp_model_parts(contents, strcmp(role, "assistant") == 0 ? "model" : "user",
+                                    "parts");
         }
         if (parts == NULL || write_parts(message, role, parts) < 0) {
             return -1;
@@ -128,7 +114,7 @@ static json_t *write_generation(const struct snp_model_job *job)
     snp_autojson json_t *made = json_object();
     int r = made == NULL ? -1 : 0;
 
-    if (r == 0 && job->temperature >= 0 && (job->quirks & SNP_MODEL_NO_TEMPERATURE) == 0) {
+    if (r == 0 && job->temperature >= 0) {
         r = json_object_set_new(made, "temperature", json_real(job->temperature));
     }
     if (r == 0 && request->max_tokens > 0) {
@@ -136,12 +122,15 @@ static json_t *write_generation(const struct snp_model_job *job)
                                 json_integer((json_int_t)request->max_tokens));
     }
     if (r == 0 && request->schema != NULL) {
-        r = json_object_set_new(made, "responseMimeType", json_string("application/json"));
-        r = r < 0 ? r
-                  : json_object_set(made, "responseJsonSchema",
-                                    (json_t *)(uintptr_t)request->schema);
+        r |= json_object_set_new(made, "responseMimeType", json_string("application/json"));
+        r |= json_object_set(made, "responseJsonSchema", (json_t *)(uintptr_t)request->schema);
     }
     return r < 0 ? NULL : SNP_TAKE_PTR(made);
+}
+
+static json_t *write_tool(const json_t *tool)
+{
+    return snp_model_tool("parametersJsonSchema", tool);
 }
 
 static int write_body(const struct snp_model_job *job, json_t *body)
@@ -156,12 +145,10 @@ static int write_body(const struct snp_model_job *job, json_t *body)
         r = json_object_set_new(body, "systemInstruction", json_pack("{s:O}", "parts", system));
     }
     if (r == 0 && json_array_size(request->tools) > 0) {
-        r = json_object_set_new(
-            body, "tools",
-            json_pack("[{s:o}]", "functionDeclarations",
-                      snp_model_tools("parametersJsonSchema", request->tools)));
-        r = r < 0 ? r
-                  : json_object_set_new(body, "toolConfig", write_choice(request->tool_choice));
+        r |= json_object_set_new(body, "tools",
+                                 json_pack("[{s:o}]", "functionDeclarations",
+                                           snp_model_list_of(request->tools, write_tool)));
+        r |= json_object_set_new(body, "toolConfig", write_choice(request->tool_choice));
     }
     return r < 0 ? r : json_object_set_new(body, "generationConfig", write_generation(job));
 }
@@ -196,27 +183,16 @@ static void read_usage(struct snp_model_reply *reply, const json_t *usage)
         snp_model_count(usage, "candidatesTokenCount") + reply->usage.reasoning;
 }
 
-static int read_stop(struct snp_model_reply *reply, const json_t *reason, struct snp_err *err)
-{
-    static const char *const withheld[] = {
-        "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE"};
-    const char *word = json_string_value(reason);
-
-    if (word == NULL) {
-        return 0;
-    }
-    reply->has_stop = true;
-    if (strcmp(word, "MAX_TOKENS") == 0) {
-        reply->stop = SNP_MODEL_STOP_LENGTH;
-    } else if (strcmp(word, "MALFORMED_FUNCTION_CALL") == 0) {
-        return snp_fail(err, SNP_E_PEER,
-                        "the model made a tool call that its provider could not read");
-    }
-    for (size_t i = 0; i < SNP_ARRAY_LEN(withheld); i++) {
-        reply->stop = strcmp(word, withheld[i]) == 0 ? SNP_MODEL_STOP_FILTER : reply->stop;
-    }
-    return 0;
-}
+static const struct snp_model_stop_word stops[] = {
+    {"MAX_TOKENS",         SNP_MODEL_STOP_LENGTH},
+    {"SAFETY",             SNP_MODEL_STOP_FILTER},
+    {"RECITATION",         SNP_MODEL_STOP_FILTER},
+    {"BLOCKLIST",          SNP_MODEL_STOP_FILTER},
+    {"PROHIBITED_CONTENT", SNP_MODEL_STOP_FILTER},
+    {"SPII",               SNP_MODEL_STOP_FILTER},
+    {"LANGUAGE",           SNP_MODEL_STOP_FILTER},
+    {NULL,                 SNP_MODEL_STOP_END   },
+};
 
 static int read_call(struct snp_model_reply *reply, const json_t *part, struct snp_err *err)
 {
@@ -261,11 +237,8 @@ static int gemini_event(struct snp_model_reply *reply, const json_t *data, struc
     const json_t *candidate = json_array_get(json_object_get(data, "candidates"), 0);
     const json_t *blocked =
         json_object_get(json_object_get(data, "promptFeedback"), "blockReason");
-    json_t *error = json_object_get(data, "error");
 
-    if (error != NULL) {
-        json_decref(reply->error);
-        reply->error = json_incref(error);
+    if (snp_model_reply_error(reply, json_object_get(data, "error"))) {
         return 0;
     }
     snp_model_reply_name(reply->model, json_object_get(data, "modelVersion"));
@@ -277,7 +250,13 @@ static int gemini_event(struct snp_model_reply *reply, const json_t *data, struc
     }
     int r =
         read_parts(reply, json_object_get(json_object_get(candidate, "content"), "parts"), err);
-    return r < 0 ? r : read_stop(reply, json_object_get(candidate, "finishReason"), err);
+    snp_model_reply_stop(reply, json_object_get(candidate, "finishReason"), stops);
+    if (r == 0 &&
+        snp_streq(snp_json_str(candidate, "finishReason", ""), "MALFORMED_FUNCTION_CALL")) {
+        return snp_fail(err, SNP_E_PEER,
+                        "the model made a tool call that its provider could not read");
+    }
+    return r;
 }
 
 static int gemini_whole(struct snp_model_reply *reply, const json_t *body, struct snp_err *err)

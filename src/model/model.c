@@ -543,7 +543,7 @@ void snp_model_skip(struct snp_models *models, const struct snp_model_request *r
                             &target, &ignored);
 
     if (r == 0 && target.route->driver == NULL &&
-        snp_model_replay_open(models, &target, &replay, &ignored) == 0) {
+        snp_replay_open(&models->replays, target.replay_file, &replay, &ignored) == 0) {
         /* a script without that turn says so when it is asked the next time */
         (void)(snp_replay_take(replay, request, &turn, &ignored) < 0);
     }

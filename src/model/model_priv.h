@@ -75,11 +75,6 @@ struct snp_model_call {
 
 /* The first step of a call: its key, then a try. From the loop. */
 void snp_model_try_begin(struct snp_model_call *call);
-/* The script of a replay, loaded once. *ret is borrowed. */
-int snp_model_replay_open(struct snp_models *models,
-                          const struct snp_model_target *target,
-                          struct snp_replay **ret,
-                          struct snp_err *err) SNP_NODISCARD;
 
 /* What the running try has used: told, or estimated from what was sent and what came. */
 struct snp_model_usage snp_model_try_usage(const struct snp_model_call *call);

@@ -13,26 +13,14 @@
 
 /* Writing --------------------------------------------------------------------------------- */
 
-static json_t *write_calls(const json_t *calls)
+static json_t *write_call(const json_t *call)
 {
-    snp_autojson json_t *made = json_array();
-    size_t i = 0;
-    json_t *call = NULL;
+    snp_autofree char *text = snp_json_text(json_object_get(call, "arguments"));
 
-    json_array_foreach(calls, i, call)
-    {
-        snp_autofree char *text = snp_json_text(json_object_get(call, "arguments"));
-        json_t *one =
-            text == NULL
-                ? NULL
-                : json_pack("{s:O, s:s, s:{s:O, s:s}}", "id", json_object_get(call, "id"),
-                            "type", "function", "function", "name",
-                            json_object_get(call, "name"), "arguments", text);
-        if (json_array_append_new(made, one) < 0) {
-            return NULL;
-        }
-    }
-    return SNP_TAKE_PTR(made);
+    return text == NULL ? NULL
+                        : json_pack("{s:O, s:s, s:{s:O, s:s}}", "id",
+                                    json_object_get(call, "id"), "type", "function", "function",
+                                    "name", json_object_get(call, "name"), "arguments", text);
 }
 
 static json_t *write_message(const json_t *message)
@@ -52,7 +40,7 @@ static json_t *write_message(const json_t *message)
         return NULL;
     }
     if (json_array_size(calls) > 0 &&
-        json_object_set_new(made, "tool_calls", write_calls(calls)) < 0) {
+        json_object_set_new(made, "tool_calls", snp_model_list_of(calls, write_call)) < 0) {
         return NULL;
     }
     /* models that think between their calls want to read again what they thought */
@@ -63,38 +51,10 @@ static json_t *write_message(const json_t *message)
     return SNP_TAKE_PTR(made);
 }
 
-static json_t *write_messages(const json_t *messages)
+static json_t *write_tool(const json_t *tool)
 {
-    snp_autojson json_t *made = json_array();
-    size_t i = 0;
-    json_t *message = NULL;
-
-    json_array_foreach(messages, i, message)
-    {
-        if (json_array_append_new(made, write_message(message)) < 0) {
-            return NULL;
-        }
-    }
-    return SNP_TAKE_PTR(made);
-}
-
-static json_t *write_tools(const json_t *tools)
-{
-    snp_autojson json_t *made = json_array();
-    size_t i = 0;
-    json_t *tool = NULL;
-
-    json_array_foreach(tools, i, tool)
-    {
-        json_t *one = json_pack("{s:s, s:{s:O, s:O, s:O}}", "type", "function", "function",
-                                "name", json_object_get(tool, "name"), "description",
-                                json_object_get(tool, "description"), "parameters",
-                                json_object_get(tool, "parameters"));
-        if (json_array_append_new(made, one) < 0) {
-            return NULL;
-        }
-    }
-    return SNP_TAKE_PTR(made);
+    return json_pack("{s:s, s:o}", "type", "function", "function",
+                     snp_model_tool("parameters", tool));
 }
 
 static json_t *write_choice(const char *choice)
@@ -117,12 +77,10 @@ static int write_options(const struct snp_model_job *job, json_t *body)
     int r = 0;
 
     if (json_array_size(request->tools) > 0) {
-        r = json_object_set_new(body, "tools", write_tools(request->tools));
-        r = r < 0
-                ? r
-                : json_object_set_new(body, "tool_choice", write_choice(request->tool_choice));
+        r |= json_object_set_new(body, "tools", snp_model_list_of(request->tools, write_tool));
+        r |= json_object_set_new(body, "tool_choice", write_choice(request->tool_choice));
     }
-    if (r == 0 && job->temperature >= 0 && (job->quirks & SNP_MODEL_NO_TEMPERATURE) == 0) {
+    if (r == 0 && job->temperature >= 0) {
         r = json_object_set_new(body, "temperature", json_real(job->temperature));
     }
     if (r == 0 && request->max_tokens > 0) {
@@ -154,8 +112,9 @@ static int openai_write(const struct snp_model_job *job,
         r = snp_buf_addf(&wire->url, "%s/chat/completions", job->base_url);
     }
     r = r < 0 ? r : snp_model_wire_key(job, wire);
-    wire->body = json_pack("{s:s, s:o, s:b}", "model", job->model, "messages",
-                           write_messages(job->request->messages), "stream", 1);
+    wire->body =
+        json_pack("{s:s, s:o, s:b}", "model", job->model, "messages",
+                  snp_model_list_of(job->request->messages, write_message), "stream", 1);
     if (r < 0 || wire->body == NULL || write_options(job, wire->body) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
@@ -178,27 +137,13 @@ static void read_usage(struct snp_model_reply *reply, const json_t *usage)
         json_object_get(usage, "completion_tokens_details"), "reasoning_tokens");
 }
 
-static void read_stop(struct snp_model_reply *reply, const json_t *reason)
-{
-    static const struct {
-        const char *word;
-        enum snp_model_stop stop;
-    } words[] = {
-        {"length",         SNP_MODEL_STOP_LENGTH},
-        {"content_filter", SNP_MODEL_STOP_FILTER},
-        {"tool_calls",     SNP_MODEL_STOP_TOOLS },
-        {"function_call",  SNP_MODEL_STOP_TOOLS },
-    };
-    const char *word = json_string_value(reason);
-
-    if (word == NULL || word[0] == '\0') {
-        return;
-    }
-    reply->has_stop = true;
-    for (size_t i = 0; i < SNP_ARRAY_LEN(words); i++) {
-        reply->stop = strcmp(word, words[i].word) == 0 ? words[i].stop : reply->stop;
-    }
-}
+static const struct snp_model_stop_word stops[] = {
+    {"length",         SNP_MODEL_STOP_LENGTH},
+    {"content_filter", SNP_MODEL_STOP_FILTER},
+    {"tool_calls",     SNP_MODEL_STOP_TOOLS },
+    {"function_call",  SNP_MODEL_STOP_TOOLS },
+    {NULL,             SNP_MODEL_STOP_END   },
+};
 
 /* Which call a piece belongs to: its index, else the last one's, unless it brings an id of its own. */
 static int64_t index_of(const struct snp_model_reply *reply, const json_t *piece)
@@ -264,18 +209,15 @@ static int read_reply(struct snp_model_reply *reply,
                       struct snp_err *err)
 {
     const json_t *choice = json_array_get(json_object_get(data, "choices"), 0);
-    json_t *error = json_object_get(data, "error");
 
-    if (error != NULL && !json_is_null(error)) {
-        json_decref(reply->error);
-        reply->error = json_incref(error);
+    if (snp_model_reply_error(reply, json_object_get(data, "error"))) {
         return 0;
     }
     snp_model_reply_name(reply->model, json_object_get(data, "model"));
     snp_model_reply_name(reply->id, json_object_get(data, "id"));
     read_usage(reply, json_object_get(data, "usage"));
     int r = read_message(reply, json_object_get(choice, member), err);
-    read_stop(reply, json_object_get(choice, "finish_reason"));
+    snp_model_reply_stop(reply, json_object_get(choice, "finish_reason"), stops);
     return r;
 }
 

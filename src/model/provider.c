@@ -15,47 +15,32 @@ enum {
     REQUEST_TOKENS = 3,
 };
 
-const char *snp_model_stop_name(enum snp_model_stop stop)
-{
-    static const char *const names[] = {
-        [SNP_MODEL_STOP_END] = "end",
-        [SNP_MODEL_STOP_TOOLS] = "tools",
-        [SNP_MODEL_STOP_LENGTH] = "length",
-        [SNP_MODEL_STOP_FILTER] = "filter",
-    };
+const char *const snp_model_stop_names[SNP_MODEL_STOP_N] = {"end", "tools", "length", "filter"};
 
-    return names[stop];
-}
+const char *const snp_model_failure_names[SNP_MODEL_FAILED_N] = {
+    [SNP_MODEL_FAILED_REQUEST] = "request", [SNP_MODEL_FAILED_SETUP] = "setup",
+    [SNP_MODEL_FAILED_AUTH] = "auth",       [SNP_MODEL_FAILED_MODEL] = "model",
+    [SNP_MODEL_FAILED_QUOTA] = "quota",     [SNP_MODEL_FAILED_CONTEXT] = "context",
+    [SNP_MODEL_FAILED_RATE] = "rate_limit", [SNP_MODEL_FAILED_SERVER] = "server",
+    [SNP_MODEL_FAILED_NETWORK] = "network", [SNP_MODEL_FAILED_REPLY] = "reply",
+    [SNP_MODEL_FAILED_TIMEOUT] = "timeout", [SNP_MODEL_FAILED_REPLAY] = "replay",
+};
 
-const char *snp_model_failure_name(enum snp_model_failure failure)
-{
-    static const char *const names[SNP_MODEL_FAILED_N] = {
-        [SNP_MODEL_FAILED_REQUEST] = "request", [SNP_MODEL_FAILED_SETUP] = "setup",
-        [SNP_MODEL_FAILED_AUTH] = "auth",       [SNP_MODEL_FAILED_MODEL] = "model",
-        [SNP_MODEL_FAILED_QUOTA] = "quota",     [SNP_MODEL_FAILED_CONTEXT] = "context",
-        [SNP_MODEL_FAILED_RATE] = "rate_limit", [SNP_MODEL_FAILED_SERVER] = "server",
-        [SNP_MODEL_FAILED_NETWORK] = "network", [SNP_MODEL_FAILED_REPLY] = "reply",
-        [SNP_MODEL_FAILED_TIMEOUT] = "timeout", [SNP_MODEL_FAILED_REPLAY] = "replay",
-    };
-
-    return names[failure];
-}
-
-static json_t *usage_to_json(const struct snp_model_usage *usage)
+json_t *snp_model_usage_to_json(const struct snp_model_usage *usage, const char *estimated)
 {
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b}", "input", (json_int_t)usage->input,
                      "output", (json_int_t)usage->output, "cache_read",
                      (json_int_t)usage->cache_read, "cache_write",
                      (json_int_t)usage->cache_write, "reasoning", (json_int_t)usage->reasoning,
-                     "is_estimated", usage->is_estimated);
+                     estimated, usage->is_estimated);
 }
 
 json_t *snp_model_answer_to_json(const struct snp_model_answer *answer)
 {
     json_t *made = json_pack(
         "{s:b, s:O*, s:s, s:o, s:o, s:s, s:s, s:s, s:I, s:I}", "is_ok", answer->is_ok,
-        "message", answer->message, "stop", snp_model_stop_name(answer->stop), "usage",
-        usage_to_json(&answer->usage), "cost_usd",
+        "message", answer->message, "stop", snp_model_stop_names[answer->stop], "usage",
+        snp_model_usage_to_json(&answer->usage, "is_estimated"), "cost_usd",
         answer->is_priced ? json_real(answer->cost_usd) : json_null(), "provider",
         answer->provider, "model", answer->model, "reply_id", answer->reply_id, "tries",
         (json_int_t)answer->tries, "duration_ms", (json_int_t)answer->duration_ms);
@@ -64,7 +49,7 @@ json_t *snp_model_answer_to_json(const struct snp_model_answer *answer)
         return made;
     }
     int r = json_object_set_new(made, "failure",
-                                json_string(snp_model_failure_name(answer->failure)));
+                                json_string(snp_model_failure_names[answer->failure]));
     r = r < 0 ? r : json_object_set_new(made, "error", snp_json_from_err(&answer->err));
     r = r < 0 ? r : json_object_set_new(made, "http_status", json_integer(answer->http_status));
     if (r < 0) {

@@ -29,6 +29,7 @@ enum snp_model_stop {
     SNP_MODEL_STOP_TOOLS,   /* it waits for its tool calls */
     SNP_MODEL_STOP_LENGTH, /* cut off at max_tokens: text is not whole, the last call may be broken */
     SNP_MODEL_STOP_FILTER, /* the provider withheld the rest, or the model refused */
+    SNP_MODEL_STOP_N,
 };
 
 /* Why there is no answer. What a caller decides by; the text is in the snp_err beside it. */
@@ -127,9 +128,11 @@ struct snp_model_answer {
     uint64_t duration_ms;
 };
 
-const char *snp_model_stop_name(
-    enum snp_model_stop stop); /* "end", "tools", "length", "filter" */
-const char *snp_model_failure_name(enum snp_model_failure failure); /* "rate_limit", ... */
+extern const char *const snp_model_stop_names[SNP_MODEL_STOP_N];
+extern const char *const snp_model_failure_names[SNP_MODEL_FAILED_N]; /* "rate_limit", ... */
+
+/* {"input": N, ..., ESTIMATED: bool}. New reference. */
+json_t *snp_model_usage_to_json(const struct snp_model_usage *usage, const char *estimated);
 
 /*
  * Everything of an answer but err's place as JSON (for trajectories), and back where it was stored

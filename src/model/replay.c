@@ -100,39 +100,35 @@ static int check_calls(const json_t *calls, struct snp_err *err)
     return 0;
 }
 
-static int word_of(const char *word,
-                   const char *(*name_of)(int),
-                   int n,
-                   int *ret,
-                   const char *what,
-                   struct snp_err *err)
+/* The place of a word among n names. */
+static int word_check(
+    const char *word, const char *const *names, int n, const char *what, struct snp_err *err)
 {
     for (int i = 0; i < n; i++) {
-        if (strcmp(name_of(i), word) == 0) {
-            *ret = i;
-            return 0;
+        if (strcmp(names[i], word) == 0) {
+            return i;
         }
     }
-    return snp_fail(err, SNP_E_INVALID, "'%.*s' is no %s", SHOWN, word, what);
+    return snp_fail(err, SNP_E_INVALID, "'%.*s' is not a valid %s", SHOWN, word, what);
 }
 
-static const char *stop_name(int i)
+static int stop_of(const json_t *turn, struct snp_err *err)
 {
-    return snp_model_stop_name((enum snp_model_stop)i);
+    return word_check(snp_json_str(turn, "stop", snp_model_stop_names[SNP_MODEL_STOP_END]),
+                      snp_model_stop_names, SNP_MODEL_STOP_N, "stop", err);
 }
 
-static const char *failure_name(int i)
+static int failure_of(const json_t *error, struct snp_err *err)
 {
-    return snp_model_failure_name((enum snp_model_failure)i);
+    return word_check(snp_json_str(error, "failure", ""), snp_model_failure_names,
+                      SNP_MODEL_FAILED_N, "failure", err);
 }
 
 static int check_turn(const json_t *turn, struct snp_err *err)
 {
     const json_t *error = json_object_get(turn, "error");
-    const char *stop = snp_json_str(turn, "stop", NULL);
     const char *name = NULL;
     json_t *value = NULL;
-    int ignored = 0;
     int r = 0;
 
     json_object_foreach((json_t *)(uintptr_t)turn, name, value)
@@ -142,13 +138,8 @@ static int check_turn(const json_t *turn, struct snp_err *err)
             return r;
         }
     }
-    if (stop != NULL) {
-        r = word_of(stop, stop_name, SNP_MODEL_STOP_FILTER + 1, &ignored, "stop", err);
-    }
-    if (r == 0 && error != NULL) {
-        r = word_of(snp_json_str(error, "failure", ""), failure_name, SNP_MODEL_FAILED_N,
-                    &ignored, "failure", err);
-    }
+    r = stop_of(turn, err);
+    r = r < 0 || error == NULL ? r : failure_of(error, err);
     return r < 0 ? r : check_calls(json_object_get(turn, "tool_calls"), err);
 }
 
@@ -311,7 +302,6 @@ static void read_usage(const json_t *usage, struct snp_model_reply *reply)
 
 int snp_replay_read(const json_t *turn, struct snp_model_reply *reply, struct snp_err *err)
 {
-    const char *stop = snp_json_str(turn, "stop", NULL);
     const json_t *opaque = json_object_get(turn, "opaque");
     size_t i = 0;
     json_t *call = NULL;
@@ -340,11 +330,7 @@ int snp_replay_read(const json_t *turn, struct snp_model_reply *reply, struct sn
     reply->opaque = opaque == NULL ? NULL : json_deep_copy(opaque);
     reply->has_stop = true;
     reply->is_ended = true;
-    if (stop != NULL) {
-        int word = 0;
-        (void)word_of(stop, stop_name, SNP_MODEL_STOP_FILTER + 1, &word, "", err);
-        reply->stop = (enum snp_model_stop)word;
-    }
+    reply->stop = (enum snp_model_stop)stop_of(turn, err); /* it was checked */
     return 0;
 }
 
@@ -355,14 +341,11 @@ bool snp_replay_failure(const json_t *turn,
                         struct snp_err *ret_err)
 {
     const json_t *error = json_object_get(turn, "error");
-    int word = 0;
 
     if (error == NULL) {
         return false;
     }
-    (void)word_of(snp_json_str(error, "failure", ""), failure_name, SNP_MODEL_FAILED_N, &word,
-                  "", ret_err);
-    *ret = (enum snp_model_failure)word;
+    *ret = (enum snp_model_failure)failure_of(error, ret_err);
     *ret_status = (int)snp_json_int(error, "http_status", 0);
     *ret_is_final = snp_json_bool(error, "final", false);
     (void)snp_fail(ret_err, SNP_E_PEER, "%s",
@@ -386,20 +369,17 @@ static json_t *turn_of(const struct snp_model_request *request,
 
     if (!answer->is_ok) {
         return json_pack("{s:s, s:{s:s, s:o, s:i, s:b}}", "label", label, "error", "failure",
-                         snp_model_failure_name(answer->failure), "message",
+                         snp_model_failure_names[answer->failure], "message",
                          snp_json_bytes(answer->err.msg, strlen(answer->err.msg)),
                          "http_status", answer->http_status, "final", 1);
     }
-    return json_pack(
-        "{s:s, s:O?, s:O*, s:O*, s:s, s:{s:I, s:I, s:I, s:I, s:I, s:b}, s:s, s:s}", "label",
-        label, "content", json_object_get(answer->message, "content"), "tool_calls",
-        json_object_get(answer->message, "tool_calls"), "opaque",
-        json_object_get(answer->message, "opaque"), "stop", snp_model_stop_name(answer->stop),
-        "usage", "input", (json_int_t)answer->usage.input, "output",
-        (json_int_t)answer->usage.output, "cache_read", (json_int_t)answer->usage.cache_read,
-        "cache_write", (json_int_t)answer->usage.cache_write, "reasoning",
-        (json_int_t)answer->usage.reasoning, "is_estimated", answer->usage.is_estimated,
-        "model", answer->model, "reply_id", answer->reply_id);
+    return json_pack("{s:s, s:O?, s:O*, s:O*, s:s, s:o, s:s, s:s}", "label", label, "content",
+                     json_object_get(answer->message, "content"), "tool_calls",
+                     json_object_get(answer->message, "tool_calls"), "opaque",
+                     json_object_get(answer->message, "opaque"), "stop",
+                     snp_model_stop_names[answer->stop], "usage",
+                     snp_model_usage_to_json(&answer->usage, "is_estimated"), "model",
+                     answer->model, "reply_id", answer->reply_id);
 }
 
 static int append(const char *path, const char *text, struct snp_err *err)

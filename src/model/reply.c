@@ -181,6 +181,29 @@ void snp_model_reply_name(char into[SNP_MODEL_ID_MAX], const json_t *text)
     into[n] = '\0';
 }
 
+void snp_model_reply_stop(struct snp_model_reply *reply,
+                          const json_t *reason,
+                          const struct snp_model_stop_word *words)
+{
+    if (json_string_length(reason) > 0) {
+        reply->has_stop = true;
+        for (; words->word != NULL; words++) {
+            reply->stop =
+                strcmp(json_string_value(reason), words->word) == 0 ? words->stop : reply->stop;
+        }
+    }
+}
+
+bool snp_model_reply_error(struct snp_model_reply *reply, json_t *error)
+{
+    if (error == NULL || json_is_null(error)) {
+        return false;
+    }
+    json_decref(reply->error);
+    reply->error = json_incref(error);
+    return true;
+}
+
 uint64_t snp_model_count(const json_t *object, const char *key)
 {
     json_int_t n = json_integer_value(json_object_get(object, key));

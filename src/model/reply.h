@@ -71,6 +71,17 @@ int snp_model_reply_arguments(struct snp_model_tool_call *call,
                               const json_t *arguments,
                               struct snp_err *err) SNP_NODISCARD;
 
+/* Why it stopped, by the provider's words; NULL ends them. Another word counts as the usual end. */
+struct snp_model_stop_word {
+    const char *word;
+    enum snp_model_stop stop;
+};
+void snp_model_reply_stop(struct snp_model_reply *reply,
+                          const json_t *reason,
+                          const struct snp_model_stop_word *words);
+/* What the provider reports instead of a reply; NULL or null: nothing, and false. */
+bool snp_model_reply_error(struct snp_model_reply *reply, json_t *error);
+
 /* A string that names something, cut to what is kept. */
 void snp_model_reply_name(char into[SNP_MODEL_ID_MAX], const json_t *text);
 /* A count of an object; absent, negative or no integer: 0. */

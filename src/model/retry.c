@@ -152,25 +152,9 @@ unsigned snp_model_quirk(int status, const char *why)
 
 bool snp_model_is_passing(enum snp_model_failure failure, int status)
 {
-    switch (failure) {
-    case SNP_MODEL_FAILED_RATE:
-    case SNP_MODEL_FAILED_NETWORK:
-    case SNP_MODEL_FAILED_REPLY:
-        return true;
-    case SNP_MODEL_FAILED_SERVER:
-        return status != NOT_IMPLEMENTED;
-    case SNP_MODEL_FAILED_REQUEST:
-    case SNP_MODEL_FAILED_SETUP:
-    case SNP_MODEL_FAILED_AUTH:
-    case SNP_MODEL_FAILED_MODEL:
-    case SNP_MODEL_FAILED_QUOTA:
-    case SNP_MODEL_FAILED_CONTEXT:
-    case SNP_MODEL_FAILED_TIMEOUT:
-    case SNP_MODEL_FAILED_REPLAY:
-    case SNP_MODEL_FAILED_N:
-        return false;
-    }
-    return false;
+    return failure == SNP_MODEL_FAILED_RATE || failure == SNP_MODEL_FAILED_NETWORK ||
+           failure == SNP_MODEL_FAILED_REPLY ||
+           (failure == SNP_MODEL_FAILED_SERVER && status != NOT_IMPLEMENTED);
 }
 
 uint64_t snp_model_retry_after_ms(const char *retry_after_ms,

@@ -17,128 +17,40 @@
 
 static const char bearer[] = "Authorization: Bearer ";
 
+/* clang-format off */
 static const struct snp_model_route routes[] = {
-    {
-     .name = "openai",
-     .driver = &snp_model_openai,
-     .base_url = "https://api.openai.com/v1",
-     .base_env = {"OPENAI_BASE_URL", "OPENAI_API_BASE"},
-     .key_env = {"OPENAI_API_KEY"},
-     .key_header = bearer,
-     },
-    {
-     .name = "anthropic",
-     .driver = &snp_model_anthropic,
-     .base_url = "https://api.anthropic.com",
-     .base_env = {"ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"},
-     .key_env = {"ANTHROPIC_API_KEY"},
-     .key_header = "X-Api-Key: ",
-     },
-    {
-     .name = "gemini",
-     .driver = &snp_model_gemini,
-     .base_url = "https://generativelanguage.googleapis.com",
-     .base_env = {"GOOGLE_GEMINI_BASE_URL", "GEMINI_API_BASE"},
-     .key_env = {"GEMINI_API_KEY", "GOOGLE_API_KEY"},
-     .key_header = "X-Goog-Api-Key: ",
-     },
-    {
-     .name = "openrouter",
-     .driver = &snp_model_openai,
-     .base_url = "https://openrouter.ai/api/v1",
-     .base_env = {"OPENROUTER_API_BASE"},
-     .key_env = {"OPENROUTER_API_KEY"},
-     .key_header = bearer,
-     },
-    {
-     .name = "mistral",
-     .driver = &snp_model_openai,
-     .base_url = "https://api.mistral.ai/v1",
-     .base_env = {"MISTRAL_API_BASE"},
-     .key_env = {"MISTRAL_API_KEY"},
-     .key_header = bearer,
-     },
-    {
-     .name = "groq",
-     .driver = &snp_model_openai,
-     .base_url = "https://api.groq.com/openai/v1",
-     .base_env = {"GROQ_API_BASE"},
-     .key_env = {"GROQ_API_KEY"},
-     .key_header = bearer,
-     },
-    {
-     .name = "deepseek",
-     .driver = &snp_model_openai,
-     .base_url = "https://api.deepseek.com",
-     .base_env = {"DEEPSEEK_API_BASE"},
-     .key_env = {"DEEPSEEK_API_KEY"},
-     .key_header = bearer,
-     },
-    {
-     .name = "xai",
-     .driver = &snp_model_openai,
-     .base_url = "https://api.x.ai/v1",
-     .base_env = {"XAI_API_BASE"},
-     .key_env = {"XAI_API_KEY"},
-     .key_header = bearer,
-     },
-    {
-     .name = "together_ai",
-     .driver = &snp_model_openai,
-     .base_url = "https://api.together.xyz/v1",
-     .base_env = {"TOGETHER_AI_API_BASE"},
-     .key_env = {"TOGETHERAI_API_KEY", "TOGETHER_API_KEY"},
-     .key_header = bearer,
-     },
-    {
-     .name = "azure",
-     .driver = &snp_model_openai,
-     .base_env = {"AZURE_API_BASE"},
-     .key_env = {"AZURE_API_KEY"},
-     .key_header = "api-key: ",
-     .version_env = "AZURE_API_VERSION",
-     .version = "2024-10-21",
-     },
-    {
-     .name = "ollama",
-     .driver = &snp_model_openai,
-     .base_url = "http://localhost:11434/v1",
-     .base_env = {"OLLAMA_API_BASE"},
-     .base_suffix = "/v1",
-     .key_env = {"OLLAMA_API_KEY"},
-     .key_header = bearer,
-     .needs_no_key = true,
-     },
-    {
-     .name = "lm_studio",
-     .driver = &snp_model_openai,
-     .base_url = "http://localhost:1234/v1",
-     .base_env = {"LM_STUDIO_API_BASE"},
-     .key_env = {"LM_STUDIO_API_KEY"},
-     .key_header = bearer,
-     .needs_no_key = true,
-     },
-    {
-     .name = "llamafile",
-     .driver = &snp_model_openai,
-     .base_url = "http://localhost:8080/v1",
-     .base_env = {"LLAMAFILE_API_BASE"},
-     .key_header = bearer,
-     .needs_no_key = true,
-     },
-    {
-     .name = "hosted_vllm",
-     .driver = &snp_model_openai,
-     .base_env = {"HOSTED_VLLM_API_BASE"},
-     .key_env = {"HOSTED_VLLM_API_KEY"},
-     .key_header = bearer,
-     .needs_no_key = true,
-     },
-    {
-     .name = "replay",
-     .needs_no_key = true,
-     },
+    /* name, driver, address, header of the key, variables of address and key */
+    {"openai", &snp_model_openai, "https://api.openai.com/v1", bearer,
+     {"OPENAI_BASE_URL", "OPENAI_API_BASE"}, {"OPENAI_API_KEY"}},
+    {"anthropic", &snp_model_anthropic, "https://api.anthropic.com", "X-Api-Key: ",
+     {"ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"}, {"ANTHROPIC_API_KEY"}},
+    {"gemini", &snp_model_gemini, "https://generativelanguage.googleapis.com", "X-Goog-Api-Key: ",
+     {"GOOGLE_GEMINI_BASE_URL", "GEMINI_API_BASE"}, {"GEMINI_API_KEY", "GOOGLE_API_KEY"}},
+    {"openrouter", &snp_model_openai, "https://openrouter.ai/api/v1", bearer,
+     {"OPENROUTER_API_BASE"}, {"OPENROUTER_API_KEY"}},
+    {"mistral", &snp_model_openai, "https://api.mistral.ai/v1", bearer,
+     {"MISTRAL_API_BASE"}, {"MISTRAL_API_KEY"}},
+    {"groq", &snp_model_openai, "https://api.groq.com/openai/v1", bearer,
+     {"GROQ_API_BASE"}, {"GROQ_API_KEY"}},
+    {"deepseek", &snp_model_openai, "https://api.deepseek.com", bearer,
+     {"DEEPSEEK_API_BASE"}, {"DEEPSEEK_API_KEY"}},
+    {"xai", &snp_model_openai, "https://api.x.ai/v1", bearer,
+     {"XAI_API_BASE"}, {"XAI_API_KEY"}},
+    {"together_ai", &snp_model_openai, "https://api.together.xyz/v1", bearer,
+     {"TOGETHER_AI_API_BASE"}, {"TOGETHERAI_API_KEY", "TOGETHER_API_KEY"}},
+    {"azure", &snp_model_openai, NULL, "api-key: ",
+     {"AZURE_API_BASE"}, {"AZURE_API_KEY"}, .version_env = "AZURE_API_VERSION", .version = "2024-10-21"},
+    {"ollama", &snp_model_openai, "http://localhost:11434/v1", bearer,
+     {"OLLAMA_API_BASE"}, {"OLLAMA_API_KEY"}, .base_suffix = "/v1", .needs_no_key = true},
+    {"lm_studio", &snp_model_openai, "http://localhost:1234/v1", bearer,
+     {"LM_STUDIO_API_BASE"}, {"LM_STUDIO_API_KEY"}, .needs_no_key = true},
+    {"llamafile", &snp_model_openai, "http://localhost:8080/v1", bearer,
+     {"LLAMAFILE_API_BASE"}, {NULL}, .needs_no_key = true},
+    {"hosted_vllm", &snp_model_openai, NULL, bearer,
+     {"HOSTED_VLLM_API_BASE"}, {"HOSTED_VLLM_API_KEY"}, .needs_no_key = true},
+    {"replay", .needs_no_key = true},
 };
+/* clang-format on */
 
 /* What names without a prefix begin with. */
 static const struct {
@@ -403,10 +315,6 @@ static int set_replay(const struct snp_config *config,
                       bool is_path,
                       struct snp_err *err)
 {
-    target->base_url = strdup("");
-    if (target->base_url == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     target->replay_file = is_path ? target->model : snp_config_str(config, SNP_KEY_REPLAY_FILE);
     if (target->replay_file == NULL || target->replay_file[0] == '\0') {
         return snp_fail(

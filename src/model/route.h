@@ -15,10 +15,10 @@ struct snp_model_route {
     const char *name;                      /* of the provider, and its prefix: "mistral/..." */
     const struct snp_model_driver *driver; /* NULL = replay */
     const char *base_url;                  /* NULL = must be set */
+    const char *key_header; /* what stands before the key, the header's name included */
     const char *base_env[SNP_MODEL_ENV_NAMES];
-    const char *base_suffix; /* of a base that comes from these variables; NULL = none */
     const char *key_env[SNP_MODEL_ENV_NAMES];
-    const char *key_header;  /* what stands before the key, the header's name included */
+    const char *base_suffix; /* of a base that comes from these variables; NULL = none */
     const char *version_env; /* Azure */
     const char *version;
     bool needs_no_key;
@@ -38,7 +38,7 @@ enum snp_model_key_kind {
 struct snp_model_target {
     const struct snp_model_route *route;
     char *model;    /* owned; as the provider names it */
-    char *base_url; /* owned; "" for replay */
+    char *base_url; /* owned; NULL of replay */
     bool is_origin; /* the provider's own service */
     const char *api_version;
     enum snp_model_key_kind key_kind;

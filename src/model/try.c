@@ -67,6 +67,13 @@ struct snp_model_usage snp_model_try_usage(const struct snp_model_call *call)
     return usage;
 }
 
+static void used_add(struct snp_model_call *call)
+{
+    struct snp_model_usage used = snp_model_try_usage(call);
+
+    snp_model_usage_add(&call->usage, &used);
+}
+
 /* Judging a try --------------------------------------------------------------------------- */
 
 static void on_retry_time(uv_timer_t *timer)
@@ -93,30 +100,12 @@ static void retry_in(struct snp_model_call *call, uint64_t wait_ms, const struct
 }
 
 /* What a user can do about a failure; appended to the message. */
-static const char *way_out(enum snp_model_failure failure)
-{
-    switch (failure) {
-    case SNP_MODEL_FAILED_AUTH:
-        return "; check that the key is valid and has access to this model";
-    case SNP_MODEL_FAILED_MODEL:
-        return "; check the name of the model and base_url";
-    case SNP_MODEL_FAILED_QUOTA:
-        return "; waiting does not help, the account has to be filled";
-    case SNP_MODEL_FAILED_CONTEXT:
-        return "; the conversation is longer than the model takes";
-    case SNP_MODEL_FAILED_REQUEST:
-    case SNP_MODEL_FAILED_SETUP:
-    case SNP_MODEL_FAILED_RATE:
-    case SNP_MODEL_FAILED_SERVER:
-    case SNP_MODEL_FAILED_NETWORK:
-    case SNP_MODEL_FAILED_REPLY:
-    case SNP_MODEL_FAILED_TIMEOUT:
-    case SNP_MODEL_FAILED_REPLAY:
-    case SNP_MODEL_FAILED_N:
-        break;
-    }
-    return "";
-}
+static const char *const ways_out[SNP_MODEL_FAILED_N] = {
+    [SNP_MODEL_FAILED_AUTH] = "; check that the key is valid and has access to this model",
+    [SNP_MODEL_FAILED_MODEL] = "; check the name of the model and base_url",
+    [SNP_MODEL_FAILED_QUOTA] = "; waiting does not help: add credit to the account",
+    [SNP_MODEL_FAILED_CONTEXT] = "; the conversation is longer than the model takes",
+};
 
 /* The try failed: once more, or that was it. */
 static void try_failed(struct snp_model_call *call,
@@ -130,6 +119,7 @@ static void try_failed(struct snp_model_call *call,
     const char *name = call->target.route->name;
     const char *source = call->target.key_name;
     bool is_key = failure == SNP_MODEL_FAILED_AUTH && source[0] != '\0';
+    const char *way_out = ways_out[failure] == NULL ? "" : ways_out[failure];
     struct snp_err err = *why;
 
     if (wait_ms == 0) {
@@ -151,11 +141,10 @@ static void try_failed(struct snp_model_call *call,
                        wait_ms < left_ms ? "we wait" : "is left");
     } else if (call->n_tries > 1) {
         (void)snp_fail(&err, why->code, "%s: %s (tried %u times)%s", name, why->msg,
-                       call->n_tries, way_out(failure));
+                       call->n_tries, way_out);
     } else {
         (void)snp_fail(&err, why->code, "%s: %s%s%s%s", name, why->msg,
-                       is_key ? "; the key is from " : "", is_key ? source : "",
-                       way_out(failure));
+                       is_key ? "; the key is from " : "", is_key ? source : "", way_out);
     }
     snp_model_finish_failed(call, failure, &err);
 }
@@ -288,8 +277,7 @@ static void try_body(struct snp_model_call *call)
         return;
     }
     call->reply.has_stop = true;
-    struct snp_model_usage used = snp_model_try_usage(call);
-    snp_model_usage_add(&call->usage, &used);
+    used_add(call);
     snp_model_finish_ok(call);
 }
 
@@ -310,7 +298,6 @@ static enum snp_model_failure failure_of(enum snp_code code)
 static void try_ended(struct snp_model_call *call, const struct snp_err *failure)
 {
     bool is_reply = call->status >= OK_FIRST && call->status <= OK_LAST;
-    struct snp_model_usage used = {0};
     struct snp_err err;
 
     (void)uv_timer_stop(&call->timer);
@@ -318,29 +305,24 @@ static void try_ended(struct snp_model_call *call, const struct snp_err *failure
         try_body_error(call);
         return;
     }
-    if (call->status > 0 && call->is_stream) {
-        used = snp_model_try_usage(call);
+    if (call->is_stream) {
+        used_add(call);
     }
     if (call->try_err.code != SNP_OK) { /* what came could not be read */
-        bool is_limit = call->try_err.code == SNP_E_LIMIT;
-        snp_model_usage_add(&call->usage, &used);
-        try_failed(call, SNP_MODEL_FAILED_REPLY, !is_limit, &call->try_err);
+        try_failed(call, SNP_MODEL_FAILED_REPLY, call->try_err.code != SNP_E_LIMIT,
+                   &call->try_err);
     } else if (call->reply.error != NULL) {
-        snp_model_usage_add(&call->usage, &used);
         try_refused(call, call->reply.error);
     } else if (failure != NULL && !call->reply.is_ended) {
-        bool is_limit = failure->code == SNP_E_LIMIT;
         enum snp_model_failure kind = failure_of(failure->code);
-        snp_model_usage_add(&call->usage, &used);
-        try_failed(call, kind, kind == SNP_MODEL_FAILED_NETWORK && !is_limit, failure);
+
+        try_failed(call, kind, kind == SNP_MODEL_FAILED_NETWORK, failure);
     } else if (!call->is_stream) {
         try_body(call);
     } else if (!call->reply.is_ended && !call->reply.has_stop) {
         (void)snp_fail(&err, SNP_E_PEER, "the reply was cut off");
-        snp_model_usage_add(&call->usage, &used);
         try_failed(call, SNP_MODEL_FAILED_NETWORK, true, &err);
     } else {
-        snp_model_usage_add(&call->usage, &used);
         snp_model_finish_ok(call);
     }
 }
@@ -359,18 +341,14 @@ static void on_reply_event(void *ctx, const struct snp_model_event *event)
 /* JSON of an event, its invalid UTF-8 repaired. */
 static int parse_event(const char *text, size_t n, json_t **ret, struct snp_err *err)
 {
-    struct snp_err first;
-    int r = snp_json_parse(text, n, ret, &first);
+    snp_autofree char *clean = NULL;
 
-    if (r == SNP_E_INVALID && !snp_utf8_valid(text, n)) {
-        snp_autofree char *clean = snp_utf8_clean(text, n, &n);
-        return clean == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                             : snp_json_parse(clean, n, ret, err);
+    if (snp_utf8_valid(text, n)) {
+        return snp_json_parse(text, n, ret, err);
     }
-    if (r < 0) {
-        *err = first;
-    }
-    return r;
+    clean = snp_utf8_clean(text, n, &n);
+    return clean == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                         : snp_json_parse(clean, n, ret, err);
 }
 
 static int on_sse(void *ctx, const struct snp_sse_event *event, struct snp_err *err)
@@ -503,13 +481,16 @@ static int send_wire(struct snp_model_call *call,
  * The temperature that is sent. The default one only to models known to take it: newer ones refuse any,
  * and a request would be lost to learn that.
  */
-static double temperature_of(const struct snp_model_call *call)
+static double temperature_of(const struct snp_model_call *call, unsigned quirks)
 {
     static const char *const taking[] = {"gpt-4", "gpt-3", "ft:gpt-4", "ft:gpt-3"};
     const struct snp_model_target *target = &call->target;
     const struct snp_config *config = call->models->config;
     double configured = snp_config_float(config, SNP_KEY_TEMPERATURE);
 
+    if ((quirks & SNP_MODEL_NO_TEMPERATURE) != 0) {
+        return -1;
+    }
     if (call->request.temperature >= 0) {
         return call->request.temperature;
     }
@@ -527,7 +508,8 @@ static double temperature_of(const struct snp_model_call *call)
 static int send_try(struct snp_model_call *call, struct snp_err *err)
 {
     const struct snp_model_target *target = &call->target;
-    const struct snp_model_quirks *quirks = quirks_of(call);
+    const struct snp_model_quirks *known = quirks_of(call);
+    unsigned quirks = known == NULL ? 0 : known->flags;
     struct snp_model_job job = {
         .request = &call->request,
         .model = target->model,
@@ -535,8 +517,8 @@ static int send_try(struct snp_model_call *call, struct snp_err *err)
         .key = call->key,
         .key_header = target->route->key_header,
         .api_version = target->api_version,
-        .temperature = temperature_of(call),
-        .quirks = quirks == NULL ? 0 : quirks->flags,
+        .temperature = temperature_of(call, quirks),
+        .quirks = quirks,
         .is_origin = target->is_origin,
     };
     struct snp_model_wire wire;
@@ -568,25 +550,16 @@ static void on_replay_time(uv_timer_t *timer)
         return;
     }
     if (!call->is_over) {
-        struct snp_model_usage used = snp_model_try_usage(call);
-        snp_model_usage_add(&call->usage, &used);
+        used_add(call);
         snp_model_finish_ok(call);
     }
-}
-
-int snp_model_replay_open(struct snp_models *models,
-                          const struct snp_model_target *target,
-                          struct snp_replay **ret,
-                          struct snp_err *err)
-{
-    return snp_replay_open(&models->replays, target->replay_file, ret, err);
 }
 
 static void replay_start(struct snp_model_call *call)
 {
     struct snp_err err;
     struct snp_replay *replay = NULL;
-    int r = snp_model_replay_open(call->models, &call->target, &replay, &err);
+    int r = snp_replay_open(&call->models->replays, call->target.replay_file, &replay, &err);
 
     if (r < 0) {
         snp_model_finish_failed(call, SNP_MODEL_FAILED_SETUP, &err);

@@ -58,22 +58,40 @@ const char *snp_model_content(const json_t *message)
     return snp_json_str(message, "content", "");
 }
 
-json_t *snp_model_tools(const char *schema, const json_t *tools)
+json_t *snp_model_list_of(const json_t *list, json_t *(*make)(const json_t *item))
 {
     snp_autojson json_t *made = json_array();
     size_t i = 0;
-    json_t *tool = NULL;
+    json_t *item = NULL;
 
-    json_array_foreach(tools, i, tool)
+    json_array_foreach(list, i, item)
     {
-        json_t *one = json_pack("{s:O, s:O, s:O}", "name", json_object_get(tool, "name"),
-                                "description", json_object_get(tool, "description"), schema,
-                                json_object_get(tool, "parameters"));
-        if (json_array_append_new(made, one) < 0) {
+        if (json_array_append_new(made, make(item)) < 0) {
             return NULL;
         }
     }
     return SNP_TAKE_PTR(made);
+}
+
+json_t *snp_model_tool(const char *schema, const json_t *tool)
+{
+    return json_pack("{s:O, s:O, s:O}", "name", json_object_get(tool, "name"), "description",
+                     json_object_get(tool, "description"), schema,
+                     json_object_get(tool, "parameters"));
+}
+
+json_t *snp_model_parts(json_t *turns, const char *role, const char *member)
+{
+    size_t n = json_array_size(turns);
+    const json_t *last = n > 0 ? json_array_get(turns, n - 1) : NULL;
+
+    if (last != NULL && strcmp(snp_json_str(last, "role", ""), role) == 0) {
+        return json_object_get(last, member);
+    }
+    if (json_array_append_new(turns, json_pack("{s:s, s:[]}", "role", role, member)) < 0) {
+        return NULL;
+    }
+    return json_object_get(json_array_get(turns, n), member);
 }
 
 void snp_model_scrub(char *text, const char *key)

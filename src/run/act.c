@@ -41,17 +41,18 @@ static const struct snp_run_tool *tool_now(const struct snp_run *run)
 /* Images are for people who look at the record; the model gets none. */
 static json_t *images_add(const struct snp_box *box, json_t *members)
 {
-    json_t *images = json_array_size(box->images) == 0 ? NULL : json_copy(box->images);
+    int r = 0;
 
-    if (members == NULL ||
-        (images != NULL && json_object_set_new(members, "images", images) < 0) ||
-        (box->images_omitted > 0 &&
-         json_object_set_new(members, "images_omitted", json_integer(box->images_omitted)) <
-             0)) {
-        json_decref(members);
-        return NULL;
+    if (json_array_size(box->images) > 0) {
+        r |= json_object_set_new(members, "images", json_copy(box->images));
     }
-    return members;
+    if (box->images_omitted > 0) {
+        r |= json_object_set_new(members, "images_omitted", json_integer(box->images_omitted));
+    }
+    if (r < 0) {
+        json_decref(members);
+    }
+    return r < 0 ? NULL : members;
 }
 
 void snp_run_result_record(struct snp_run *run, struct snp_run_outcome *outcome)

@@ -22,11 +22,7 @@ static const char *model_name(const struct snp_run *run)
 
 static json_t *usage_json(const struct snp_model_usage *usage)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b}", "input", (json_int_t)usage->input,
-                     "output", (json_int_t)usage->output, "cache_read",
-                     (json_int_t)usage->cache_read, "cache_write",
-                     (json_int_t)usage->cache_write, "reasoning", (json_int_t)usage->reasoning,
-                     "estimated", usage->is_estimated);
+    return snp_model_usage_to_json(usage, "estimated");
 }
 
 static json_t *answer_json(const struct snp_model_answer *answer)
@@ -36,14 +32,14 @@ static json_t *answer_json(const struct snp_model_answer *answer)
     if (!answer->is_ok) {
         return json_pack(
             "{s:b, s:s, s:s, s:i, s:o, s:o, s:s?, s:s?, s:I, s:I}", "ok", 0, "failure",
-            snp_model_failure_name(answer->failure), "error", answer->err.msg, "http_status",
+            snp_model_failure_names[answer->failure], "error", answer->err.msg, "http_status",
             answer->http_status, "usage", usage_json(&answer->usage), "cost_usd", cost,
             "provider", answer->provider, "model", answer->model, "tries",
             (json_int_t)answer->tries, "duration_ms", (json_int_t)answer->duration_ms);
     }
     return json_pack("{s:b, s:O, s:O, s:s, s:o, s:o, s:s?, s:s?, s:s?, s:I, s:I}", "ok", 1,
                      "message", answer->message, "tool_calls", answer->tool_calls, "stop",
-                     snp_model_stop_name(answer->stop), "usage", usage_json(&answer->usage),
+                     snp_model_stop_names[answer->stop], "usage", usage_json(&answer->usage),
                      "cost_usd", cost, "provider", answer->provider, "model", answer->model,
                      "reply_id", answer->reply_id, "tries", (json_int_t)answer->tries,
                      "duration_ms", (json_int_t)answer->duration_ms);
@@ -83,7 +79,7 @@ static void stop_by_time(struct snp_run *run, const char *why)
 {
     struct snp_run_stop stop;
 
-    snp_run_budget_timeout(&run->state, snp_run_elapsed_ms(run), why, &stop);
+    (void)snp_run_budget_timeout(&run->state, snp_run_elapsed_ms(run), why, &stop);
     completion_stop(run, &stop);
 }
 
@@ -96,7 +92,7 @@ static void failure_judge(struct snp_run *run, const struct snp_model_answer *an
         return;
     }
     (void)snp_err_wrap(&err, "the model gave no answer (%s)",
-                       snp_model_failure_name(answer->failure));
+                       snp_model_failure_names[answer->failure]);
     completion_fail(run, &err);
 }
 
@@ -185,19 +181,15 @@ static int ask_record(struct snp_run *run, uint64_t estimate)
 {
     char call_id[SNP_UUID_LEN + 1];
     const char *parent = run->state.last_call_id;
-    struct snp_err err;
 
-    if (snp_run_uuid(call_id) < 0) {
-        (void)snp_fail(&err, SNP_E_SYS, "no random numbers");
-        snp_run_fail(run, &err);
-        return SNP_E_SYS;
-    }
-    return snp_run_step(run, "ask",
-                        json_pack("{s:s, s:s?, s:I, s:I, s:I}", "call_id", call_id,
-                                  "parent_call_id", parent[0] == '\0' ? NULL : parent, "turn",
-                                  (json_int_t)run->state.turn, "iteration",
-                                  (json_int_t)run->state.iteration, "estimate",
-                                  (json_int_t)estimate));
+    return snp_run_call_id(run, call_id) < 0
+               ? SNP_E_SYS
+               : snp_run_step(run, "ask",
+                              json_pack("{s:s, s:s?, s:I, s:I, s:I}", "call_id", call_id,
+                                        "parent_call_id", parent[0] == '\0' ? NULL : parent,
+                                        "turn", (json_int_t)run->state.turn, "iteration",
+                                        (json_int_t)run->state.iteration, "estimate",
+                                        (json_int_t)estimate));
 }
 
 enum snp_run_then snp_run_ask(struct snp_run *run)

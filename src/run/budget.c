@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "text/text.h"
+#include "text/say.h"
 
 enum {
     SHOWN_ERROR = 160, /* characters of the error that came again */
@@ -28,7 +28,7 @@ enum {
     TOKENS_ROUND = 1000,
 };
 
-void snp_run_stop_set(
+bool snp_run_stop_set(
     struct snp_run_stop *stop, const char *by, bool can_be_raised, const char *fmt, ...)
 {
     va_list args;
@@ -40,6 +40,7 @@ void snp_run_stop_set(
     va_end(args);
     (void)snprintf(stop->told, sizeof(stop->told), "%.780s%s", stop->message,
                    can_be_raised ? "; go on without it" : "");
+    return true;
 }
 
 static bool is_agent(const struct snp_run_state *state)
@@ -47,26 +48,24 @@ static bool is_agent(const struct snp_run_state *state)
     return state->kind == SNP_RUN_AGENT;
 }
 
-void snp_run_budget_timeout(const struct snp_run_state *state,
+bool snp_run_budget_timeout(const struct snp_run_state *state,
                             int64_t elapsed_ms,
                             const char *why,
                             struct snp_run_stop *ret)
 {
-    snp_run_stop_set(ret, "timeout", true, "Execution timeout exceeded: %.1fs/%.1fs%s%.300s",
-                     (double)(elapsed_ms - state->base_ms) / 1000,
-                     (double)(state->budget.wall_ms - state->base_ms) / 1000,
-                     why[0] == '\0' ? "" : ", ", why);
+    return snp_run_stop_set(ret, "timeout", true,
+                            "Execution timeout exceeded: %.1fs/%.1fs%s%.300s",
+                            (double)(elapsed_ms - state->base_ms) / 1000,
+                            (double)(state->budget.wall_ms - state->base_ms) / 1000,
+                            why[0] == '\0' ? "" : ", ", why);
 }
 
 static bool time_is_over(const struct snp_run_state *state,
                          const struct snp_run_next *next,
                          struct snp_run_stop *ret)
 {
-    if (state->budget.wall_ms == 0 || next->elapsed_ms < state->budget.wall_ms) {
-        return false;
-    }
-    snp_run_budget_timeout(state, next->elapsed_ms, "", ret);
-    return true;
+    return state->budget.wall_ms > 0 && next->elapsed_ms >= state->budget.wall_ms &&
+           snp_run_budget_timeout(state, next->elapsed_ms, "", ret);
 }
 
 static bool turns_are_over(const struct snp_run_state *state, struct snp_run_stop *ret)
@@ -74,14 +73,13 @@ static bool turns_are_over(const struct snp_run_state *state, struct snp_run_sto
     const struct snp_run_budget *budget = &state->budget;
 
     if (budget->max_depth > 0 && state->turn >= budget->max_depth) {
-        snp_run_stop_set(ret, "max_depth", true, "Stopped after %lld of %lld turns",
-                         (long long)state->turn, (long long)budget->max_depth);
-        return true;
+        return snp_run_stop_set(ret, "max_depth", true, "Stopped after %lld of %lld turns",
+                                (long long)state->turn, (long long)budget->max_depth);
     }
     if (budget->max_subcalls > 0 && state->turn_calls >= budget->max_subcalls) {
-        snp_run_stop_set(ret, "max_subcalls", true, "Stopped after %lld of %lld model calls",
-                         (long long)state->turn_calls, (long long)budget->max_subcalls);
-        return true;
+        return snp_run_stop_set(ret, "max_subcalls", true,
+                                "Stopped after %lld of %lld model calls",
+                                (long long)state->turn_calls, (long long)budget->max_subcalls);
     }
     return false;
 }
@@ -105,17 +103,16 @@ static bool tokens_are_over(const struct snp_run_state *state,
         return false;
     }
     if (used >= limit) {
-        snp_run_stop_set(ret, "token_budget", true,
-                         "Token budget exhausted: %lld/%lld tokens used", (long long)used,
-                         (long long)limit);
-        return true;
+        return snp_run_stop_set(ret, "token_budget", true,
+                                "Token budget exhausted: %lld/%lld tokens used",
+                                (long long)used, (long long)limit);
     }
     if (left < ANSWER_MIN) {
-        snp_run_stop_set(ret, "token_budget", true,
-                         "Token budget exhausted: %lld/%lld tokens used, and the next call "
-                         "needs about %llu before its answer",
-                         (long long)used, (long long)limit, (unsigned long long)next->input);
-        return true;
+        return snp_run_stop_set(
+            ret, "token_budget", true,
+            "Token budget exhausted: %lld/%lld tokens used, and the next call "
+            "needs about %llu before its answer",
+            (long long)used, (long long)limit, (unsigned long long)next->input);
     }
     *most = *most < (uint64_t)left ? *most : (uint64_t)left;
     return false;
@@ -134,18 +131,18 @@ static bool cost_is_over(const struct snp_run_state *state,
         return false;
     }
     if (!next->is_priced || state->is_cost_unknown) {
-        snp_run_stop_set(ret, "cost_unknown", false,
-                         "the price of the model is not known, so the cost limit of $%.2f "
-                         "cannot hold",
-                         limit);
-        return true;
+        return snp_run_stop_set(
+            ret, "cost_unknown", false,
+            "the price of the model is not known, so the cost limit of $%.2f "
+            "cannot hold",
+            limit);
     }
     affordable = next->output_usd > 0 ? left / next->output_usd : (double)*most;
     if (state->cost_usd >= limit || left < 0 || affordable < ANSWER_MIN) {
-        snp_run_stop_set(ret, "cost_limit", true, "Cost budget exhausted: $%.4f/$%.4f USD%s",
-                         state->cost_usd - state->base_cost, limit - state->base_cost,
-                         state->cost_usd >= limit ? "" : ", and the next call would pass it");
-        return true;
+        return snp_run_stop_set(
+            ret, "cost_limit", true, "Cost budget exhausted: $%.4f/$%.4f USD%s",
+            state->cost_usd - state->base_cost, limit - state->base_cost,
+            state->cost_usd >= limit ? "" : ", and the next call would pass it");
     }
     *most = affordable < (double)*most ? (uint64_t)affordable : *most;
     return false;
@@ -159,7 +156,7 @@ static const json_t *message_at(const struct snp_run_state *state, size_t i)
 }
 
 /* ": ERROR; tried: TOOL ARGUMENTS, ..." of the last answers, the newest last. */
-static int tried_add(const struct snp_run_state *state, struct snp_buf *out)
+static void tried_say(const struct snp_run_state *state, struct snp_say *out)
 {
     const json_t *answers[SNP_BREAKER_TIMES];
     size_t i = json_array_size(state->messages);
@@ -167,45 +164,37 @@ static int tried_add(const struct snp_run_state *state, struct snp_buf *out)
     snp_autojson json_t *parsed = NULL;
     struct snp_err err;
     size_t n = 0;
-    int r = 0;
 
-    if (snp_json_parse(result, strlen(result), &parsed, &err) == 0) {
-        const char *error = snp_json_str(parsed, "error", "");
-
-        r = error[0] == '\0' ? 0 : snp_buf_adds(out, ": ");
-        r = r < 0 ? r : snp_text_line(out, error, strlen(error), SHOWN_ERROR);
+    if (snp_json_parse(result, strlen(result), &parsed, &err) == 0 &&
+        json_string_length(json_object_get(parsed, "error")) > 0) {
+        snp_say(out, ": ");
+        snp_say_string(out, json_object_get(parsed, "error"), SHOWN_ERROR);
     }
     while (i-- > 0 && n < SNP_BREAKER_TIMES) {
         if (json_array_size(json_object_get(message_at(state, i), "tool_calls")) > 0) {
             answers[n++] = json_object_get(message_at(state, i), "tool_calls");
         }
     }
-    for (size_t k = n; r == 0 && k-- > 0;) {
+    for (size_t k = n; k-- > 0;) {
         const json_t *call = json_array_get(answers[k], json_array_size(answers[k]) - 1);
         snp_autofree char *text =
             json_dumps(json_object_get(call, "arguments"), JSON_COMPACT | JSON_ENSURE_ASCII);
 
-        r = snp_buf_addf(out, "%s%.40s ", k + 1 == n ? "; tried: " : ", ",
-                         snp_json_str(call, "name", ""));
-        if (r == 0 && text != NULL) {
-            r = snp_text_line(out, text, strlen(text), SHOWN_CALL);
-        }
+        snp_say(out, "%s%.40s ", k + 1 == n ? "; tried: " : ", ",
+                snp_json_str(call, "name", ""));
+        snp_say_line(out, text == NULL ? "" : text, SHOWN_CALL);
     }
-    return r;
 }
 
-static void circle(const struct snp_run_state *state, struct snp_run_stop *ret)
+static bool circle(const struct snp_run_state *state, struct snp_run_stop *ret)
 {
-    snp_autobuf struct snp_buf tried = {0};
+    snp_autosay struct snp_say tried = SNP_SAY(SHOWN_MAX);
 
-    snp_buf_init(&tried, SHOWN_MAX);
-    if (tried_add(state, &tried) < 0) {
-        snp_buf_clear(&tried);
-    }
-    snp_run_stop_set(ret, "repeated_failure", false, "The same %s came %d times in a row%s",
-                     state->breaker.n_errors >= SNP_BREAKER_TIMES ? "error"
-                                                                  : "call with the same result",
-                     SNP_BREAKER_TIMES, tried.len == 0 ? "" : snp_buf_cstr(&tried));
+    tried_say(state, &tried);
+    return snp_run_stop_set(
+        ret, "repeated_failure", false, "The same %s came %d times in a row%s",
+        state->breaker.n_errors >= SNP_BREAKER_TIMES ? "error" : "call with the same result",
+        SNP_BREAKER_TIMES, snp_say_cstr(&tried));
 }
 
 bool snp_run_budget_is_over(const struct snp_run_state *state,
@@ -215,8 +204,7 @@ bool snp_run_budget_is_over(const struct snp_run_state *state,
 {
     *ret_max_tokens = next->output_cap;
     if (snp_breaker_is_tripped(&state->breaker)) {
-        circle(state, ret);
-        return true;
+        return circle(state, ret);
     }
     return time_is_over(state, next, ret) || turns_are_over(state, ret) ||
            tokens_are_over(state, next, ret_max_tokens, ret) ||
@@ -225,9 +213,10 @@ bool snp_run_budget_is_over(const struct snp_run_state *state,
 
 /* Sub-calls --------------------------------------------------------------------------------- */
 
+/* 0 of b: no limit. */
 static int64_t smaller(int64_t a, int64_t b)
 {
-    return a < b ? a : b;
+    return b == 0 || a < b ? a : b;
 }
 
 static bool subs_are_over(const struct snp_run_state *state, struct snp_run_stop *ret)
@@ -235,8 +224,7 @@ static bool subs_are_over(const struct snp_run_state *state, struct snp_run_stop
     const struct snp_run_sub_limits *sub = &state->budget.sub;
 
     if (!sub->is_on) {
-        snp_run_stop_set(ret, "sub_calls", false, "Sub-calls are off");
-        return true;
+        return snp_run_stop_set(ret, "sub_calls", false, "Sub-calls are off");
     }
     if (state->nesting >= SNP_RUN_NESTING_MAX) {
         snp_run_stop_set(ret, "nesting", false,
@@ -245,10 +233,9 @@ static bool subs_are_over(const struct snp_run_state *state, struct snp_run_stop
         return true;
     }
     if (state->turn_subs >= sub->per_turn) {
-        snp_run_stop_set(ret, "sub_calls", true,
-                         "Sub-call budget exhausted: %lld/%lld calls this turn",
-                         (long long)state->turn_subs, (long long)sub->per_turn);
-        return true;
+        return snp_run_stop_set(ret, "sub_calls", true,
+                                "Sub-call budget exhausted: %lld/%lld calls this turn",
+                                (long long)state->turn_subs, (long long)sub->per_turn);
     }
     return false;
 }
@@ -277,9 +264,9 @@ static bool sub_cost_is_over(const struct snp_run_state *state,
         return true;
     }
     if (left <= 0 || cost_of_shortest(next) > left) {
-        snp_run_stop_set(ret, "sub_cost", true, "Sub-call session cost exceeded: $%.4f/$%.4f",
-                         spent, budget->sub.cost_usd);
-        return true;
+        return snp_run_stop_set(ret, "sub_cost", true,
+                                "Sub-call session cost exceeded: $%.4f/$%.4f", spent,
+                                budget->sub.cost_usd);
     }
     *most = left;
     if (budget->cost_usd >= 0) {
@@ -289,10 +276,9 @@ static bool sub_cost_is_over(const struct snp_run_state *state,
         *most = share < left ? share : left;
     }
     if (*most < cost_of_shortest(next)) {
-        snp_run_stop_set(ret, "cost_limit", true,
-                         "Cost budget exhausted: $%.4f of $%.4f are left for a sub-call",
-                         *most < 0 ? 0 : *most, budget->cost_usd - state->base_cost);
-        return true;
+        return snp_run_stop_set(ret, "cost_limit", true,
+                                "Cost budget exhausted: $%.4f of $%.4f are left for a sub-call",
+                                *most < 0 ? 0 : *most, budget->cost_usd - state->base_cost);
     }
     return false;
 }
@@ -310,17 +296,12 @@ static bool sub_tokens_are_over(const struct snp_run_state *state,
     if (budget->tokens > 0 && (*most == 0 || share < *most)) {
         *most = share;
     }
-    if (*most > 0 || budget->tokens > 0) {
-        if (*most < input_of(&next->call) + ANSWER_MIN) {
-            snp_run_stop_set(
-                ret, "token_budget", true,
-                "Token budget exhausted: %lld tokens are there for a sub-call that needs about "
-                "%llu before its answer",
-                (long long)*most, (unsigned long long)next->call.input);
-            return true;
-        }
-    }
-    return false;
+    return (*most > 0 || budget->tokens > 0) && *most < input_of(&next->call) + ANSWER_MIN &&
+           snp_run_stop_set(
+               ret, "token_budget", true,
+               "Token budget exhausted: %lld tokens are there for a sub-call that needs about "
+               "%llu before its answer",
+               (long long)*most, (unsigned long long)next->call.input);
 }
 
 bool snp_run_budget_sub_is_over(const struct snp_run_state *state,
@@ -339,19 +320,14 @@ bool snp_run_budget_sub_is_over(const struct snp_run_state *state,
         return true;
     }
     *ret_budget = (struct snp_run_budget){
-        .max_depth = budget->max_depth == 0 ? SUB_DEPTH : smaller(SUB_DEPTH, budget->max_depth),
-        .max_subcalls =
-            budget->max_subcalls == 0 ? SUB_CALLS : smaller(SUB_CALLS, budget->max_subcalls),
-        .tool_calls =
-            budget->tool_calls == 0 ? SUB_TOOLS : smaller(SUB_TOOLS, budget->tool_calls),
+        .max_depth = smaller(SUB_DEPTH, budget->max_depth),
+        .max_subcalls = smaller(SUB_CALLS, budget->max_subcalls),
+        .tool_calls = smaller(SUB_TOOLS, budget->tool_calls),
         .tokens = tokens == 0 ? 0 : snp_run_sum(used, tokens),
-        .wall_ms = next->call.elapsed_ms + SUB_WALL_MS,
+        .wall_ms = smaller(next->call.elapsed_ms + SUB_WALL_MS, budget->wall_ms),
         .cost_usd = state->cost_usd + usd,
         .sub = budget->sub,
     };
-    if (budget->wall_ms > 0) {
-        ret_budget->wall_ms = smaller(ret_budget->wall_ms, budget->wall_ms);
-    }
     return false;
 }
 

@@ -61,8 +61,8 @@ uint64_t snp_run_budget_sub_answer(const struct snp_run_state *state,
 /* The next answer is the last one of its completion: after it no tool runs. */
 bool snp_run_budget_is_last_turn(const struct snp_run_state *state);
 
-/* The stop of a run whose time is over, or too short for what comes next. why: more about it, or "". */
-void snp_run_budget_timeout(const struct snp_run_state *state,
+/* The stop of a run whose time is over, or too short for what comes next. why: more about it, or ""; always true. */
+bool snp_run_budget_timeout(const struct snp_run_state *state,
                             int64_t elapsed_ms,
                             const char *why,
                             struct snp_run_stop *ret);
@@ -74,8 +74,8 @@ void snp_run_budget_timeout(const struct snp_run_state *state,
 json_t *snp_run_budget_resume(const struct snp_run_state *state,
                               const struct snp_run_next *next);
 
-/* Fill in a stop. */
-void snp_run_stop_set(struct snp_run_stop *stop,
+/* Fill in a stop; always true. */
+bool snp_run_stop_set(struct snp_run_stop *stop,
                       const char *by,
                       bool can_be_raised,
                       const char *fmt,

@@ -178,13 +178,13 @@ static void on_answer(void *ctx, const struct snp_model_answer *answer)
         .error = answer->is_ok ? is_filtered ? "the provider withheld the answer" : NULL
                                : answer->err.msg,
         .failure = answer->is_ok ? is_filtered ? "filter" : NULL
-                                 : snp_model_failure_name(answer->failure),
+                                 : snp_model_failure_names[answer->failure],
         .usage = &answer->usage,
         .is_priced = answer->is_priced,
         .usd = answer->cost_usd,
         .model = answer->model,
         .provider = answer->provider,
-        .stop = answer->is_ok ? snp_model_stop_name(answer->stop) : NULL,
+        .stop = answer->is_ok ? snp_model_stop_names[answer->stop] : NULL,
         .ms = answer->duration_ms,
     };
 
@@ -201,12 +201,9 @@ static int ask_record(struct snp_run *run,
                       json_t **ret)
 {
     char id[SNP_UUID_LEN + 1];
-    struct snp_err err;
     json_t *members;
 
-    if (snp_run_uuid(id) < 0) {
-        (void)snp_fail(&err, SNP_E_SYS, "no random numbers");
-        snp_run_fail(run, &err);
+    if (snp_run_call_id(run, id) < 0) {
         return SNP_E_SYS;
     }
     members = json_pack("{s:s, s:O?, s:O?, s:s, s:I, s:I, s:I}", "call_id", id,
@@ -233,7 +230,6 @@ static struct snp_run_query *query_new(struct snp_run *run,
                                        const struct snp_run_query_spec *spec)
 {
     struct snp_run_query *query = calloc(1, sizeof(*query));
-    struct snp_err err;
 
     if (query != NULL) {
         query->run = run;
@@ -243,8 +239,7 @@ static struct snp_run_query *query_new(struct snp_run *run,
     }
     if (query == NULL || query->prompt == NULL) {
         free(query);
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_run_fail(run, &err);
+        snp_run_fail_memory(run);
         return NULL;
     }
     return query;
@@ -273,8 +268,7 @@ static enum snp_run_query_then query_send(struct snp_run *run,
     }
     if (query->ask == NULL ||
         snp_model_ask(run->with.models, request, &query->call, &err) < 0) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "the model could not be asked: out of memory");
-        snp_run_fail(run, &err);
+        snp_run_fail_memory(run);
         query_free(query);
         return SNP_RUN_QUERY_FAILED;
     }
@@ -296,11 +290,9 @@ enum snp_run_query_then snp_run_query_ask(struct snp_run *run,
     };
     struct snp_run_sub_next next = {.wanted_tokens = spec->wanted_tokens};
     struct snp_run_budget budget;
-    struct snp_err err;
 
     if (messages == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_run_fail(run, &err);
+        snp_run_fail_memory(run);
         return SNP_RUN_QUERY_FAILED;
     }
     snp_run_next_estimate(run, &request, &next.call);
@@ -510,23 +502,20 @@ static void batch_end(struct snp_run *run, const struct batch *batch, const json
 {
     struct snp_run_outcome outcome = {.is_error = true};
     snp_autojson json_t *object = json_pack("{s:[], s:s}", "results", "untrusted", label);
+    json_t *results = json_object_get(object, "results");
+    int r = 0;
 
     for (size_t i = 0; i < json_array_size(batch->queries); i++) {
         const json_t *event = record_of(run->state.sub_done, "sub_index", i);
         bool is_refused = event == NULL || is_lost(event);
-
         const char *why = json_string_value(json_array_get(refusals, i));
 
-        if (json_array_append_new(json_object_get(object, "results"),
-                                  row_of(batch, is_refused ? NULL : event,
-                                         why == NULL ? "it was not asked" : why, i)) < 0) {
-            json_decref(object);
-            object = NULL;
-        }
+        r |= json_array_append_new(results, row_of(batch, is_refused ? NULL : event,
+                                                   why == NULL ? "it was not asked" : why, i));
         outcome.is_error =
             outcome.is_error && (is_refused || snp_json_str(event, "error", NULL) != NULL);
     }
-    outcome.content = object == NULL ? NULL : snp_json_text(object);
+    outcome.content = r < 0 ? NULL : snp_json_text(object);
     snp_run_result_record(run, &outcome);
 }
 

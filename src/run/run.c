@@ -57,6 +57,18 @@ int snp_run_uuid(char out[SNP_UUID_LEN + 1])
                : -1;
 }
 
+int snp_run_call_id(struct snp_run *run, char out[SNP_UUID_LEN + 1])
+{
+    struct snp_err err;
+
+    if (snp_run_uuid(out) < 0) {
+        (void)snp_fail(&err, SNP_E_SYS, "no random numbers");
+        snp_run_fail(run, &err);
+        return SNP_E_SYS;
+    }
+    return 0;
+}
+
 const char *snp_run_timestamp(char out[SNP_TIMESTAMP_MAX])
 {
     uint64_t now = snp_wall_us();
@@ -156,19 +168,21 @@ static bool is_session_over(const struct snp_run *run)
            json_object_size(files->modified) == 0 && json_object_size(files->deleted) == 0;
 }
 
+static struct snp_run_ending ending_of(const struct snp_run *run)
+{
+    return run->has_failed ? (struct snp_run_ending){"error", run->err.msg}
+           : run->has_stop ? (struct snp_run_ending){run->stop.by, run->stop.message}
+                           : (struct snp_run_ending){NULL, NULL};
+}
+
 static json_t *end_json(const struct snp_run *run)
 {
     const struct snp_run_level *root = snp_run_state_root(&run->state);
-    bool is_ok = root->final != NULL && !run->has_failed && !run->has_stop;
-    const char *error = run->has_failed ? run->err.msg
-                        : run->has_stop ? run->stop.message
-                                        : NULL;
+    const struct snp_run_ending ending = ending_of(run);
+    bool is_ok = root->final != NULL && ending.error == NULL;
 
     return json_pack("{s:b, s:s?, s:s?, s:o, s:O?, s:o}", "success", is_ok, "stopped_by",
-                     run->has_failed ? "error"
-                     : run->has_stop ? run->stop.by
-                                     : NULL,
-                     "error", error, "partial",
+                     ending.stopped_by, "error", ending.error, "partial",
                      is_ok ? json_null() : snp_run_state_partial(root), "final", root->final,
                      "files", snp_run_state_files(&run->state));
 }
@@ -214,6 +228,14 @@ void snp_run_fail(struct snp_run *run, const struct snp_err *err)
     }
 }
 
+void snp_run_fail_memory(struct snp_run *run)
+{
+    struct snp_err err;
+
+    (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    snp_run_fail(run, &err);
+}
+
 /* What comes next --------------------------------------------------------------------------- */
 
 enum snp_run_then snp_run_event_write(struct snp_run *run)
@@ -231,9 +253,9 @@ static enum snp_run_then iteration_begin(struct snp_run *run)
     snp_autofree char *content = NULL;
 
     if (state->budget.iterations > 0 && state->iteration >= state->budget.iterations) {
-        snp_run_stop_set(&run->stop, "max_iterations", true,
-                         "Iteration limit reached (%lld/%lld)", (long long)state->iteration,
-                         (long long)state->budget.iterations);
+        (void)snp_run_stop_set(
+            &run->stop, "max_iterations", true, "Iteration limit reached (%lld/%lld)",
+            (long long)state->iteration, (long long)state->budget.iterations);
         run->has_stop = true;
         return snp_run_end(run);
     }
@@ -325,9 +347,8 @@ static void on_deadline(uv_timer_t *timer)
     struct snp_run *run = timer->data;
 
     /* A model call has the same deadline, and ends by itself. */
-    (void)snp_run_outside_stop(run,
-                               "the time is over, so the tool was stopped; what it did until "
-                               "then may be there or not");
+    (void)snp_run_outside_stop(
+        run, "The time limit of the run is over, so the tool was stopped. " SNP_USERTOOL_MAYBE);
     snp_box_interrupt(&run->box);
 }
 
@@ -347,8 +368,8 @@ void snp_run_cancel(struct snp_run *run)
         return;
     }
     snp_run_inside_drop(run);
-    if (snp_run_outside_stop(run, "the run was cancelled, so the tool was stopped; what it "
-                                  "did until then may be there or not")) {
+    if (snp_run_outside_stop(
+            run, "The run was cancelled, so the tool was stopped. " SNP_USERTOOL_MAYBE)) {
         /* its end goes on */
     } else if (snp_run_queries_drop(run) && !has_cell) {
         snp_run_advance(run);
@@ -399,16 +420,17 @@ static uv_timer_t *timer_make(struct snp_run *run)
     return timer;
 }
 
-static int run_make(const struct snp_run_with *with,
-                    const struct snp_run_watch *watch,
-                    struct snp_run **ret,
-                    struct snp_err *err)
+/* NULL: *err says why. */
+static struct snp_run *run_make(const struct snp_run_with *with,
+                                const struct snp_run_watch *watch,
+                                struct snp_err *err)
 {
     struct snp_run *run = calloc(1, sizeof(*run));
 
     if (run == NULL || snp_run_state_init(&run->state) < 0) {
         free(run);
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        (void)snp_fail(err, SNP_E_NOMEM, "out of memory");
+        return NULL;
     }
     run->with = *with;
     run->watch = *watch;
@@ -416,10 +438,23 @@ static int run_make(const struct snp_run_with *with,
     run->started_us = snp_now_us();
     run->deadline = timer_make(run);
     run->later = timer_make(run);
-    *ret = run;
-    return run->deadline == NULL || run->later == NULL
-               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-               : 0;
+    if (run->deadline == NULL || run->later == NULL) {
+        (void)snp_fail(err, SNP_E_NOMEM, "out of memory");
+        snp_run_free(run);
+        return NULL;
+    }
+    return run;
+}
+
+/* To the caller, unless it could not begin. */
+static int run_give(struct snp_run *run, int r, struct snp_run **ret)
+{
+    if (r < 0) {
+        snp_run_free(run);
+    } else {
+        *ret = run;
+    }
+    return r;
 }
 
 void snp_run_deadline_set(struct snp_run *run)
@@ -584,17 +619,9 @@ int snp_run_new(const struct snp_run_with *with,
                 struct snp_run **ret,
                 struct snp_err *err)
 {
-    struct snp_run *run = NULL;
-    int r = run_make(with, watch, &run, err);
+    struct snp_run *run = run_make(with, watch, err);
 
-    SNP_ASSERT(r < 0 || run != NULL);
-    r = r < 0 ? r : begin(run, spec, err);
-    if (r < 0) {
-        snp_run_free(run);
-        return r;
-    }
-    *ret = run;
-    return 0;
+    return run_give(run, run == NULL ? (int)err->code : begin(run, spec, err), ret);
 }
 
 /* Going on ---------------------------------------------------------------------------------- */
@@ -723,17 +750,9 @@ int snp_run_resume(const struct snp_run_with *with,
                    struct snp_run **ret,
                    struct snp_err *err)
 {
-    struct snp_run *run = NULL;
-    int r = run_make(with, watch, &run, err);
+    struct snp_run *run = run_make(with, watch, err);
 
-    SNP_ASSERT(r < 0 || run != NULL);
-    r = r < 0 ? r : go_on(run, path, changes, err);
-    if (r < 0) {
-        snp_run_free(run);
-        return r;
-    }
-    *ret = run;
-    return 0;
+    return run_give(run, run == NULL ? (int)err->code : go_on(run, path, changes, err), ret);
 }
 
 /* What is said of it ------------------------------------------------------------------------ */
@@ -741,11 +760,6 @@ int snp_run_resume(const struct snp_run_with *with,
 const struct snp_run_state *snp_run_state(const struct snp_run *run)
 {
     return &run->state;
-}
-
-static const char *error_of(const struct snp_run *run)
-{
-    return run->has_failed ? run->err.msg : run->has_stop ? run->stop.message : NULL;
 }
 
 /* The limits with which it can go on; empty: none is in the way. */
@@ -758,7 +772,7 @@ static json_t *resume_limits(const struct snp_run *run)
     };
     struct snp_run_next next;
 
-    if (error_of(run) == NULL) {
+    if (ending_of(run).error == NULL) {
         return json_object();
     }
     snp_run_next_estimate(run, &request, &next);
@@ -786,29 +800,24 @@ static json_t *remedy_json(const struct snp_run *run)
 static json_t *more_add(const struct snp_run *run, json_t *result)
 {
     const struct snp_run_state *state = &run->state;
+    const char *by = ending_of(run).stopped_by;
+    json_t *more = json_pack(
+        "{s:s?, s:o, s:o, s:b, s:s?, s:o}", "stopped_by", by, "remedy", remedy_json(run),
+        "resume_with", resume_limits(run), "tokens_estimated", state->is_estimated, "session",
+        run->has_session ? run->box.session : NULL, "files", snp_run_state_files(state));
 
-    if (result == NULL ||
-        json_object_set_new(result, "stopped_by",
-                            run->has_failed ? json_string("error")
-                            : run->has_stop ? json_string(run->stop.by)
-                                            : json_null()) < 0 ||
-        json_object_set_new(result, "remedy", remedy_json(run)) < 0 ||
-        json_object_set_new(result, "resume_with", resume_limits(run)) < 0 ||
-        json_object_set_new(result, "tokens_estimated", json_boolean(state->is_estimated)) <
-            0 ||
-        json_object_set_new(result, "session",
-                            run->has_session ? json_string(run->box.session) : json_null()) <
-            0 ||
-        json_object_set_new(result, "files", snp_run_state_files(state)) < 0) {
+    if (more == NULL || json_object_update(result, more) < 0) {
         json_decref(result);
-        return NULL;
+        result = NULL;
     }
+    json_decref(more);
     return result;
 }
 
 static json_t *result_run(const struct snp_run *run, bool has_events)
 {
     const struct snp_run_state *state = &run->state;
+    const struct snp_run_ending ending = ending_of(run);
 
     return json_pack(
         "{s:o, s:O, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s?, s:b, s:o}", "response",
@@ -818,24 +827,15 @@ static json_t *result_run(const struct snp_run *run, bool has_events)
         (json_int_t)state->tokens_in, "total_output_tokens", (json_int_t)state->tokens_out,
         "total_tool_calls", (json_int_t)state->tool_calls, "duration_ms",
         (json_int_t)state->elapsed_ms, "total_cost_usd", snp_run_outcome_cost(state), "error",
-        error_of(run), "success", error_of(run) == NULL, "events",
+        ending.error, "success", ending.error == NULL, "events",
         has_events ? json_incref(state->events) : json_array());
-}
-
-static json_t *result_agent(const struct snp_run *run)
-{
-    const struct snp_run_ending ending = {
-        .stopped_by = run->has_failed ? "error"
-                      : run->has_stop ? run->stop.by
-                                      : NULL,
-        .error = error_of(run),
-    };
-
-    return snp_run_outcome_agent(&run->state, &ending);
 }
 
 json_t *snp_run_result(const struct snp_run *run, bool has_events)
 {
-    return more_add(run, run->state.kind == SNP_RUN_AGENT ? result_agent(run)
-                                                          : result_run(run, has_events));
+    const struct snp_run_ending ending = ending_of(run);
+
+    return more_add(run, run->state.kind == SNP_RUN_AGENT
+                             ? snp_run_outcome_agent(&run->state, &ending)
+                             : result_run(run, has_events));
 }

@@ -101,6 +101,7 @@ void snp_run_advance(struct snp_run *run);
 
 /* End the run for a reason that is none of its limits. Keeps the first such reason. */
 void snp_run_fail(struct snp_run *run, const struct snp_err *err);
+void snp_run_fail_memory(struct snp_run *run);
 /* End it, with run->stop set or not. */
 enum snp_run_then snp_run_end(struct snp_run *run);
 
@@ -139,6 +140,8 @@ int snp_run_outside_compare(const struct snp_run *run, struct snp_err *err) SNP_
 
 /* "xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx"; 0 or -1. */
 int snp_run_uuid(char out[SNP_UUID_LEN + 1]) SNP_NODISCARD;
+/* The same for a call of the model. Negative: the run has been ended. */
+int snp_run_call_id(struct snp_run *run, char out[SNP_UUID_LEN + 1]) SNP_NODISCARD;
 /* "2026-11-22T10:33:12.123Z" into out; returns out. */
 const char *snp_run_timestamp(char out[SNP_TIMESTAMP_MAX]);
 

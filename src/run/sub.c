@@ -30,7 +30,7 @@ void snp_run_sub_fail(struct snp_run *run, const struct snp_err *err)
 {
     struct snp_run_stop stop;
 
-    snp_run_stop_set(&stop, "error", false, "%s", err->msg);
+    (void)snp_run_stop_set(&stop, "error", false, "%s", err->msg);
     snp_run_sub_stop(run, &stop);
 }
 
@@ -97,8 +97,7 @@ enum snp_run_then snp_run_sub_begin(struct snp_run *run)
     }
     messages = messages_make(&asked);
     if (messages == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_run_fail(run, &err);
+        snp_run_fail_memory(run);
         return SNP_RUN_AGAIN;
     }
     request.messages = messages;

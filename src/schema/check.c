@@ -206,9 +206,11 @@ static bool is_equal(struct check *check, const json_t *a, const json_t *b)
 
 /* Keywords of all types --------------------------------------------------------------------- */
 
-#define KEYWORD(name)                                                                  \
-    static int name(struct check *check, const json_t *schema, const json_t *argument, \
-                    const json_t *value)
+/* keyword: as it is written; one function may be that of several. Most need only some of these. */
+#define KEYWORD(name)                                                                   \
+    static int name(struct check *check SNP_UNUSED, const char *keyword SNP_UNUSED,     \
+                    const json_t *schema SNP_UNUSED, const json_t *argument SNP_UNUSED, \
+                    const json_t *value SNP_UNUSED)
 
 static bool has_type(const json_t *value, const char *type)
 {
@@ -242,7 +244,6 @@ KEYWORD(check_type)
     size_t i;
     json_t *type;
 
-    (void)schema;
     if (json_is_string(argument)) {
         (void)snprintf(rule, sizeof(rule), "must be of type %s", json_string_value(argument));
         return has_type(value, json_string_value(argument))
@@ -267,7 +268,6 @@ KEYWORD(check_enum)
     size_t i;
     json_t *allowed;
 
-    (void)schema;
     json_array_foreach((json_t *)(uintptr_t)argument, i, allowed)
     {
         if (is_equal(check, allowed, value)) {
@@ -279,7 +279,6 @@ KEYWORD(check_enum)
 
 KEYWORD(check_const)
 {
-    (void)schema;
     return is_equal(check, argument, value)
                ? 0
                : broken_number(check, value, "const", "must be", argument);
@@ -291,7 +290,6 @@ KEYWORD(check_ref)
     const json_t *target =
         whole->has_ids ? NULL : snp_schema_ref(whole->root, json_string_value(argument));
 
-    (void)schema;
     if (target == NULL) {
         check->n_passed++;
         return 0;
@@ -301,9 +299,6 @@ KEYWORD(check_ref)
 
 KEYWORD(check_passed)
 {
-    (void)schema;
-    (void)argument;
-    (void)value;
     check->n_passed++;
     return 0;
 }
@@ -316,7 +311,6 @@ KEYWORD(check_all_of)
     json_t *each;
     int r = 0;
 
-    (void)schema;
     json_array_foreach((json_t *)(uintptr_t)argument, i, each)
     {
         r = r < 0 ? r : value_check(check, each, value);
@@ -330,7 +324,6 @@ KEYWORD(check_any_of)
     json_t *each;
     bool is_unsure = false;
 
-    (void)schema;
     json_array_foreach((json_t *)(uintptr_t)argument, i, each)
     {
         int r = holds(check, each, value, &is_unsure);
@@ -352,7 +345,6 @@ KEYWORD(check_one_of)
     json_t *each;
     bool is_any_unsure = false;
 
-    (void)schema;
     json_array_foreach((json_t *)(uintptr_t)argument, i, each)
     {
         bool is_unsure = false;
@@ -377,7 +369,6 @@ KEYWORD(check_not)
     bool is_unsure = false;
     int r = holds(check, argument, value, &is_unsure);
 
-    (void)schema;
     return r <= 0 || is_unsure ? (r < 0 ? r : 0)
                                : broken(check, value, "not", "must not be of this form");
 }
@@ -394,56 +385,37 @@ KEYWORD(check_if)
 
 /* Numbers ------------------------------------------------------------------------------------- */
 
-static bool is_above(const json_t *value, const json_t *bound, bool or_same)
+/* maximum and minimum; exclusive ones of an old draft are not numbers. */
+KEYWORD(check_bound)
 {
-    return or_same ? number_of(value) >= number_of(bound) : number_of(value) > number_of(bound);
-}
+    bool is_exclusive = snp_has_prefix(keyword, "exclusive");
+    bool is_most = snp_has_suffix(keyword, "aximum");
+    long double number;
+    long double bound;
 
-KEYWORD(check_maximum)
-{
-    (void)schema;
-    return !json_is_number(value) || !json_is_number(argument) ||
-                   is_above(argument, value, true)
-               ? 0
-               : broken_number(check, value, "maximum", "must be at most", argument);
-}
-
-KEYWORD(check_minimum)
-{
-    (void)schema;
-    return !json_is_number(value) || !json_is_number(argument) ||
-                   is_above(value, argument, true)
-               ? 0
-               : broken_number(check, value, "minimum", "must be at least", argument);
-}
-
-KEYWORD(check_exclusive_maximum)
-{
-    (void)schema;
     if (!json_is_number(argument)) {
-        return check_passed(check, schema, argument, value);
+        check->n_passed += is_exclusive ? 1 : 0;
+        return 0;
     }
-    return !json_is_number(value) || is_above(argument, value, false)
-               ? 0
-               : broken_number(check, value, "exclusiveMaximum", "must be below", argument);
-}
-
-KEYWORD(check_exclusive_minimum)
-{
-    (void)schema;
-    if (!json_is_number(argument)) {
-        return check_passed(check, schema, argument, value);
+    if (!json_is_number(value)) {
+        return 0;
     }
-    return !json_is_number(value) || is_above(value, argument, false)
-               ? 0
-               : broken_number(check, value, "exclusiveMinimum", "must be above", argument);
+    number = number_of(value);
+    bound = number_of(argument);
+    if ((is_most ? number < bound : number > bound) || (!is_exclusive && number == bound)) {
+        return 0;
+    }
+    return broken_number(check, value, keyword,
+                         is_exclusive ? is_most ? "must be below" : "must be above"
+                         : is_most    ? "must be at most"
+                                      : "must be at least",
+                         argument);
 }
 
 KEYWORD(check_multiple_of)
 {
     bool is_whole;
 
-    (void)schema;
     if (!json_is_number(value)) {
         return 0;
     }
@@ -463,36 +435,27 @@ KEYWORD(check_multiple_of)
 
 /* Texts --------------------------------------------------------------------------------------- */
 
-static int length_check(struct check *check,
-                        const json_t *value,
-                        const json_t *argument,
-                        const char *keyword,
-                        bool is_most)
+/* How long a text, an array or an object is, at most or at least. */
+KEYWORD(check_count)
 {
-    size_t n = json_is_string(value)
-                   ? snp_utf8_count(json_string_value(value), json_string_length(value))
-                   : 0;
+    json_type type = snp_has_suffix(keyword, "Length")  ? JSON_STRING
+                     : snp_has_suffix(keyword, "Items") ? JSON_ARRAY
+                                                        : JSON_OBJECT;
+    bool is_most = snp_has_prefix(keyword, "max");
+    size_t n = json_array_size(value) + json_object_size(value);
     double bound = json_number_value(argument);
+    char rule[RULE_MAX / 2];
 
-    if (!json_is_string(value) || (is_most ? (double)n <= bound : (double)n >= bound)) {
+    if (json_is_string(value)) {
+        n = snp_utf8_count(json_string_value(value), json_string_length(value));
+    }
+    if (json_typeof(value) != type || (is_most ? (double)n <= bound : (double)n >= bound)) {
         return 0;
     }
-    return broken_number(check, value, keyword,
-                         is_most ? "must have at most this many characters:"
-                                 : "must have at least this many characters:",
-                         argument);
-}
-
-KEYWORD(check_max_length)
-{
-    (void)schema;
-    return length_check(check, value, argument, "maxLength", true);
-}
-
-KEYWORD(check_min_length)
-{
-    (void)schema;
-    return length_check(check, value, argument, "minLength", false);
+    (void)snprintf(rule, sizeof(rule),
+                   "must have at %s this many %s:", is_most ? "most" : "least",
+                   type == JSON_STRING ? "characters" : "members");
+    return broken_number(check, value, keyword, rule, argument);
 }
 
 /* 1: it matches; 0; *ret_unsure: the pattern was passed over (then 1). */
@@ -520,7 +483,6 @@ KEYWORD(check_pattern)
     bool is_unsure = false;
     int r;
 
-    (void)schema;
     if (!json_is_string(value)) {
         return 0;
     }
@@ -540,7 +502,6 @@ KEYWORD(check_prefix_items)
     json_t *each;
     int r = 0;
 
-    (void)schema;
     json_array_foreach((json_t *)(uintptr_t)argument, i, each)
     {
         if (i < json_array_size(value)) {
@@ -567,7 +528,7 @@ static int rest_check(struct check *check,
 KEYWORD(check_items)
 {
     if (json_is_array(argument)) {
-        return check_prefix_items(check, schema, argument, value);
+        return check_prefix_items(check, keyword, schema, argument, value);
     }
     return rest_check(check, argument, json_array_size(json_object_get(schema, "prefixItems")),
                       value);
@@ -581,45 +542,10 @@ KEYWORD(check_additional_items)
                                 : 0;
 }
 
-static int count_check(struct check *check,
-                       const json_t *value,
-                       const json_t *argument,
-                       size_t n,
-                       const char *keyword)
-{
-    bool is_most = strncmp(keyword, "max", 3) == 0;
-    double bound = json_number_value(argument);
-
-    if (is_most ? (double)n <= bound : (double)n >= bound) {
-        return 0;
-    }
-    return broken_number(check, value, keyword,
-                         is_most ? "must have at most this many members:"
-                                 : "must have at least this many members:",
-                         argument);
-}
-
-KEYWORD(check_max_items)
-{
-    (void)schema;
-    return json_is_array(value)
-               ? count_check(check, value, argument, json_array_size(value), "maxItems")
-               : 0;
-}
-
-KEYWORD(check_min_items)
-{
-    (void)schema;
-    return json_is_array(value)
-               ? count_check(check, value, argument, json_array_size(value), "minItems")
-               : 0;
-}
-
 KEYWORD(check_unique_items)
 {
     size_t n = json_array_size(value);
 
-    (void)schema;
     for (size_t i = 1; i < n && json_is_true(argument); i++) {
         for (size_t k = 0; k < i; k++) {
             int r = step_take(check, 1);
@@ -675,7 +601,6 @@ KEYWORD(check_required)
     size_t i;
     json_t *name;
 
-    (void)schema;
     json_array_foreach((json_t *)(uintptr_t)argument, i, name)
     {
         if (json_is_object(value) && json_object_get(value, json_string_value(name)) == NULL) {
@@ -691,7 +616,6 @@ KEYWORD(check_properties)
     json_t *each;
     int r = 0;
 
-    (void)schema;
     json_object_foreach((json_t *)(uintptr_t)argument, name, each)
     {
         const json_t *member = json_object_get(value, name);
@@ -709,7 +633,6 @@ KEYWORD(check_pattern_properties)
     json_t *member;
     bool is_unsure = false;
 
-    (void)schema;
     json_object_foreach((json_t *)(uintptr_t)argument, pattern, each)
     {
         json_object_foreach((json_t *)(uintptr_t)value, name, member)
@@ -775,7 +698,6 @@ KEYWORD(check_property_names)
     json_t *member;
     int r = 0;
 
-    (void)schema;
     json_object_foreach((json_t *)(uintptr_t)value, name, member)
     {
         snp_autojson json_t *text = json_string(name);
@@ -783,22 +705,6 @@ KEYWORD(check_property_names)
         r = r < 0 ? r : value_check(check, argument, text);
     }
     return r;
-}
-
-KEYWORD(check_max_properties)
-{
-    (void)schema;
-    return json_is_object(value)
-               ? count_check(check, value, argument, json_object_size(value), "maxProperties")
-               : 0;
-}
-
-KEYWORD(check_min_properties)
-{
-    (void)schema;
-    return json_is_object(value)
-               ? count_check(check, value, argument, json_object_size(value), "minProperties")
-               : 0;
 }
 
 /* dependentRequired, dependentSchemas and, with both, dependencies. */
@@ -813,7 +719,7 @@ KEYWORD(check_dependencies)
         if (r < 0 || json_object_get(value, name) == NULL) {
             continue;
         }
-        r = json_is_array(each) ? check_required(check, schema, each, value)
+        r = json_is_array(each) ? check_required(check, keyword, schema, each, value)
                                 : value_check(check, each, value);
     }
     return r;
@@ -825,6 +731,7 @@ KEYWORD(check_dependencies)
 static const struct {
     const char *name;
     int (*check)(struct check *check,
+                 const char *keyword,
                  const json_t *schema,
                  const json_t *argument,
                  const json_t *value);
@@ -842,21 +749,21 @@ static const struct {
     {"patternProperties",     check_pattern_properties   },
     {"additionalProperties",  check_additional_properties},
     {"propertyNames",         check_property_names       },
-    {"maxProperties",         check_max_properties       },
-    {"minProperties",         check_min_properties       },
+    {"maxProperties",         check_count                },
+    {"minProperties",         check_count                },
     {"dependentRequired",     check_dependencies         },
     {"dependentSchemas",      check_dependencies         },
     {"dependencies",          check_dependencies         },
-    {"maximum",               check_maximum              },
-    {"minimum",               check_minimum              },
-    {"exclusiveMaximum",      check_exclusive_maximum    },
-    {"exclusiveMinimum",      check_exclusive_minimum    },
+    {"maximum",               check_bound                },
+    {"minimum",               check_bound                },
+    {"exclusiveMaximum",      check_bound                },
+    {"exclusiveMinimum",      check_bound                },
     {"multipleOf",            check_multiple_of          },
-    {"maxLength",             check_max_length           },
-    {"minLength",             check_min_length           },
+    {"maxLength",             check_count                },
+    {"minLength",             check_count                },
     {"pattern",               check_pattern              },
-    {"maxItems",              check_max_items            },
-    {"minItems",              check_min_items            },
+    {"maxItems",              check_count                },
+    {"minItems",              check_count                },
     {"prefixItems",           check_prefix_items         },
     {"items",                 check_items                },
     {"additionalItems",       check_additional_items     },
@@ -893,7 +800,7 @@ static int value_check(struct check *check, const json_t *schema, const json_t *
     for (size_t i = 0; i < n_rows && r == 0; i++) {
         const json_t *argument = json_object_get(schema, rows[i].name);
 
-        r = argument == NULL ? 0 : rows[i].check(check, schema, argument, value);
+        r = argument == NULL ? 0 : rows[i].check(check, rows[i].name, schema, argument, value);
     }
     check->depth--;
     return r;

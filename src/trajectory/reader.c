@@ -157,10 +157,9 @@ static int lines_take(struct reading *reading, struct snp_buf *buf, struct snp_e
 
 static int file_read(struct reading *reading, int fd, const char *path, struct snp_err *err)
 {
-    snp_autobuf struct snp_buf buf = {0};
+    snp_autobuf struct snp_buf buf = SNP_BUF(SNP_TRAJECTORY_LINE_MAX + HASH_ROOM + CHUNK + 1);
     int r = 0;
 
-    snp_buf_init(&buf, SNP_TRAJECTORY_LINE_MAX + HASH_ROOM + CHUNK + 1);
     while (r == 0) {
         char *space = NULL;
         ssize_t n;
@@ -473,13 +472,12 @@ static bool is_id(const char *text)
 int snp_trajectory_find(const char *dir, const char *id, char **ret_path, struct snp_err *err)
 {
     snp_cleanup(folder_done) struct folder folder = {0};
-    snp_autobuf struct snp_buf several = {0};
+    snp_autobuf struct snp_buf several = SNP_BUF((size_t)SHOWN * 300);
     const char *found = NULL;
     size_t n = 0;
     int r = is_id(id) ? folder_read(dir, &folder, err)
                       : snp_fail(err, SNP_E_NOT_FOUND, "Trajectory not found: %.80s", id);
 
-    snp_buf_init(&several, (size_t)SHOWN * 300);
     for (size_t i = 0; r == 0 && i < folder.n; i++) {
         const char *name = folder.entries[i].name;
         bool is_whole = snp_has_prefix(name, id) && snp_streq(name + strlen(id), suffix);

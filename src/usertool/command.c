@@ -5,7 +5,6 @@
  * its group is killed then, and at once when the call is cancelled.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,28 +13,14 @@
 #include <sys/wait.h>
 
 #include "base/buf.h"
-#include "base/child.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "mcp/process.h"
+#include "text/say.h"
 #include "usertool/usertool_priv.h"
 
 enum {
     READ_BYTES = 64 << 10,
-    SAID_MAX = 2048, /* bytes of the end of its standard error */
-    N_ENDS = 4,
-};
-
-enum {
-    TO_CHILD = 0,
-    FROM_CHILD,
-    ERRORS,
-    ENDED, /* its pidfd */
-};
-
-struct end {
-    int fd;       /* owned */
-    bool is_open; /* poll is initialised and not closed */
-    uv_poll_t poll;
 };
 
 struct command {
@@ -45,25 +30,18 @@ struct command {
     char *cwd;
 };
 
-/* A process. */
 struct job {
     struct snp_toolbox *box;
     struct snp_usercall *call; /* NULL: nobody waits */
-    pid_t pid;                 /* -1 = reaped, or never started */
-    int status;
-    struct end ends[N_ENDS];
-    size_t n_handles; /* not closed yet */
+    struct snp_process process;
     struct snp_buf in;
     struct snp_buf out;
     bool is_too_much;
-    char said[SAID_MAX];
-    size_t n_said;
 };
 
-/* Handles ------------------------------------------------------------------------------------- */
-
-static void job_free(struct job *job)
+static void job_free(void *owner)
 {
+    struct job *job = owner;
     struct snp_toolbox *box = job->box;
 
     snp_buf_done(&job->in);
@@ -72,105 +50,19 @@ static void job_free(struct job *job)
     snp_toolbox_release(box);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
-{
-    struct job *job = handle->data;
-
-    if (--job->n_handles == 0) {
-        job_free(job);
-    }
-}
-
-static void end_close(struct job *job, int which)
-{
-    struct end *end = &job->ends[which];
-
-    if (end->is_open) {
-        end->is_open = false;
-        uv_close((uv_handle_t *)&end->poll, on_handle_closed);
-    }
-    snp_closep(&end->fd);
-}
-
-static void all_close(struct job *job)
-{
-    for (int i = 0; i < N_ENDS; i++) {
-        end_close(job, i);
-    }
-}
-
-static int end_open(struct job *job, int which, struct snp_err *err)
-{
-    struct end *end = &job->ends[which];
-    int r = uv_poll_init(snp_toolbox_loop(job->box), &end->poll, end->fd);
-
-    if (r < 0) {
-        return snp_fail(err, SNP_E_SYS, "watch the command: %s", uv_strerror(r));
-    }
-    end->poll.data = job;
-    end->is_open = true;
-    job->n_handles++;
-    return 0;
-}
-
-static void job_kill(const struct job *job)
-{
-    if (job->pid > 0) {
-        (void)kill(-job->pid, SIGKILL);
-    }
-}
-
 /* Output -------------------------------------------------------------------------------------- */
-
-static void out_keep(struct job *job, const char *bytes, size_t n)
-{
-    if (job->is_too_much) {
-        return;
-    }
-    if (snp_buf_add(&job->out, bytes, n) < 0) {
-        job->is_too_much = true;
-        job_kill(job);
-    }
-}
-
-/* The end of what it says. */
-static void said_keep(struct job *job, const char *bytes, size_t n)
-{
-    size_t keep;
-
-    if (n > SAID_MAX) {
-        bytes += n - SAID_MAX;
-        n = SAID_MAX;
-    }
-    keep = job->n_said + n > SAID_MAX ? SAID_MAX - n : job->n_said;
-    memmove(job->said, job->said + job->n_said - keep, keep);
-    memcpy(job->said + keep, bytes, n);
-    job->n_said = keep + n;
-}
 
 /* Whether there may be more. */
 static bool end_read(struct job *job, int which)
 {
     char bytes[READ_BYTES];
-    ssize_t n = SNP_RETRY(read(job->ends[which].fd, bytes, sizeof(bytes)));
+    size_t n = snp_process_read(&job->process, which, bytes, sizeof(bytes));
 
-    if (n > 0) {
-        (which == FROM_CHILD ? out_keep : said_keep)(job, bytes, (size_t)n);
-        return !job->is_too_much;
+    if (which == SNP_PROCESS_OUT && !job->is_too_much && snp_buf_add(&job->out, bytes, n) < 0) {
+        job->is_too_much = true;
+        snp_process_kill(&job->process, SIGKILL);
     }
-    if (n == 0 || errno != EAGAIN) {
-        end_close(job, which);
-    }
-    return false;
-}
-
-static void on_readable(uv_poll_t *poll, int status, int events)
-{
-    struct job *job = poll->data;
-
-    (void)status;
-    (void)events;
-    (void)end_read(job, poll == &job->ends[FROM_CHILD].poll ? FROM_CHILD : ERRORS);
+    return n > 0 && !job->is_too_much;
 }
 
 /* What there is in the pipes when it has ended, and no more: others may have them too. */
@@ -178,7 +70,8 @@ static void rest_read(struct job *job, int which)
 {
     size_t most = (size_t)SNP_USERTOOL_REPLY_MAX / READ_BYTES + 2;
 
-    for (size_t i = 0; i < most && job->ends[which].fd >= 0 && end_read(job, which); i++) {
+    for (size_t i = 0; i < most && job->process.ends[which].fd >= 0 && end_read(job, which);
+         i++) {
     }
 }
 
@@ -187,98 +80,71 @@ static void rest_read(struct job *job, int which)
 /* "exit code 3: ..." with what it said, or what it wrote. */
 static void failure_answer(struct job *job, struct snp_usercall *call)
 {
-    snp_autobuf struct snp_buf text = {0};
-    bool is_signal = WIFSIGNALED(job->status);
-    const char *said = job->n_said > 0    ? job->said
-                       : job->out.len > 0 ? snp_buf_bytes(&job->out)
-                                          : "";
-    size_t n = job->n_said > 0 ? job->n_said : job->out.len;
-    int r;
+    const struct snp_process *process = &job->process;
+    snp_autosay struct snp_say text = SNP_SAY(SNP_PROCESS_SAID_MAX + 256);
+    bool is_signal = WIFSIGNALED(process->status);
+    const char *said = process->n_said > 0 ? process->said : snp_buf_bytes(&job->out);
+    size_t n = process->n_said > 0 ? process->n_said : job->out.len;
 
-    n = n > SAID_MAX ? SAID_MAX : n;
-    snp_buf_init(&text, SAID_MAX + 256);
     if (job->is_too_much) {
-        r = snp_buf_addf(&text, "the command wrote more than %d KiB and was stopped",
-                         SNP_USERTOOL_REPLY_MAX >> 10);
-        n = 0;
+        snp_say(&text, "the command wrote more than %d KiB and was stopped",
+                SNP_USERTOOL_REPLY_MAX >> 10);
     } else {
-        r = snp_buf_addf(&text, is_signal ? "ended by signal %d" : "exit code %d",
-                         is_signal ? WTERMSIG(job->status) : WEXITSTATUS(job->status));
+        snp_say(&text, is_signal ? "ended by signal %d" : "exit code %d",
+                is_signal ? WTERMSIG(process->status) : WEXITSTATUS(process->status));
+        snp_say(&text, n > 0 ? ": " : "");
+        snp_say_bytes(&text, said, n > SNP_PROCESS_SAID_MAX ? SNP_PROCESS_SAID_MAX : n);
     }
-    if (n > 0) {
-        r = r < 0 ? r : snp_buf_adds(&text, ": ");
-        r = r < 0 ? r : snp_buf_add(&text, said, n);
-    }
-    snp_usercall_answer(call, true, r < 0 ? "" : snp_buf_bytes(&text), r < 0 ? 0 : text.len);
+    snp_usercall_answer(call, true, text.r < 0 ? "" : snp_buf_bytes(&text.buf),
+                        text.r < 0 ? 0 : text.buf.len);
 }
 
-static void on_ended(uv_poll_t *poll, int status, int events)
+static void on_ended(struct job *job)
 {
-    struct job *job = poll->data;
     struct snp_usercall *call;
 
-    (void)status;
-    (void)events;
-    if (!snp_child_reap(job->pid, &job->status)) {
+    if (!snp_process_reap(&job->process)) {
         return;
     }
-    job->pid = -1;
-    rest_read(job, FROM_CHILD);
-    rest_read(job, ERRORS);
+    rest_read(job, SNP_PROCESS_OUT);
+    rest_read(job, SNP_PROCESS_ERRORS);
     call = SNP_TAKE_PTR(job->call);
-    if (call != NULL && (job->is_too_much || job->status != 0)) {
+    if (call != NULL && (job->is_too_much || job->process.status != 0)) {
         failure_answer(job, call);
     } else if (call != NULL) {
         snp_usercall_answer(call, false, job->out.len == 0 ? "" : snp_buf_bytes(&job->out),
                             job->out.len);
     }
-    all_close(job);
+    snp_process_close(&job->process);
 }
 
 /* Input --------------------------------------------------------------------------------------- */
 
-static void on_writable(uv_poll_t *poll, int status, int events)
+static void on_writable(struct job *job)
 {
-    struct job *job = poll->data;
-    ssize_t n = SNP_RETRY(write(job->ends[TO_CHILD].fd, snp_buf_bytes(&job->in), job->in.len));
+    ssize_t n = SNP_RETRY(
+        write(job->process.ends[SNP_PROCESS_IN].fd, snp_buf_bytes(&job->in), job->in.len));
 
-    (void)status;
-    (void)events;
     if (n > 0) {
         snp_buf_consume(&job->in, (size_t)n);
     }
     /* A command need not read what it is given. */
     if (job->in.len == 0 || (n < 0 && errno != EAGAIN)) {
-        end_close(job, TO_CHILD);
+        snp_process_end_close(&job->process, SNP_PROCESS_IN);
     }
 }
 
 /* Calls --------------------------------------------------------------------------------------- */
 
-static int job_start(struct job *job, const struct command *command, struct snp_err *err)
+static void on_ready(void *owner, int which)
 {
-    const struct snp_child child = {
-        .argv = (const char *const *)command->argv.items,
-        .env = (const char *const *)command->env.items,
-        .cwd = command->cwd,
-    };
-    int ends[3];
-    int r = snp_child_start_piped(&child, ends, &job->pid, err);
-
-    if (r < 0) {
-        return r;
+    if (which == SNP_PROCESS_IN) {
+        on_writable(owner);
+    } else if (which == SNP_PROCESS_ENDED) {
+        on_ended(owner);
+    } else {
+        (void)end_read(owner, which);
     }
-    job->ends[TO_CHILD].fd = ends[0];
-    job->ends[FROM_CHILD].fd = ends[1];
-    job->ends[ERRORS].fd = ends[2];
-    job->ends[ENDED].fd = snp_child_watch(job->pid);
-    if (job->ends[ENDED].fd < 0) {
-        return snp_fail_sys(err, errno, "watch the command");
-    }
-    for (int i = 0; i < N_ENDS && r == 0; i++) {
-        r = end_open(job, i, err);
-    }
-    return r;
 }
 
 static int command_begin(void *ctx,
@@ -287,6 +153,11 @@ static int command_begin(void *ctx,
                          struct snp_err *err)
 {
     const struct command *command = ctx;
+    const struct snp_child child = {
+        .argv = (const char *const *)command->argv.items,
+        .env = (const char *const *)command->env.items,
+        .cwd = command->cwd,
+    };
     struct job *job = calloc(1, sizeof(*job));
     snp_autofree char *text = snp_json_text(arguments);
     int r;
@@ -296,37 +167,24 @@ static int command_begin(void *ctx,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     job->box = command->box;
-    job->call = call;
-    job->pid = -1;
-    for (int i = 0; i < N_ENDS; i++) {
-        job->ends[i].fd = -1;
-    }
+    job->process.owner = job;
+    job->process.ready = on_ready;
+    job->process.closed = job_free;
     snp_buf_init(&job->in, SNP_USERTOOL_ARGUMENTS_MAX + 1);
     snp_buf_init(&job->out, SNP_USERTOOL_REPLY_MAX);
     snp_toolbox_hold(job->box);
     r = snp_buf_adds(&job->in, text) < 0 || snp_buf_adds(&job->in, "\n") < 0
             ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-            : job_start(job, command, err);
+            : snp_process_start(&job->process, snp_toolbox_loop(job->box), &child, "command",
+                                err);
     if (r < 0) {
-        job->call = NULL;
-        if (job->pid > 0) {
-            job_kill(job);
-            (void)SNP_RETRY(waitpid(job->pid, &job->status, 0));
-        }
-        if (job->n_handles == 0) {
-            for (int i = 0; i < N_ENDS; i++) {
-                snp_closep(&job->ends[i].fd);
-            }
+        if (job->process.n_handles == 0) {
             job_free(job);
-        } else {
-            all_close(job);
         }
         return r;
     }
-    (void)uv_poll_start(&job->ends[TO_CHILD].poll, UV_WRITABLE, on_writable);
-    (void)uv_poll_start(&job->ends[FROM_CHILD].poll, UV_READABLE, on_readable);
-    (void)uv_poll_start(&job->ends[ERRORS].poll, UV_READABLE, on_readable);
-    (void)uv_poll_start(&job->ends[ENDED].poll, UV_READABLE, on_ended);
+    job->call = call;
+    snp_process_watch_input(&job->process, true);
     snp_usercall_keep(call, job);
     return 0;
 }
@@ -337,7 +195,7 @@ static void command_cancel(void *ctx, struct snp_usercall *call)
 
     (void)ctx;
     job->call = NULL;
-    job_kill(job); /* its end closes the rest */
+    snp_process_kill(&job->process, SIGKILL); /* its end closes the rest */
 }
 
 static void command_free(void *ctx)

@@ -66,12 +66,11 @@ static void result_answer(struct snp_usercall *call, const json_t *result)
 {
     const json_t *content = json_object_get(result, "content");
     const json_t *structured = json_object_get(result, "structuredContent");
-    snp_autobuf struct snp_buf text = {0};
+    snp_autobuf struct snp_buf text = SNP_BUF(TEXT_MAX);
     bool is_error = snp_json_bool(result, "isError", false);
     size_t i;
     json_t *block;
 
-    snp_buf_init(&text, TEXT_MAX);
     json_array_foreach((json_t *)(uintptr_t)content, i, block)
     {
         if (block_add(&text, block) < 0) {

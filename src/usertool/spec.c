@@ -109,11 +109,10 @@ static const char *text_of(const json_t *value)
  */
 static char *expand(const struct place *place, const char *member, const char *text)
 {
-    snp_autobuf struct snp_buf out = {0};
+    snp_autobuf struct snp_buf out = SNP_BUF(TEXT_MAX + 1);
     const char *value;
     int r = 0;
 
-    snp_buf_init(&out, TEXT_MAX + 1);
     while (*text != '\0' && r == 0) {
         size_t plain = strcspn(text, "$");
         const char *close =

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "text/say.h"
 #include "text/text.h"
 #include "usertool/usertool_priv.h"
 
@@ -100,15 +101,12 @@ bool snp_toolbox_has_room(const struct snp_toolbox *box)
 
 void snp_toolbox_note(struct snp_toolbox *box, const char *server, const char *text)
 {
-    snp_autobuf struct snp_buf note = {0};
+    snp_autosay struct snp_say note = SNP_SAY((size_t)NOTE_CHARS * 16);
 
-    if (json_array_size(box->notes) >= NOTES_MAX || text == NULL) {
-        return;
-    }
-    snp_buf_init(&note, (size_t)NOTE_CHARS * 16);
-    if (snp_buf_addf(&note, "MCP server %s: ", server) == 0 &&
-        snp_text_line(&note, text, strlen(text), NOTE_CHARS) == 0) {
-        (void)json_array_append_new(box->notes, snp_text_json(&note));
+    if (json_array_size(box->notes) < NOTES_MAX && text != NULL) {
+        snp_say(&note, "MCP server %s: ", server);
+        snp_say_line(&note, text, NOTE_CHARS);
+        (void)json_array_append_new(box->notes, snp_text_json(&note.buf));
     }
 }
 

@@ -39,10 +39,10 @@ static int feed(const char *bytes, size_t n, size_t step, struct snp_buf *told)
     for (size_t at = 0; at < n && r == 0; at += step) {
         r = snp_sse_feed(&sse, bytes + at, step < n - at ? step : n - at, &err);
     }
-    SNP_ASSERT(strlen(snp_sse_last_id(&sse)) < sizeof(sse.id));
+    SNP_ASSERT(strlen(sse.id) < sizeof(sse.id));
     if (r == 0) {
-        SNP_ASSERT(snp_buf_addf(told, "last %s %llu", snp_sse_last_id(&sse),
-                                (unsigned long long)snp_sse_retry_ms(&sse)) == 0);
+        SNP_ASSERT(
+            snp_buf_addf(told, "last %s %llu", sse.id, (unsigned long long)sse.retry_ms) == 0);
     }
     snp_sse_done(&sse);
     return r;

@@ -212,7 +212,7 @@ def test_hostile_words_are_cleaned():
     for words in (["info"], ["tools"]):
         done = mcp(*words, "--", *HOSTILE, "ansi")
         assert done.returncode == 0 and is_clean(done.out + done.err), done.out + done.err
-    assert "is left out" in done.err  # the name is no name
+    assert "Skipped tool" in done.err  # the name is no name
     failed = mcp("prompts", "--", *HOSTILE, "ansi")
     assert failed.returncode == 1 and "no such method" in failed.err and is_clean(failed.err)
     assert not is_clean(json.loads(mcp("tools", "--json", "--", *HOSTILE, "ansi").out)["tools"][0]["description"])

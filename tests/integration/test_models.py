@@ -843,7 +843,7 @@ def test_a_resumed_run_goes_on_in_the_script(tmp_path):
 
 
 @pytest.mark.parametrize("line, why", [("{", "JSON"), ('{"contnet": "x"}', "did you mean content"),
-                                       ('{"stop": "maybe"}', "no stop"), ('{"error": {"failure": "x"}}', "no failure"),
+                                       ('{"stop": "maybe"}', "not a valid stop"), ('{"error": {"failure": "x"}}', "not a valid failure"),
                                        ('{"tool_calls": [{}]}', "a tool call is"), ('{"content": 7}', "wrong type")])
 def test_a_script_that_is_none(tmp_path, line, why):
     env = script(tmp_path / "t", {"content": "fine"})

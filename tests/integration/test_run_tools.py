@@ -198,7 +198,7 @@ def test_a_command_that_takes_too_long_ends_with_all_it_started(runs):
     mark = runs.place("slow")
     runs.tool("slow", SLEEPS.format(mark), timeout=2)
     result = runs.run(turn(call("slow")), turn(text="done"), options=ALLOW)
-    assert "did not end in 2 s" in runs.results(result)[0]["error"]
+    assert "did not end within 2 s" in runs.results(result)[0]["error"]
     for pid in pids_of(runs, mark):
         wait_for(lambda: not is_alive(pid), 30)
 
@@ -216,7 +216,7 @@ def test_cancelling_ends_the_command_and_says_so_on_record(runs):
         running.kill()
         running.wait()
     assert result["stopped_by"] == "cancelled"
-    assert "the run was cancelled, so the tool was stopped" in runs.results(result)[0]["error"]
+    assert "The run was cancelled, so the tool was stopped" in runs.results(result)[0]["error"]
     for pid in pids:
         wait_for(lambda: not is_alive(pid), 30)
     again = runs.cli("resume", result["trajectory_id"], "--json", *ALLOW)

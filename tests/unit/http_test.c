@@ -488,8 +488,8 @@ TEST(ids_stay_and_bad_ones_are_passed_over)
     snp_sse_init(&sse, TEXT_MAX, on_event, &seen);
     assert_int_equal(snp_sse_feed(&sse, bytes, sizeof(bytes) - 1, &err), 0);
     assert_int_equal(seen.len, 0);
-    assert_string_equal(snp_sse_last_id(&sse), "1");
-    assert_int_equal(snp_sse_retry_ms(&sse), 9);
+    assert_string_equal(sse.id, "1");
+    assert_int_equal(sse.retry_ms, 9);
     snp_sse_done(&sse);
 }
 

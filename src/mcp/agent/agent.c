@@ -104,10 +104,9 @@ static void started_call(struct snp_agent *agent, const json_t *head, const stru
 static void doing_set(struct snp_agent *agent, const json_t *record)
 {
     const char *step = snp_json_str(record, "step", "");
-    snp_autobuf struct snp_buf line = {0};
+    snp_autobuf struct snp_buf line = SNP_BUF(SNP_AGENT_DOING_MAX - 1);
     int r = -1;
 
-    snp_buf_init(&line, SNP_AGENT_DOING_MAX - 1);
     if (strcmp(step, "ask") == 0) {
         r = snp_buf_addf(&line, "iteration %lld: asking the model",
                          (long long)snp_json_int(record, "iteration", 0));

@@ -18,7 +18,7 @@
 #include "mcp/caps.h"
 #include "mcp/client/priv.h"
 #include "mcp/tooldef.h"
-#include "text/text.h"
+#include "text/say.h"
 
 enum {
     US_PER_MS = 1000,
@@ -444,16 +444,11 @@ static void refusal(const struct snp_mcp_pending *call,
                     const json_t *error,
                     struct snp_err *err)
 {
-    snp_autobuf struct snp_buf shown = {0};
-    const char *message = snp_json_str(error, "message", "");
+    snp_autosay struct snp_say shown = SNP_SAY((size_t)SNP_MCP_CLIENT_NOTE_MAX * 8);
 
-    snp_buf_init(&shown, (size_t)SNP_MCP_CLIENT_NOTE_MAX * 8);
-    if (snp_text_line(&shown, message, strlen(message), 300) < 0) {
-        snp_buf_clear(&shown);
-    }
-    (void)snp_fail(err, SNP_E_PEER, "the server refuses %s: %.*s (%lld)", call->method,
-                   (int)shown.len, shown.len == 0 ? "" : snp_buf_bytes(&shown),
-                   (long long)snp_json_int(error, "code", 0));
+    snp_say_string(&shown, json_object_get(error, "message"), 300);
+    (void)snp_fail(err, SNP_E_PEER, "the server refuses %s: %s (%lld)", call->method,
+                   snp_say_cstr(&shown), (long long)snp_json_int(error, "code", 0));
 }
 
 /* Send the next round; false: it could not be, and err says why. */
@@ -521,8 +516,7 @@ static void progress_take(struct snp_mcp_client *client, uint64_t stream, const 
 {
     const json_t *token = json_object_get(params, "progressToken");
     const json_t *progress = json_object_get(params, "progress");
-    const char *message = snp_json_str(params, "message", "");
-    snp_autobuf struct snp_buf shown = {0};
+    snp_autosay struct snp_say shown = SNP_SAY((size_t)PROGRESS_CHARS * 8);
     struct snp_mcp_pending *call =
         pending_find(client, json_is_integer(token) ? (uint64_t)json_integer_value(token) : 0);
     double value = json_number_value(progress);
@@ -533,13 +527,8 @@ static void progress_take(struct snp_mcp_client *client, uint64_t stream, const 
         return;
     }
     call->progress = value;
-    snp_buf_init(&shown, (size_t)PROGRESS_CHARS * 8);
-    if (snp_text_line(&shown, message, strlen(message), PROGRESS_CHARS) < 0) {
-        snp_buf_clear(&shown);
-    }
-    message = snp_buf_cstr(&shown);
-    call->call.progress(call->call.ctx, value, total > 0 ? total : 0,
-                        message == NULL ? "" : message);
+    snp_say_string(&shown, json_object_get(params, "message"), PROGRESS_CHARS);
+    call->call.progress(call->call.ctx, value, total > 0 ? total : 0, snp_say_cstr(&shown));
 }
 
 static void notification_take(struct snp_mcp_client *client,
@@ -548,8 +537,6 @@ static void notification_take(struct snp_mcp_client *client,
 {
     if (snp_streq(message->method, "notifications/progress")) {
         progress_take(client, stream, message->params);
-    } else if (client->options.notified != NULL) {
-        client->options.notified(client->options.ctx, message->method, message->params);
     }
 }
 

@@ -12,18 +12,11 @@
 #include "base/str.h"
 #include "mcp/caps.h"
 #include "mcp/client/priv.h"
-#include "text/text.h"
+#include "text/say.h"
 
 enum {
     VERSIONS_SHOWN = 200,
 };
-
-static void open_failed(struct snp_mcp_client *client, const struct snp_err *err)
-{
-    struct snp_err told = *err;
-
-    snp_mcp_client_break(client, &told);
-}
 
 void snp_mcp_client_ready(struct snp_mcp_client *client)
 {
@@ -64,27 +57,23 @@ static void on_initialized(void *ctx, const struct snp_mcp_client_end *end)
     struct snp_err err;
 
     if (end->err != NULL) {
-        open_failed(client, end->err);
+        snp_mcp_client_break(client, end->err);
         return;
     }
     if (!snp_streq(snp_era_negotiate(version), version)) {
-        snp_autobuf struct snp_buf shown = {0};
+        snp_autosay struct snp_say shown = SNP_SAY(VERSIONS_SHOWN);
 
-        snp_buf_init(&shown, VERSIONS_SHOWN);
-        if (snp_text_line(&shown, version, strlen(version), 20) < 0) {
-            snp_buf_clear(&shown);
-        }
+        snp_say_line(&shown, version, 20);
         (void)snp_fail(&err, SNP_E_UNSUPPORTED,
-                       "the server wants protocol version '%.*s', which is not known here",
-                       (int)shown.len, shown.len == 0 ? "" : snp_buf_bytes(&shown));
-        open_failed(client, &err);
+                       "the server wants protocol version '%s', which is not known here",
+                       snp_say_cstr(&shown));
+        snp_mcp_client_break(client, &err);
         return;
     }
     client->info.version = snp_era_negotiate(version);
     greeting_take(client, end->result, json_object_get(end->result, "serverInfo"));
     snp_mcp_client_notify(client, "notifications/initialized", json_object());
-    if (client->link->ops->listen != NULL &&
-        (json_object_size(client->capabilities) > 0 || client->options.notified != NULL)) {
+    if (client->link->ops->listen != NULL && json_object_size(client->capabilities) > 0) {
         client->link->ops->listen(client->link); /* questions may come that way */
     } else {
         snp_mcp_client_ready(client);
@@ -114,30 +103,19 @@ int snp_mcp_client_initialize(struct snp_mcp_client *client, struct snp_err *err
 
 static int discover(struct snp_mcp_client *client, struct snp_err *err);
 
-static bool has_version(const json_t *versions, const char *wanted)
+/* Whether one of them is ours, or (is_newer) of the modern era: they are dates, and sort as texts. */
+static bool has_version(const json_t *versions, bool is_newer)
 {
     size_t i;
     json_t *version;
 
     json_array_foreach(versions, i, version)
     {
-        if (json_is_string(version) && snp_streq(json_string_value(version), wanted)) {
-            return true;
-        }
-    }
-    return false;
-}
+        int order = json_is_string(version)
+                        ? strcmp(json_string_value(version), SNP_MCP_VERSION_MODERN)
+                        : -1;
 
-/* Whether one of them is of the modern era: they are dates, and sort as texts. */
-static bool has_modern(const json_t *versions)
-{
-    size_t i;
-    json_t *version;
-
-    json_array_foreach(versions, i, version)
-    {
-        if (json_is_string(version) &&
-            strcmp(json_string_value(version), SNP_MCP_VERSION_MODERN) >= 0) {
+        if (order == 0 || (is_newer && order > 0)) {
             return true;
         }
     }
@@ -154,36 +132,33 @@ static void fall_back(struct snp_mcp_client *client, const struct snp_err *why)
                        "the server does not speak protocol version " SNP_MCP_VERSION_MODERN
                        "%s%.300s",
                        why == NULL ? "" : ": ", why == NULL ? "" : why->msg);
-        open_failed(client, &err);
+        snp_mcp_client_break(client, &err);
         return;
     }
     if (snp_mcp_client_initialize(client, &err) < 0) {
-        open_failed(client, &err);
+        snp_mcp_client_break(client, &err);
     }
 }
 
 static void versions_refused(struct snp_mcp_client *client, const json_t *supported)
 {
-    snp_autobuf struct snp_buf shown = {0};
+    snp_autosay struct snp_say shown = SNP_SAY(8 * VERSIONS_SHOWN);
     struct snp_err err;
     size_t i;
     json_t *version;
 
-    snp_buf_init(&shown, VERSIONS_SHOWN);
     json_array_foreach(supported, i, version)
     {
-        const char *text = json_string_value(version);
-
-        if (text == NULL || (i > 0 && snp_buf_adds(&shown, ", ") < 0) ||
-            snp_text_line(&shown, text, strlen(text), 20) < 0) {
-            break;
+        if (shown.buf.len < VERSIONS_SHOWN) {
+            snp_say(&shown, i > 0 ? ", " : "");
+            snp_say_string(&shown, version, 20);
         }
     }
     (void)snp_fail(&err, SNP_E_UNSUPPORTED,
-                   "no common protocol version: the server speaks %.*s, this client " //
+                   "no common protocol version: the server speaks %s, this client " //
                    SNP_MCP_VERSION_MODERN " and 2025-11-25 or older",
-                   (int)shown.len, shown.len == 0 ? "" : snp_buf_bytes(&shown));
-    open_failed(client, &err);
+                   snp_say_cstr(&shown));
+    snp_mcp_client_break(client, &err);
 }
 
 static void discovered(struct snp_mcp_client *client, json_t *result)
@@ -192,11 +167,11 @@ static void discovered(struct snp_mcp_client *client, json_t *result)
     const json_t *server =
         json_object_get(json_object_get(result, "_meta"), SNP_MCP_META_SERVER);
 
-    if (has_version(versions, SNP_MCP_VERSION_MODERN)) {
+    if (has_version(versions, false)) {
         greeting_take(client, result,
                       server != NULL ? server : json_object_get(result, "serverInfo"));
         snp_mcp_client_ready(client);
-    } else if (has_modern(versions)) {
+    } else if (has_version(versions, true)) {
         versions_refused(client, versions);
     } else { /* there may be no versions at all: it answers everything somehow */
         fall_back(client, NULL);
@@ -215,14 +190,14 @@ static void discover_refused(struct snp_mcp_client *client,
     bool is_about_versions = code == SNP_JSONRPC_VERSION;
 
     if (code == SNP_JSONRPC_HEADER || code == SNP_JSONRPC_CAPABILITY) {
-        open_failed(client, why); /* modern, and not content with us */
-    } else if (is_about_versions && has_version(supported, SNP_MCP_VERSION_MODERN) &&
+        snp_mcp_client_break(client, why); /* modern, and not content with us */
+    } else if (is_about_versions && has_version(supported, false) &&
                !client->was_probed_twice) {
         client->was_probed_twice = true;
         if (discover(client, &err) < 0) {
-            open_failed(client, &err);
+            snp_mcp_client_break(client, &err);
         }
-    } else if (is_about_versions && has_modern(supported)) {
+    } else if (is_about_versions && has_version(supported, true)) {
         versions_refused(client, supported);
     } else {
         fall_back(client, why);
@@ -252,7 +227,7 @@ static void on_discovered(void *ctx, const struct snp_mcp_client_end *end)
     } else if (is_evidence(client, end->err)) {
         fall_back(client, end->err);
     } else {
-        open_failed(client, end->err);
+        snp_mcp_client_break(client, end->err);
     }
 }
 

@@ -21,6 +21,7 @@
 #include "mcp/caps.h"
 #include "mcp/client/link.h"
 #include "mcp/tooldef.h"
+#include "text/say.h"
 #include "text/text.h"
 
 enum exchange_kind {
@@ -365,23 +366,20 @@ static void status_fail(struct exchange *x, const char *detail, size_t n, struct
         {413, SNP_E_LIMIT,  "the request is too large for the server"              },
         {429, SNP_E_LIMIT,  "too many requests"                                    },
     };
-    snp_autobuf struct snp_buf shown = {0};
+    snp_autosay struct snp_say shown = SNP_SAY((size_t)SNP_MCP_CLIENT_REFUSAL_MAX * 8);
     const char *meaning = "";
     enum snp_code code = SNP_E_PEER;
 
-    snp_buf_init(&shown, (size_t)SNP_MCP_CLIENT_REFUSAL_MAX * 8);
-    if (snp_text_line(&shown, detail, n, 200) < 0) {
-        snp_buf_clear(&shown);
-    }
+    shown.r = snp_text_line(&shown.buf, detail, n, 200);
     for (size_t i = 0; i < SNP_ARRAY_LEN(known); i++) {
         if (known[i].status == x->status) {
             meaning = known[i].meaning;
             code = known[i].code;
         }
     }
-    (void)snp_fail(err, code, "the server answers HTTP %d%s%s%s%.*s", x->status,
-                   *meaning == '\0' ? "" : ": ", meaning, shown.len == 0 ? "" : ": ",
-                   (int)shown.len, shown.len == 0 ? "" : snp_buf_bytes(&shown));
+    (void)snp_fail(err, code, "the server answers HTTP %d%s%s%s%s", x->status,
+                   *meaning == '\0' ? "" : ": ", meaning, shown.buf.len == 0 ? "" : ": ",
+                   snp_say_cstr(&shown));
 }
 
 /* A reply that is whole and no stream. */
@@ -405,19 +403,13 @@ static void reply_take(struct exchange *x, struct snp_http_call *call)
         return;
     }
     if (x->status >= 300 && x->status < 400) {
-        (void)snp_fail(&err, SNP_E_DENIED,
-                       "the server redirects (HTTP %d), which is not followed%s", x->status,
-                       place == NULL ? "" : "; if you trust it, ask that URL instead: ");
-        if (place != NULL) {
-            size_t used = strlen(err.msg);
-            snp_autobuf struct snp_buf shown = {0};
+        snp_autosay struct snp_say shown = SNP_SAY(SNP_MCP_CLIENT_REFUSAL_MAX);
 
-            snp_buf_init(&shown, SNP_MCP_CLIENT_REFUSAL_MAX);
-            if (snp_text_line(&shown, place, strlen(place), 200) == 0 && shown.len > 0) {
-                (void)snprintf(err.msg + used, sizeof(err.msg) - used, "%.*s", (int)shown.len,
-                               snp_buf_bytes(&shown));
-            }
-        }
+        snp_say_line(&shown, place == NULL ? "" : place, 200);
+        (void)snp_fail(&err, SNP_E_DENIED,
+                       "the server redirects (HTTP %d), which is not followed%s%s", x->status,
+                       place == NULL ? "" : "; if you trust it, ask that URL instead: ",
+                       snp_say_cstr(&shown));
     } else if (x->status < 300) {
         (void)snp_fail(&err, SNP_E_PEER,
                        "the server's reply (HTTP %d) is no answer to what was "
@@ -434,8 +426,8 @@ static void reply_take(struct exchange *x, struct snp_http_call *call)
 /* A legacy stream broke off: whether it will be taken up. */
 static bool is_resumed(struct exchange *x)
 {
-    const char *id = x->has_sse ? snp_sse_last_id(&x->sse) : "";
-    uint64_t ms = x->has_sse ? snp_sse_retry_ms(&x->sse) : 0;
+    const char *id = x->has_sse ? x->sse.id : "";
+    uint64_t ms = x->has_sse ? x->sse.retry_ms : 0;
 
     if (x->is_modern || (x->kind == KIND_REQUEST && *id == '\0') || x->err.code != 0 ||
         x->is_unwanted || x->link->is_closing || ++x->resumes > SNP_MCP_CLIENT_RESUMES_MAX) {
@@ -525,8 +517,8 @@ static void resume(struct exchange *x)
 
     x->resume_us = 0;
     header_add(&headers, "Accept", "text/event-stream");
-    if (x->has_sse && *snp_sse_last_id(&x->sse) != '\0') {
-        header_add(&headers, "Last-Event-ID", snp_sse_last_id(&x->sse));
+    if (x->has_sse && *x->sse.id != '\0') {
+        header_add(&headers, "Last-Event-ID", x->sse.id);
     }
     headers_common(x->link, x->version, &headers);
     if (exchange_start(x, "GET", &headers, NULL, &err) < 0) {

@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "mcp/caps.h"
 #include "mcp/client/priv.h"
-#include "text/text.h"
+#include "text/say.h"
 
 static const struct {
     const char *method;
@@ -47,14 +47,11 @@ static int input_add(struct snp_mcp_client *client,
         snp_mcp_client_ask(client, method, json_object_get(request, "params"), &answer, err);
 
     if (r == SNP_E_UNSUPPORTED) {
-        snp_autobuf struct snp_buf shown = {0};
+        snp_autosay struct snp_say shown = SNP_SAY(SNP_MCP_CLIENT_NOTE_MAX);
 
-        snp_buf_init(&shown, SNP_MCP_CLIENT_NOTE_MAX);
-        if (snp_text_line(&shown, method, strlen(method), 50) < 0) {
-            snp_buf_clear(&shown);
-        }
-        return snp_fail(err, SNP_E_PEER, "the server wants '%.*s', which it may not ask for",
-                        (int)shown.len, shown.len == 0 ? "" : snp_buf_bytes(&shown));
+        snp_say_line(&shown, method, 50);
+        return snp_fail(err, SNP_E_PEER, "the server wants '%s', which it may not ask for",
+                        snp_say_cstr(&shown));
     }
     return r < 0 ? r
            : json_object_set_new(responses, key, answer) < 0

@@ -10,6 +10,7 @@
 #include "mcp/caps.h"
 #include "mcp/client/priv.h"
 #include "mcp/tooldef.h"
+#include "text/say.h"
 #include "text/text.h"
 
 struct list {
@@ -64,18 +65,15 @@ static void list_end(struct list *list, const struct snp_mcp_client_end *end)
     list_free(list);
 }
 
-/* "tool 'NAME' is left out: WHY"; clean. */
+/* "Skipped tool 'NAME': WHY"; clean. */
 static int note_add(struct list *list, const json_t *tool, const char *why)
 {
-    const char *name = snp_json_str(tool, "name", "");
-    snp_autobuf struct snp_buf text = {0};
-    int r;
+    snp_autosay struct snp_say text = SNP_SAY((size_t)SNP_MCP_CLIENT_NOTE_MAX * 8);
 
-    snp_buf_init(&text, (size_t)SNP_MCP_CLIENT_NOTE_MAX * 8);
-    r = snp_buf_adds(&text, "tool '");
-    r = r < 0 ? r : snp_text_line(&text, name, strlen(name), 60);
-    r = r < 0 ? r : snp_buf_addf(&text, "' is left out: %s", why);
-    return r < 0 ? r : json_array_append_new(list->notes, snp_text_json(&text));
+    snp_say(&text, "Skipped tool '");
+    snp_say_string(&text, json_object_get(tool, "name"), 60);
+    snp_say(&text, "': %s", why);
+    return text.r < 0 ? text.r : json_array_append_new(list->notes, snp_text_json(&text.buf));
 }
 
 static int tool_add(struct list *list, json_t *tool, struct snp_err *err)

@@ -45,8 +45,6 @@ struct snp_mcp_client_options {
      */
     int (*asked)(
         void *ctx, const char *method, const json_t *params, json_t **ret, struct snp_err *err);
-    /* A notification other than progress; untrusted. NULL = ignored. */
-    void (*notified)(void *ctx, const char *method, const json_t *params);
     /* Bytes a started program wrote to its standard error; untrusted. NULL = ignored. */
     void (*said)(void *ctx, const char *bytes, size_t n);
     /*

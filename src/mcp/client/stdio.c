@@ -3,61 +3,35 @@
  * A server that is a program of ours to start: lines of JSON over two pipes.
  *
  * It gets a session and process group of its own, a few variables, and no descriptor but its three.
- * It stays unreaped while its group is signalled, so the number names nothing else; when it is gone, what
- * is left of the group is killed. What it says on standard error is passed on and its
- * end kept, for the message when it dies.
+ * What it says on standard error is passed on and its end kept, for the message when it dies.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/wait.h>
 
-#include "base/child.h"
-#include "base/clock.h"
 #include "base/fd.h"
-#include "base/str.h"
 #include "mcp/caps.h"
 #include "mcp/client/link.h"
 #include "mcp/lines.h"
+#include "mcp/process.h"
+#include "text/say.h"
 #include "text/text.h"
 
 enum {
     READ_BYTES = 64 << 10,
     LAST_MS =
         300, /* for the rest of its output when it has ended, and for its end when that is over */
-    N_ENDS = 4,
-};
-
-/* A descriptor that the loop watches. */
-struct end {
-    int fd;       /* owned */
-    bool is_open; /* poll is initialised and not closed */
-    uv_poll_t poll;
-};
-
-enum {
-    TO_CHILD = 0,
-    FROM_CHILD,
-    ERRORS,
-    ENDED, /* its pidfd */
 };
 
 struct stdio_link {
     struct snp_mcp_link base; /* first: casts */
-    uv_loop_t *loop;
-    pid_t pid; /* -1 = reaped */
-    struct end ends[N_ENDS];
+    struct snp_process process;
     uv_timer_t timer;
-    size_t n_handles; /* not closed yet */
     struct snp_mcp_lines lines;
     struct snp_buf out;
-    char said[SNP_MCP_CLIENT_SAID_MAX]; /* the end of its standard error */
-    size_t n_said;
-    int status; /* of waitid; valid when pid is -1 */
     bool is_broken;
     bool is_closing;
     unsigned pressure; /* while closing: 0 asked, 1 SIGTERM, 2 SIGKILL */
@@ -68,15 +42,13 @@ static struct stdio_link *link_of(struct snp_mcp_link *base)
     return (struct stdio_link *)base;
 }
 
-/* Handles --------------------------------------------------------------------------------- */
+/* Its end --------------------------------------------------------------------------------- */
 
-static void link_finish(struct stdio_link *link)
+static void on_timer_closed(uv_handle_t *handle)
 {
+    struct stdio_link *link = handle->data;
     struct snp_mcp_client *client = link->base.client;
 
-    if (link->n_handles > 0) {
-        return;
-    }
     snp_mcp_lines_done(&link->lines);
     snp_buf_done(&link->out);
     free(link);
@@ -85,91 +57,41 @@ static void link_finish(struct stdio_link *link)
     }
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+/* Its pipes are gone: the last handle follows, if the client has let us go. */
+static void on_closed(void *owner)
 {
-    struct stdio_link *link = handle->data;
+    struct stdio_link *link = owner;
 
-    link->n_handles--;
-    link_finish(link);
-}
-
-static void end_close(struct stdio_link *link, int which)
-{
-    struct end *end = &link->ends[which];
-
-    if (end->is_open) {
-        end->is_open = false;
-        uv_close((uv_handle_t *)&end->poll, on_handle_closed);
+    if (link->is_closing) {
+        uv_close((uv_handle_t *)&link->timer, on_timer_closed);
     }
-    snp_closep(&end->fd);
 }
-
-static int end_open(struct stdio_link *link, int which, struct snp_err *err)
-{
-    struct end *end = &link->ends[which];
-    int r = uv_poll_init(link->loop, &end->poll, end->fd);
-
-    if (r < 0) {
-        return snp_fail(err, SNP_E_SYS, "watch the server: %s", uv_strerror(r));
-    }
-    end->poll.data = link;
-    end->is_open = true;
-    link->n_handles++;
-    return 0;
-}
-
-/* Its end --------------------------------------------------------------------------------- */
 
 /* "it ended with status 1 and said: ..." */
 static void broken(struct stdio_link *link, const char *why)
 {
-    snp_autobuf struct snp_buf text = {0};
+    const struct snp_process *process = &link->process;
+    snp_autosay struct snp_say text = SNP_SAY((size_t)SNP_MCP_CLIENT_SAID_MAX * 8);
+    bool is_signal = WIFSIGNALED(process->status);
+    size_t n =
+        process->n_said < SNP_MCP_CLIENT_SAID_MAX ? process->n_said : SNP_MCP_CLIENT_SAID_MAX;
     struct snp_err err;
-    int r;
 
     if (link->is_broken || link->is_closing) {
         return;
     }
     link->is_broken = true;
-    snp_buf_init(&text, (size_t)SNP_MCP_CLIENT_SAID_MAX * 8);
-    r = snp_buf_adds(&text, why);
-    if (link->pid < 0) {
-        r = r < 0 ? r
-                  : snp_buf_addf(&text, "; it ended with %s %d",
-                                 WIFSIGNALED(link->status) ? "signal" : "status",
-                                 WIFSIGNALED(link->status) ? WTERMSIG(link->status)
-                                                           : WEXITSTATUS(link->status));
+    snp_say(&text, "%s", why);
+    if (process->pid < 0) {
+        snp_say(&text, "; it ended with %s %d", is_signal ? "signal" : "status",
+                is_signal ? WTERMSIG(process->status) : WEXITSTATUS(process->status));
     }
-    if (link->n_said > 0) {
-        r = r < 0 ? r : snp_buf_adds(&text, "; it said: ");
-        r = r < 0 ? r : snp_text_line(&text, link->said, link->n_said, 240);
+    if (n > 0 && text.r == 0) {
+        snp_say(&text, "; it said: ");
+        text.r = snp_text_line(&text.buf, process->said + process->n_said - n, n, 240);
     }
-    (void)snp_fail(&err, SNP_E_PEER, "%.*s", (int)text.len,
-                   r < 0 || text.len == 0 ? why : snp_buf_bytes(&text));
+    (void)snp_fail(&err, SNP_E_PEER, "%s", text.r < 0 ? why : snp_say_cstr(&text));
     snp_mcp_link_broken(link->base.client, &err);
-}
-
-static void group_kill(const struct stdio_link *link, int number)
-{
-    if (link->pid > 0) {
-        (void)kill(-link->pid, number);
-    }
-}
-
-/* It has ended: nothing of its group stays. */
-static void child_reap(struct stdio_link *link)
-{
-    if (link->pid > 0 && snp_child_reap(link->pid, &link->status)) {
-        link->pid = -1;
-    }
-}
-
-static void all_close(struct stdio_link *link)
-{
-    for (int i = 0; i < N_ENDS; i++) {
-        end_close(link, i);
-    }
-    uv_close((uv_handle_t *)&link->timer, on_handle_closed);
 }
 
 /* While we close: more pressure each time. */
@@ -178,7 +100,7 @@ static void on_grace_over(uv_timer_t *timer)
     struct stdio_link *link = timer->data;
 
     link->pressure++;
-    group_kill(link, link->pressure == 1 ? SIGTERM : SIGKILL);
+    snp_process_kill(&link->process, link->pressure == 1 ? SIGTERM : SIGKILL);
     (void)uv_timer_start(timer, on_grace_over, SNP_MCP_CLIENT_GRACE_MS, 0);
 }
 
@@ -188,20 +110,15 @@ static void on_last(uv_timer_t *timer)
     broken(timer->data, "the server has gone");
 }
 
-static void on_ended(uv_poll_t *poll, int status, int events)
+static void on_ended(struct stdio_link *link)
 {
-    struct stdio_link *link = poll->data;
-
-    (void)status;
-    (void)events;
-    child_reap(link);
-    if (link->pid >= 0) {
+    if (!snp_process_reap(&link->process)) {
         return;
     }
-    end_close(link, ENDED);
+    snp_process_end_close(&link->process, SNP_PROCESS_ENDED);
     if (link->is_closing) {
-        all_close(link);
-    } else if (!link->ends[FROM_CHILD].is_open) {
+        snp_process_close(&link->process);
+    } else if (!link->process.ends[SNP_PROCESS_OUT].is_open) {
         broken(link, "the server has gone");
     } else {
         (void)uv_timer_start(&link->timer, on_last, LAST_MS, 0);
@@ -228,21 +145,15 @@ static void lines_take(struct stdio_link *link, const char *bytes, size_t n)
     }
 }
 
-static void on_readable(uv_poll_t *poll, int status, int events)
+static void on_output(struct stdio_link *link)
 {
-    struct stdio_link *link = poll->data;
     char bytes[READ_BYTES];
-    ssize_t n = SNP_RETRY(read(link->ends[FROM_CHILD].fd, bytes, sizeof(bytes)));
+    size_t n = snp_process_read(&link->process, SNP_PROCESS_OUT, bytes, sizeof(bytes));
 
-    (void)status;
-    (void)events;
-    if (n > 0) {
-        if (!link->is_broken && !link->is_closing) {
-            lines_take(link, bytes, (size_t)n);
-        }
-    } else if (n == 0 || errno != EAGAIN) {
-        end_close(link, FROM_CHILD);
-        if (link->pid < 0) {
+    if (n > 0 && !link->is_broken && !link->is_closing) {
+        lines_take(link, bytes, n);
+    } else if (n == 0 && !link->process.ends[SNP_PROCESS_OUT].is_open) {
+        if (link->process.pid < 0) {
             broken(link, "the server has gone");
         } else if (!link->is_closing) {
             (void)uv_timer_start(&link->timer, on_last, LAST_MS, 0);
@@ -250,74 +161,44 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     }
 }
 
-/* Keep the end of what it says. */
-static void said_keep(struct stdio_link *link, const char *bytes, size_t n)
+static void on_said(struct stdio_link *link)
 {
-    size_t max = sizeof(link->said);
-
-    if (n >= max) {
-        memcpy(link->said, bytes + n - max, max);
-        link->n_said = max;
-        return;
-    }
-    if (link->n_said + n > max) {
-        size_t drop = link->n_said + n - max;
-
-        memmove(link->said, link->said + drop, link->n_said - drop);
-        link->n_said -= drop;
-    }
-    memcpy(link->said + link->n_said, bytes, n);
-    link->n_said += n;
-}
-
-static void on_said(uv_poll_t *poll, int status, int events)
-{
-    struct stdio_link *link = poll->data;
     char bytes[READ_BYTES];
-    ssize_t n = SNP_RETRY(read(link->ends[ERRORS].fd, bytes, sizeof(bytes)));
+    size_t n = snp_process_read(&link->process, SNP_PROCESS_ERRORS, bytes, sizeof(bytes));
 
-    (void)status;
-    (void)events;
     if (n > 0) {
-        said_keep(link, bytes, (size_t)n);
-        snp_mcp_link_said(link->base.client, bytes, (size_t)n);
-    } else if (n == 0 || errno != EAGAIN) {
-        end_close(link, ERRORS);
+        snp_mcp_link_said(link->base.client, bytes, n);
     }
 }
 
 /* Writing --------------------------------------------------------------------------------- */
 
-static void on_writable(uv_poll_t *poll, int status, int events);
-
 static void write_out(struct stdio_link *link)
 {
-    while (link->out.len > 0 && link->ends[TO_CHILD].fd >= 0) {
-        ssize_t n =
-            SNP_RETRY(write(link->ends[TO_CHILD].fd, snp_buf_bytes(&link->out), link->out.len));
+    const struct snp_process_end *end = &link->process.ends[SNP_PROCESS_IN];
+
+    while (link->out.len > 0 && end->fd >= 0) {
+        ssize_t n = SNP_RETRY(write(end->fd, snp_buf_bytes(&link->out), link->out.len));
 
         if (n < 0 && errno == EAGAIN) {
             break;
         }
         if (n < 0) { /* its end is told when its output ends */
             snp_buf_clear(&link->out);
-            end_close(link, TO_CHILD);
+            snp_process_end_close(&link->process, SNP_PROCESS_IN);
             return;
         }
         snp_buf_consume(&link->out, (size_t)n);
     }
-    if (link->ends[TO_CHILD].is_open) {
-        (void)(link->out.len > 0
-                   ? uv_poll_start(&link->ends[TO_CHILD].poll, UV_WRITABLE, on_writable)
-                   : uv_poll_stop(&link->ends[TO_CHILD].poll));
-    }
+    snp_process_watch_input(&link->process, link->out.len > 0);
 }
 
-static void on_writable(uv_poll_t *poll, int status, int events)
+static void on_ready(void *owner, int which)
 {
-    (void)status;
-    (void)events;
-    write_out(poll->data);
+    static void (*const takes[])(struct stdio_link *) = {write_out, on_output, on_said,
+                                                         on_ended};
+
+    takes[which](owner);
 }
 
 static int link_send(struct snp_mcp_link *base,
@@ -350,15 +231,24 @@ static void link_forget(struct snp_mcp_link *base, uint64_t id)
     (void)id;
 }
 
+/* A process that is gone may have closed its last handle already. */
+static void link_end(struct stdio_link *link)
+{
+    if (link->process.n_handles == 0) {
+        on_closed(link);
+    } else {
+        snp_process_close(&link->process);
+    }
+}
+
 static void link_close(struct snp_mcp_link *base, bool at_once)
 {
     struct stdio_link *link = link_of(base);
 
     link->is_closing = true;
-    end_close(link, TO_CHILD);
-    child_reap(link);
-    if (link->pid < 0) {
-        all_close(link);
+    snp_process_end_close(&link->process, SNP_PROCESS_IN);
+    if (snp_process_reap(&link->process)) {
+        link_end(link);
     } else {
         (void)uv_timer_start(&link->timer, on_grace_over, at_once ? 0 : SNP_MCP_CLIENT_GRACE_MS,
                              0);
@@ -373,40 +263,17 @@ static const struct snp_mcp_link_ops stdio_ops = {
 
 /* The start ------------------------------------------------------------------------------- */
 
-static int start(struct stdio_link *link,
-                 const struct snp_mcp_client_options *options,
-                 struct snp_err *err)
-{
-    const struct snp_child child = {
-        .argv = options->argv,
-        .env = options->env,
-        .cwd = options->cwd,
-    };
-    int ends[3];
-    int r = snp_child_start_piped(&child, ends, &link->pid, err);
-
-    if (r < 0) {
-        return r;
-    }
-    link->ends[TO_CHILD].fd = ends[0];
-    link->ends[FROM_CHILD].fd = ends[1];
-    link->ends[ERRORS].fd = ends[2];
-    link->ends[ENDED].fd = snp_child_watch(link->pid);
-    if (link->ends[ENDED].fd < 0) {
-        return snp_fail_sys(err, errno, "watch the server's process");
-    }
-    for (int i = 0; i < N_ENDS && r == 0; i++) {
-        r = end_open(link, i, err);
-    }
-    return r;
-}
-
 int snp_mcp_link_stdio(uv_loop_t *loop,
                        struct snp_mcp_client *client,
                        const struct snp_mcp_client_options *options,
                        struct snp_mcp_link **ret,
                        struct snp_err *err)
 {
+    const struct snp_child child = {
+        .argv = options->argv,
+        .env = options->env,
+        .cwd = options->cwd,
+    };
     struct stdio_link *link = calloc(1, sizeof(*link));
     int r;
 
@@ -414,30 +281,20 @@ int snp_mcp_link_stdio(uv_loop_t *loop,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     link->base = (struct snp_mcp_link){&stdio_ops, client};
-    link->loop = loop;
-    link->pid = -1;
-    for (int i = 0; i < N_ENDS; i++) {
-        link->ends[i].fd = -1;
-    }
+    link->process.owner = link;
+    link->process.ready = on_ready;
+    link->process.closed = on_closed;
     snp_mcp_lines_init(&link->lines, SNP_MCP_MESSAGE_MAX);
     snp_buf_init(&link->out, SNP_MCP_OUT_MAX);
     (void)uv_timer_init(loop, &link->timer);
     link->timer.data = link;
-    link->n_handles = 1;
-    r = start(link, options, err);
+    r = snp_process_start(&link->process, loop, &child, "server", err);
     if (r < 0) {
-        if (link->pid > 0) {
-            group_kill(link, SIGKILL);
-            (void)SNP_RETRY(waitpid(link->pid, &link->status, 0));
-            link->pid = -1;
-        }
         link->base.client = NULL; /* nobody is told */
-        all_close(link);
-        return r;
+        link->is_closing = true;
+        link_end(link);
+    } else {
+        *ret = &link->base;
     }
-    (void)uv_poll_start(&link->ends[FROM_CHILD].poll, UV_READABLE, on_readable);
-    (void)uv_poll_start(&link->ends[ERRORS].poll, UV_READABLE, on_said);
-    (void)uv_poll_start(&link->ends[ENDED].poll, UV_READABLE, on_ended);
-    *ret = &link->base;
-    return 0;
+    return r;
 }

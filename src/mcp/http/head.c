@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/base64.h"
 #include "base/str.h"
 #include "mcp/caps.h"
 #include "mcp/era.h"
@@ -376,48 +377,6 @@ static bool is_plain(struct snp_httpd_text text)
     return true;
 }
 
-static int sextet(char c)
-{
-    static const char digits[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c == '\0' ? NULL : strchr(digits, c);
-
-    return at == NULL ? -1 : (int)(at - digits);
-}
-
-static int base64_decode(struct snp_httpd_text text, struct snp_buf *out)
-{
-    size_t n_pad = 0;
-    unsigned bits = 0;
-
-    while (n_pad < 2 && n_pad < text.n && text.bytes[text.n - n_pad - 1] == '=') {
-        n_pad++;
-    }
-    if (text.n % 4 != 0) {
-        return SNP_E_INVALID;
-    }
-    for (size_t i = 0; i < text.n; i++) {
-        int value = i < text.n - n_pad ? sextet(text.bytes[i]) : 0;
-        size_t n_bytes = i + 1 == text.n ? 3 - n_pad : 3;
-        char bytes[3];
-
-        if (value < 0) {
-            return SNP_E_INVALID;
-        }
-        bits = (bits << 6U | (unsigned)value) & 0xffffffU;
-        if (i % 4 != 3) {
-            continue;
-        }
-        bytes[0] = (char)(bits >> 16U);
-        bytes[1] = (char)(bits >> 8U & 0xffU);
-        bytes[2] = (char)(bits & 0xffU);
-        if (snp_buf_add(out, bytes, n_bytes) < 0) {
-            return SNP_E_LIMIT;
-        }
-    }
-    return 0;
-}
-
 int snp_httpd_name_decode(struct snp_httpd_text value, struct snp_buf *out)
 {
     static const char begin[] = "=?base64?";
@@ -431,8 +390,7 @@ int snp_httpd_name_decode(struct snp_httpd_text value, struct snp_buf *out)
         memcmp(value.bytes + value.n - (sizeof(end) - 1), end, sizeof(end) - 1) != 0) {
         return snp_buf_add(out, value.bytes, value.n);
     }
-    return base64_decode(
-        (struct snp_httpd_text){value.bytes + sizeof(begin) - 1, value.n - n_marks}, out);
+    return snp_base64_take(value.bytes + sizeof(begin) - 1, value.n - n_marks, out);
 }
 
 static const json_t *version_of(const struct snp_jsonrpc *message)
@@ -445,6 +403,8 @@ bool snp_httpd_is_modern(const struct snp_httpd_head *head, const struct snp_jso
     return version_of(message) != NULL || is_new_version(head->field[SNP_HTTPD_VERSION]) ||
            snp_streq(message->method, "server/discover");
 }
+
+#define mismatch(code, ...) ((void)snp_fail(err, SNP_E_INVALID, __VA_ARGS__), (code))
 
 /* The string that Mcp-Name repeats; NULL: none does. */
 static const json_t *name_of(const struct snp_jsonrpc *message)
@@ -475,14 +435,13 @@ static int name_match(struct snp_httpd_text given, const json_t *name, struct sn
     }
     snp_buf_init(&meant, given.n + 4);
     if (given.bytes == NULL) {
-        (void)snp_fail(err, SNP_E_INVALID, "Header mismatch: Mcp-Name is missing");
-        return SNP_JSONRPC_HEADER;
+        return mismatch(SNP_JSONRPC_HEADER, "Header mismatch: Mcp-Name is missing");
     }
     if (snp_httpd_name_decode(given, &meant) < 0 || meant.len != json_string_length(name) ||
         (meant.len > 0 &&
          memcmp(snp_buf_bytes(&meant), json_string_value(name), meant.len) != 0)) {
-        (void)snp_fail(err, SNP_E_INVALID, "Header mismatch: Mcp-Name is not what params says");
-        return SNP_JSONRPC_HEADER;
+        return mismatch(SNP_JSONRPC_HEADER,
+                        "Header mismatch: Mcp-Name is not what params says");
     }
     return 0;
 }
@@ -499,28 +458,24 @@ static int modern_match(const struct snp_httpd_head *head,
         return 0; /* what those must say is not written down */
     }
     if (given.bytes == NULL) {
-        (void)snp_fail(err, SNP_E_INVALID, "Header mismatch: MCP-Protocol-Version is missing");
-        return SNP_JSONRPC_HEADER;
+        return mismatch(SNP_JSONRPC_HEADER, "Header mismatch: MCP-Protocol-Version is missing");
     }
     if (version == NULL) {
-        (void)snp_fail(err, SNP_E_INVALID, "params._meta needs the string '%s'",
-                       SNP_MCP_META_VERSION);
-        return SNP_JSONRPC_PARAMS;
+        return mismatch(SNP_JSONRPC_PARAMS, "params._meta needs the string '%s'",
+                        SNP_MCP_META_VERSION);
     }
     if (json_is_string(version) && !snp_httpd_text_is(given, json_string_value(version))) {
-        (void)snp_fail(err, SNP_E_INVALID,
-                       "Header mismatch: MCP-Protocol-Version is not what params._meta says");
-        return SNP_JSONRPC_HEADER;
+        return mismatch(SNP_JSONRPC_HEADER,
+                        "Header mismatch: MCP-Protocol-Version is not what params._meta says");
     }
     if (message->kind != SNP_JSONRPC_IS_REQUEST ||
         !snp_streq(json_string_value(version), SNP_MCP_VERSION_MODERN)) {
         return 0; /* of other versions only the refusal is known */
     }
     if (!snp_httpd_text_is(head->field[SNP_HTTPD_METHOD], message->method)) {
-        (void)snp_fail(err, SNP_E_INVALID, "Header mismatch: Mcp-Method is %s",
-                       head->field[SNP_HTTPD_METHOD].bytes == NULL ? "missing"
-                                                                   : "not the method");
-        return SNP_JSONRPC_HEADER;
+        return mismatch(SNP_JSONRPC_HEADER, "Header mismatch: Mcp-Method is %s",
+                        head->field[SNP_HTTPD_METHOD].bytes == NULL ? "missing"
+                                                                    : "not the method");
     }
     return name_match(head->field[SNP_HTTPD_NAME], name_of(message), err);
 }
@@ -533,8 +488,7 @@ int snp_httpd_match(const struct snp_httpd_head *head,
     char version[16] = "";
 
     if (message->kind == SNP_JSONRPC_IS_RESPONSE && is_new_version(given)) {
-        (void)snp_fail(err, SNP_E_INVALID, "in this version nobody is asked");
-        return SNP_JSONRPC_REQUEST;
+        return mismatch(SNP_JSONRPC_REQUEST, "in this version nobody is asked");
     }
     if (snp_httpd_is_modern(head, message)) {
         return modern_match(head, message, err);
@@ -546,9 +500,8 @@ int snp_httpd_match(const struct snp_httpd_head *head,
         memcpy(version, given.bytes, given.n);
     }
     if (!snp_streq(snp_era_negotiate(version), version)) {
-        (void)snp_fail(err, SNP_E_INVALID,
-                       "Bad Request: Unsupported protocol version in MCP-Protocol-Version");
-        return SNP_JSONRPC_REQUEST;
+        return mismatch(SNP_JSONRPC_REQUEST,
+                        "Bad Request: Unsupported protocol version in MCP-Protocol-Version");
     }
     return 0;
 }

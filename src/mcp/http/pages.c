@@ -56,27 +56,26 @@ static enum MHD_Result answer(struct MHD_Connection *connection,
                               const char *policy,
                               struct MHD_Response *response)
 {
-    enum MHD_Result is_good = response == NULL ? MHD_NO : MHD_YES;
+    const char *const more[][2] = {
+        {"Content-Type",            type                                                },
+        {"Content-Security-Policy", policy                                              },
+        {"Allow",                   status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET" : NULL},
+    };
+    bool is_good = response != NULL;
 
-    for (size_t i = 0; is_good == MHD_YES && i < SNP_ARRAY_LEN(headers); i++) {
-        is_good = MHD_add_response_header(response, headers[i].name, headers[i].value);
+    for (size_t i = 0; is_good && i < SNP_ARRAY_LEN(headers); i++) {
+        is_good =
+            MHD_add_response_header(response, headers[i].name, headers[i].value) == MHD_YES;
     }
-    if (is_good == MHD_YES) {
-        is_good = MHD_add_response_header(response, "Content-Type", type);
+    for (size_t i = 0; is_good && i < SNP_ARRAY_LEN(more); i++) {
+        is_good = more[i][1] == NULL ||
+                  MHD_add_response_header(response, more[i][0], more[i][1]) == MHD_YES;
     }
-    if (is_good == MHD_YES) {
-        is_good = MHD_add_response_header(response, "Content-Security-Policy", policy);
-    }
-    if (is_good == MHD_YES && status == MHD_HTTP_METHOD_NOT_ALLOWED) {
-        is_good = MHD_add_response_header(response, "Allow", "GET");
-    }
-    if (is_good == MHD_YES) {
-        is_good = MHD_queue_response(connection, status, response);
-    }
+    is_good = is_good && MHD_queue_response(connection, status, response) == MHD_YES;
     if (response != NULL) {
         MHD_destroy_response(response);
     }
-    return is_good;
+    return is_good ? MHD_YES : MHD_NO;
 }
 
 static enum MHD_Result refuse(struct MHD_Connection *connection,

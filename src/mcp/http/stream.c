@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "mcp/caps.h"
 #include "mcp/http/head.h"
+#include "text/say.h"
 
 enum {
     ID_LEN = 32, /* of snp_random_id */
@@ -33,22 +34,18 @@ static bool is_dead(const struct snp_httpd_stream *stream)
 /* One event; data NULL: an empty one. False: it was not added, for want of room. */
 static bool event_add(struct snp_httpd_stream *stream, const char *data)
 {
-    snp_autobuf struct snp_buf event = {0};
-    int r;
+    snp_autosay struct snp_say event = SNP_SAY(SNP_MCP_HTTP_ANSWER_MAX);
 
-    snp_buf_init(&event, SNP_MCP_HTTP_ANSWER_MAX);
-    r = snp_buf_adds(&event, data == NULL ? "" : "event: message\n");
-    if (r == 0 && stream->is_resumable) {
-        r = snp_buf_addf(&event, "id: %s-%u\n", stream->id, stream->n_events + 1);
+    snp_say(&event, data == NULL ? "" : "event: message\n");
+    if (stream->is_resumable) {
+        snp_say(&event, "id: %s-%u\n", stream->id, stream->n_events + 1);
     }
-    if (r == 0 && data == NULL) {
-        r = snp_buf_addf(&event, "retry: %d\n", RETRY_MS);
+    if (data == NULL) {
+        snp_say(&event, "retry: %d\n", RETRY_MS);
     }
-    r = r < 0 ? r : snp_buf_adds(&event, "data: ");
-    r = r < 0 ? r : snp_buf_adds(&event, data == NULL ? "" : data);
-    r = r < 0 ? r : snp_buf_adds(&event, "\n\n");
-    r = r < 0 ? r : snp_buf_add(&stream->log, snp_buf_bytes(&event), event.len);
-    if (r < 0) {
+    snp_say(&event, "data: %s\n\n", data == NULL ? "" : data);
+    if (event.r < 0 ||
+        snp_buf_add(&stream->log, snp_buf_bytes(&event.buf), event.buf.len) < 0) {
         return false;
     }
     stream->n_events++;

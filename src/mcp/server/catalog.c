@@ -23,161 +23,83 @@ enum {
 
 /* Rows of arguments --------------------------------------------------------------------------- */
 
-#define ARG_SESSION                                          \
-    {                                                        \
-        .name = "session_id", .max = SNP_MCP_SESSION_ID_MAX, \
-    }
+/* clang-format off */
+#define ARG_SESSION    {.name = "session_id", .max = SNP_MCP_SESSION_ID_MAX}
 /* Said where code runs only: models pay for each word of each tool. */
-#define ARG_SESSION_TOLD                                            \
-    {                                                               \
-        .name = "session_id", .help = "state kept under this name", \
-        .max = SNP_MCP_SESSION_ID_MAX                               \
-    }
-#define ARG_TIMEOUT                                                              \
-    {                                                                            \
-        .name = "timeout", .type = SNP_ARG_INTEGER, .help = "seconds", .min = 1, \
-        .max = SNP_MCP_TIMEOUT_S                                                 \
-    }
-#define ARG_PROFILE                                                                           \
-    {                                                                                         \
-        .name = "profile", .type = SNP_ARG_CHOICE,                                            \
-        .help =                                                                               \
-            "5 s/128 MB, 30 s/512 MB, 120 s/2 GB, 300 s/4 GB; memory holds for new sessions", \
-        .choices = {                                                                          \
-            "quick",                                                                          \
-            "default",                                                                        \
-            "analysis",                                                                       \
-            "extended"                                                                        \
-        }                                                                                     \
-    }
-#define ARG_BACKGROUND                                                                   \
-    {                                                                                    \
-        .name = "background", .type = SNP_ARG_BOOLEAN, .help = "return a job_id at once" \
-    }
-#define ARG_RECOVER                                                                 \
-    {                                                                               \
-        .name = "recover", .type = SNP_ARG_CHOICE,                                  \
-        .help = "if the session lost cells: run them again, or go on", .choices = { \
-            "replay",                                                               \
-            "skip",                                                                 \
-            "checkpoint"                                                            \
-        }                                                                           \
-    }
-#define ARG_REQUIRED(name_, help_)                            \
-    {                                                         \
-        .name = (name_), .is_required = true, .help = (help_) \
-    }
-#define ARG_OPTIONAL(name_, help_)       \
-    {                                    \
-        .name = (name_), .help = (help_) \
-    }
-#define ARG_WHOLE(name_, help_, min_, max_)                                       \
-    {                                                                             \
-        .name = (name_), .type = SNP_ARG_INTEGER, .help = (help_), .min = (min_), \
-        .max = (max_)                                                             \
-    }
-#define ARG_END      \
-    {                \
-        .name = NULL \
-    }
+#define ARG_SESSION_TOLD \
+    {.name = "session_id", .help = "state kept under this name", .max = SNP_MCP_SESSION_ID_MAX}
+#define ARG_TIMEOUT    ARG_WHOLE("timeout", "seconds", 1, SNP_MCP_TIMEOUT_S)
+#define ARG_PROFILE \
+    {.name = "profile", .type = SNP_ARG_CHOICE, \
+     .help = "5 s/128 MB, 30 s/512 MB, 120 s/2 GB, 300 s/4 GB; memory holds for new sessions", \
+     .choices = {"quick", "default", "analysis", "extended"}}
+#define ARG_BACKGROUND \
+    {.name = "background", .type = SNP_ARG_BOOLEAN, .help = "return a job_id at once"}
+#define ARG_RECOVER \
+    {.name = "recover", .type = SNP_ARG_CHOICE, \
+     .help = "if the session lost cells: run them again, or go on", \
+     .choices = {"replay", "skip", "checkpoint"}}
+#define ARG_REQUIRED(name_, help_) {.name = (name_), .is_required = true, .help = (help_)}
+#define ARG_OPTIONAL(name_, help_) {.name = (name_), .help = (help_)}
+#define ARG_WHOLE(name_, help_, min_, max_) \
+    {.name = (name_), .type = SNP_ARG_INTEGER, .help = (help_), .min = (min_), .max = (max_)}
+#define ARG_END        {.name = NULL}
+#define ARGS_CELL      ARG_TIMEOUT, ARG_PROFILE, ARG_SESSION_TOLD, ARG_BACKGROUND, ARG_RECOVER, ARG_END
 
-static const struct snp_arg python_args[] = {
-    ARG_REQUIRED("code", NULL),
-    ARG_TIMEOUT,
-    ARG_PROFILE,
-    ARG_SESSION_TOLD,
-    ARG_BACKGROUND,
-    ARG_RECOVER,
-    ARG_END,
-};
-static const struct snp_arg shell_args[] = {
-    ARG_REQUIRED("command", NULL),
-    ARG_TIMEOUT,
-    ARG_PROFILE,
-    ARG_SESSION_TOLD,
-    ARG_BACKGROUND,
-    ARG_RECOVER,
-    ARG_END,
-};
+static const struct snp_arg python_args[] = {ARG_REQUIRED("code", NULL), ARGS_CELL};
+static const struct snp_arg shell_args[] = {ARG_REQUIRED("command", NULL), ARGS_CELL};
 static const struct snp_arg session_args[] = {ARG_SESSION, ARG_END};
 static const struct snp_arg set_args[] = {
-    {.name = "key",        .is_required = true, .max = SNP_MCP_SESSION_ID_MAX     },
-    { .name = "value", .is_required = true,     .is_json = true, .help = "JSON, else taken as text"},
-    ARG_SESSION,
-    ARG_END,
+    {.name = "key", .is_required = true, .max = SNP_MCP_SESSION_ID_MAX},
+    {.name = "value", .is_required = true, .is_json = true, .help = "JSON, else taken as text"},
+    ARG_SESSION, ARG_END,
 };
 static const struct snp_arg destroy_args[] = {
-    {.name = "session_id", .is_required = true, .max = SNP_MCP_SESSION_ID_MAX},
-    ARG_END,
+    {.name = "session_id", .is_required = true, .max = SNP_MCP_SESSION_ID_MAX}, ARG_END,
 };
 static const struct snp_arg no_args[] = {ARG_END};
 static const struct snp_arg read_args[] = {
-    ARG_REQUIRED("path", NULL),
-    ARG_WHOLE("offset", "first byte", 0, SNP_ARG_WHOLE_MAX),
-    ARG_WHOLE("limit", "bytes", 1, 9000),
-    ARG_SESSION,
-    ARG_END,
+    ARG_REQUIRED("path", NULL), ARG_WHOLE("offset", "first byte", 0, SNP_ARG_WHOLE_MAX),
+    ARG_WHOLE("limit", "bytes", 1, 9000), ARG_SESSION, ARG_END,
 };
 static const struct snp_arg write_args[] = {
-    ARG_REQUIRED("path", NULL),
-    ARG_REQUIRED("content", NULL),
+    ARG_REQUIRED("path", NULL), ARG_REQUIRED("content", NULL),
     {.name = "encoding", .type = SNP_ARG_CHOICE, .choices = {"utf-8", "base64"}},
-    ARG_SESSION,
-    ARG_END,
+    ARG_SESSION, ARG_END,
 };
-static const struct snp_arg list_args[] = {
-    ARG_OPTIONAL("path", NULL),
-    ARG_SESSION,
-    ARG_END,
-};
+static const struct snp_arg list_args[] = {ARG_OPTIONAL("path", NULL), ARG_SESSION, ARG_END};
 static const struct snp_arg path_args[] = {ARG_REQUIRED("path", NULL), ARG_SESSION, ARG_END};
-static const struct snp_arg snapshot_args[] = {
-    ARG_OPTIONAL("name", NULL),
-    ARG_SESSION,
-    ARG_END,
-};
+static const struct snp_arg snapshot_args[] = {ARG_OPTIONAL("name", NULL), ARG_SESSION, ARG_END};
 static const struct snp_arg rollback_args[] = {
-    ARG_REQUIRED("snapshot", "its name"),
-    ARG_SESSION,
-    ARG_END,
+    ARG_REQUIRED("snapshot", "its name"), ARG_SESSION, ARG_END,
 };
 static const struct snp_arg fork_args[] = {
     ARG_OPTIONAL("snapshot", "start here; default: as it is"),
     ARG_WHOLE("count", NULL, 1, SNP_MCP_FORKS_MAX),
-    ARG_OPTIONAL("name", "prefix of new session_ids"),
-    ARG_SESSION,
-    ARG_END,
+    ARG_OPTIONAL("name", "prefix of new session_ids"), ARG_SESSION, ARG_END,
 };
 static const struct snp_arg history_args[] = {
-    ARG_WHOLE("before", "cell number", 1, SNP_ARG_WHOLE_MAX),
-    ARG_WHOLE("limit", NULL, 1, 100),
-    ARG_SESSION,
-    ARG_END,
+    ARG_WHOLE("before", "cell number", 1, SNP_ARG_WHOLE_MAX), ARG_WHOLE("limit", NULL, 1, 100),
+    ARG_SESSION, ARG_END,
 };
 static const struct snp_arg job_args[] = {ARG_REQUIRED("job_id", NULL), ARG_END};
 static const struct snp_arg poll_args[] = {
     ARG_REQUIRED("job_id", NULL),
-    ARG_WHOLE("wait", "seconds to wait for output or its end", 0, SNP_MCP_WAIT_S),
-    ARG_END,
+    ARG_WHOLE("wait", "seconds to wait for output or its end", 0, SNP_MCP_WAIT_S), ARG_END,
 };
 static const struct snp_arg agent_args[] = {
     ARG_REQUIRED("task", NULL),
     {.name = "max_iterations", .type = SNP_ARG_INTEGER, .fallback = "10", .help = "at most 50"},
-    {.name = "token_budget",
-                    .type = SNP_ARG_INTEGER,
-                    .fallback = "400000",
-                    .help = "at most 10000000"                                                               },
-    {.name = "cost_limit",
-                    .type = SNP_ARG_NUMBER,
-                    .fallback = "2.0",
-                    .help = "USD, at most 10; -1: none"                                                      },
+    {.name = "token_budget", .type = SNP_ARG_INTEGER, .fallback = "400000",
+     .help = "at most 10000000"},
+    {.name = "cost_limit", .type = SNP_ARG_NUMBER, .fallback = "2.0",
+     .help = "USD, at most 10; -1: none"},
     ARG_END,
 };
 static const struct snp_arg run_args[] = {ARG_REQUIRED("run_id", NULL), ARG_END};
 static const struct snp_arg status_args[] = {
     ARG_REQUIRED("run_id", NULL),
-    ARG_WHOLE("wait", "seconds to wait for its end", 0, SNP_MCP_WAIT_S),
-    ARG_END,
+    ARG_WHOLE("wait", "seconds to wait for its end", 0, SNP_MCP_WAIT_S), ARG_END,
 };
 
 /* The table ----------------------------------------------------------------------------------- */
@@ -185,226 +107,73 @@ static const struct snp_arg status_args[] = {
 enum {
     CELL = SNP_TOOL_IN_SESSION | SNP_TOOL_HAS_CELL,
     LOOK = SNP_TOOL_IN_SESSION | SNP_TOOL_READS | SNP_TOOL_BESIDE,
+    END = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
 };
 
+#define AGENT_RUN \
+    "Start an agent: another model that works on `task` in another sandbox, in the background. " \
+    "It knows only what `task` says."
+#define AGENT_STATUS "State of an agent run, and its answer."
+#define AGENT_CANCEL "Stop an agent run."
+
 /* In the order of tools/list. */
-/* clang-format off */
 static const struct snp_tool tools[] = {
-    {
-        .name = "execute_python",
-        .toolset = "core",
-        .title = "Run Python",
-        .description = "Run {python} in a sandbox without network, so pip cannot install. Installed: "
-                       "{packages}. Variables, imports and files in /workspace stay in the "
-                       "session. Shows what is printed, the last expression's value, and "
-                       "`result` if set.{figures} Stops after {limit}; `timeout` changes that. "
-                       "{project}",
-        .args = python_args,
-        .flags = CELL | SNP_TOOL_FIRST,
-        .run = snp_tool_execute_python,
-    },
-    {
-        .name = "execute_shell",
-        .toolset = "core",
-        .title = "Run a shell command",
-        .description = "Run `command` with bash (sh where there is none) in /workspace of the "
-                       "session.",
-        .args = shell_args,
-        .flags = CELL | SNP_TOOL_FIRST,
-        .run = snp_tool_execute_shell,
-    },
-    {
-        .name = "get_repl_context",
-        .toolset = "context",
-        .title = "Show variables",
-        .description = "Show the session's variables.",
-        .args = session_args,
-        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_READS,
-        .run = snp_tool_get_context,
-    },
-    {
-        .name = "set_repl_context",
-        .toolset = "context",
-        .title = "Set a variable",
-        .description = "Set a variable of the session; code reads it as KEY or context['KEY'].",
-        .args = set_args,
-        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_REPEATABLE,
-        .run = snp_tool_set_context,
-    },
-    {
-        .name = "clear_repl_context",
-        .toolset = "context",
-        .title = "Clear variables",
-        .description = "Remove all variables of the session; files stay.",
-        .args = session_args,
-        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
-        .run = snp_tool_clear_context,
-    },
-    {
-        .name = "list_sessions",
-        .toolset = "core",
-        .title = "List sessions",
-        .description = "List open sessions.",
-        .args = no_args,
-        .flags = SNP_TOOL_READS,
-        .run = snp_tool_list_sessions,
-    },
-    {
-        .name = "destroy_session",
-        .toolset = "core",
-        .title = "End a session",
-        .description = "End a session with its variables and files.",
-        .args = destroy_args,
-        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
-        .run = snp_tool_destroy_session,
-    },
-    {
-        .name = "read_file",
-        .toolset = "files",
-        .title = "Read a file",
-        .description = "Read text of a file in the session, or the path that a result names "
-                       "for its full output.",
-        .args = read_args,
-        .flags = LOOK,
-        .run = snp_tool_read_file,
-    },
-    {
-        .name = "write_file",
-        .toolset = "files",
-        .title = "Write a file",
-        .description = "Write a whole file in the session.",
-        .args = write_args,
-        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
-        .run = snp_tool_write_file,
-    },
-    {
-        .name = "list_files",
-        .toolset = "files",
-        .title = "List files",
-        .description = "List a folder of the session.",
-        .args = list_args,
-        .flags = LOOK,
-        .run = snp_tool_list_files,
-    },
-    {
-        .name = "view_image",
-        .toolset = "files",
-        .title = "View an image",
-        .description =
-                       "Show an image: a file of the session, or a display's path from a result.",
-        .args = path_args,
-        .flags = LOOK,
-        .run = snp_tool_view_image,
-    },
-    {
-        .name = "snapshot_session",
-        .toolset = "state",
-        .title = "Take a snapshot",
-        .description = "Save variables and files as they are now.",
-        .args = snapshot_args,
-        .flags = SNP_TOOL_IN_SESSION,
-        .run = snp_tool_snapshot,
-    },
-    {
-        .name = "rollback_session",
-        .toolset = "state",
-        .title = "Roll back",
-        .description = "Roll the session back to a snapshot.",
-        .args = rollback_args,
-        .flags = SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS,
-        .run = snp_tool_rollback,
-    },
-    {
-        .name = "fork_session",
-        .toolset = "state",
-        .title = "Fork",
-        .description = "Make sessions from this one or a snapshot.",
-        .args = fork_args,
-        .flags = SNP_TOOL_IN_SESSION,
-        .run = snp_tool_fork,
-    },
-    {
-        .name = "session_history",
-        .toolset = "state",
-        .title = "History",
-        .description = "Cells that ran in the session.",
-        .args = history_args,
-        .flags = LOOK,
-        .run = snp_tool_history,
-    },
-    {
-        .name = "job_poll",
-        .toolset = "jobs",
-        .title = "Ask about a job",
-        .description = "What a background job printed since the last time; its result when it "
-                       "has ended.",
-        .args = poll_args,
-        .flags = SNP_TOOL_READS | SNP_TOOL_HAS_CELL,
-        .run = snp_tool_job_poll,
-    },
-    {
-        .name = "job_cancel",
-        .toolset = "jobs",
-        .title = "Cancel a job",
-        .description = "Stop a background job.",
-        .args = job_args,
-        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
-        .run = snp_tool_job_cancel,
-    },
-    {
-        .name = "snipara_agent_run",
-        .toolset = "agent",
-        .title = "Start an agent",
-        .description = "Start an agent: another model that works on `task` in another sandbox, in the background. It knows only what `task` says.",
-        .args = agent_args,
-        .flags = 0,
-        .run = snp_tool_agent_run,
-    },
-    {
-        .name = "snipara_agent_status",
-        .toolset = "agent",
-        .title = "Ask about an agent",
-        .description = "State of an agent run, and its answer.",
-        .args = status_args,
-        .flags = SNP_TOOL_READS,
-        .run = snp_tool_agent_status,
-    },
-    {
-        .name = "snipara_agent_cancel",
-        .toolset = "agent",
-        .title = "Cancel an agent",
-        .description = "Stop an agent run.",
-        .args = run_args,
-        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
-        .run = snp_tool_agent_cancel,
-    },
-    {
-        .name = "rlm_agent_run",
-        .toolset = "aliases",
-        .title = "Start an agent",
-        .description = "Start an agent: another model that works on `task` in another sandbox, in the background. It knows only what `task` says.",
-        .args = agent_args,
-        .flags = 0,
-        .run = snp_tool_agent_run,
-    },
-    {
-        .name = "rlm_agent_status",
-        .toolset = "aliases",
-        .title = "Ask about an agent",
-        .description = "State of an agent run, and its answer.",
-        .args = status_args,
-        .flags = SNP_TOOL_READS,
-        .run = snp_tool_agent_status,
-    },
-    {
-        .name = "rlm_agent_cancel",
-        .toolset = "aliases",
-        .title = "Cancel an agent",
-        .description = "Stop an agent run.",
-        .args = run_args,
-        .flags = SNP_TOOL_DESTROYS | SNP_TOOL_REPEATABLE,
-        .run = snp_tool_agent_cancel,
-    },
+    {"execute_python", "core", "Run Python",
+     "Run {python} in a sandbox without network, so pip cannot install. Installed: "
+     "{packages}. Variables, imports and files in /workspace stay in the session. Shows what "
+     "is printed, the last expression's value, and `result` if set.{figures} Stops after "
+     "{limit}; `timeout` changes that. {project}",
+     python_args, CELL | SNP_TOOL_FIRST, snp_tool_execute_python, NULL},
+    {"execute_shell", "core", "Run a shell command",
+     "Run `command` with bash (sh where there is none) in /workspace of the session.",
+     shell_args, CELL | SNP_TOOL_FIRST, snp_tool_execute_shell, NULL},
+    {"get_repl_context", "context", "Show variables", "Show the session's variables.",
+     session_args, SNP_TOOL_IN_SESSION | SNP_TOOL_READS, snp_tool_get_context, NULL},
+    {"set_repl_context", "context", "Set a variable",
+     "Set a variable of the session; code reads it as KEY or context['KEY'].",
+     set_args, SNP_TOOL_IN_SESSION | SNP_TOOL_REPEATABLE, snp_tool_set_context, NULL},
+    {"clear_repl_context", "context", "Clear variables",
+     "Remove all variables of the session; files stay.",
+     session_args, SNP_TOOL_IN_SESSION | END, snp_tool_clear_context, NULL},
+    {"list_sessions", "core", "List sessions", "List open sessions.",
+     no_args, SNP_TOOL_READS, snp_tool_list_sessions, NULL},
+    {"destroy_session", "core", "End a session", "End a session with its variables and files.",
+     destroy_args, SNP_TOOL_IN_SESSION | END, snp_tool_destroy_session, NULL},
+    {"read_file", "files", "Read a file",
+     "Read text of a file in the session, or the path that a result names for its full output.",
+     read_args, LOOK, snp_tool_read_file, NULL},
+    {"write_file", "files", "Write a file", "Write a whole file in the session.",
+     write_args, SNP_TOOL_IN_SESSION | END, snp_tool_write_file, NULL},
+    {"list_files", "files", "List files", "List a folder of the session.",
+     list_args, LOOK, snp_tool_list_files, NULL},
+    {"view_image", "files", "View an image",
+     "Show an image: a file of the session, or a display's path from a result.",
+     path_args, LOOK, snp_tool_view_image, NULL},
+    {"snapshot_session", "state", "Take a snapshot", "Save variables and files as they are now.",
+     snapshot_args, SNP_TOOL_IN_SESSION, snp_tool_snapshot, NULL},
+    {"rollback_session", "state", "Roll back", "Roll the session back to a snapshot.",
+     rollback_args, SNP_TOOL_IN_SESSION | SNP_TOOL_DESTROYS, snp_tool_rollback, NULL},
+    {"fork_session", "state", "Fork", "Make sessions from this one or a snapshot.",
+     fork_args, SNP_TOOL_IN_SESSION, snp_tool_fork, NULL},
+    {"session_history", "state", "History", "Cells that ran in the session.",
+     history_args, LOOK, snp_tool_history, NULL},
+    {"job_poll", "jobs", "Ask about a job",
+     "What a background job printed since the last time; its result when it has ended.",
+     poll_args, SNP_TOOL_READS | SNP_TOOL_HAS_CELL, snp_tool_job_poll, NULL},
+    {"job_cancel", "jobs", "Cancel a job", "Stop a background job.",
+     job_args, END, snp_tool_job_cancel, NULL},
+    {"snipara_agent_run", "agent", "Start an agent", AGENT_RUN,
+     agent_args, 0, snp_tool_agent_run, NULL},
+    {"snipara_agent_status", "agent", "Ask about an agent", AGENT_STATUS,
+     status_args, SNP_TOOL_READS, snp_tool_agent_status, NULL},
+    {"snipara_agent_cancel", "agent", "Cancel an agent", AGENT_CANCEL,
+     run_args, END, snp_tool_agent_cancel, NULL},
+    {"rlm_agent_run", "aliases", "Start an agent", AGENT_RUN,
+     agent_args, 0, snp_tool_agent_run, NULL},
+    {"rlm_agent_status", "aliases", "Ask about an agent", AGENT_STATUS,
+     status_args, SNP_TOOL_READS, snp_tool_agent_status, NULL},
+    {"rlm_agent_cancel", "aliases", "Cancel an agent", AGENT_CANCEL,
+     run_args, END, snp_tool_agent_cancel, NULL},
 };
 /* clang-format on */
 
@@ -492,11 +261,10 @@ static json_t *annotations(const struct snp_tool *tool)
 /* The description with facts in the place of their names; new reference. */
 static json_t *description(const struct snp_tool *tool, const json_t *facts)
 {
-    snp_autobuf struct snp_buf text = {0};
+    snp_autobuf struct snp_buf text = SNP_BUF(DESCRIPTION_MAX);
     const char *at = tool->description;
     int r = 0;
 
-    snp_buf_init(&text, DESCRIPTION_MAX);
     while (*at != '\0' && r == 0) {
         size_t n = strcspn(at, "{");
         char name[FACT_NAME] = "";

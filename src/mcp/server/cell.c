@@ -43,10 +43,9 @@ int snp_cell_news(const struct snp_cell_stream *stream,
     bool has_gap = stream->has_gap && stream->gap_at >= stream->told && stream->gap_at <= n;
     size_t first = has_gap ? stream->gap_at : n;
     struct snp_text_gap gap = {.chars = has_gap ? (size_t)stream->gap : 0};
-    snp_autobuf struct snp_buf clean = {0};
+    snp_autobuf struct snp_buf clean = SNP_BUF((size_t)SNP_CELL_STREAM_MAX * 8);
     int r;
 
-    snp_buf_init(&clean, (size_t)SNP_CELL_STREAM_MAX * 8);
     r = snp_text_output(&clean, bytes + stream->told, first - stream->told);
     gap.at = clean.len;
     r = r < 0 ? r : snp_text_output(&clean, bytes + first, n - first);

@@ -95,7 +95,7 @@ void snp_cell_error(struct snp_say *out, const struct snp_cell_view *view)
 /* The user's frames into shown, clean; *ret_frames: how many. */
 static void traceback_say(const json_t *traceback, struct snp_say *shown, size_t *ret_frames)
 {
-    snp_autobuf struct snp_buf own = {.max = BUILD_MAX};
+    snp_autobuf struct snp_buf own = SNP_BUF(BUILD_MAX);
 
     shown->r = snp_traceback_own(&own, json_string_value(traceback),
                                  json_string_length(traceback), ret_frames);

@@ -152,7 +152,7 @@ static const char *source_of(struct making *m, int i)
 /* One stream into text and data. True if there was something. */
 static bool stream_add(struct making *m, int i, const char *label, size_t max)
 {
-    snp_autobuf struct snp_buf shown = {.max = BUILD_MAX};
+    snp_autobuf struct snp_buf shown = SNP_BUF(BUILD_MAX);
     const char *path = NULL;
     char member[32];
     bool is_cut = false;
@@ -208,7 +208,7 @@ static bool values_add(struct making *m)
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         const json_t *value = json_object_get(m->view->head, rows[i].member);
-        snp_autobuf struct snp_buf shown = {.max = BUILD_MAX};
+        snp_autobuf struct snp_buf shown = SNP_BUF(BUILD_MAX);
 
         if (!json_is_string(value) || m->text.r < 0) {
             continue;
@@ -245,7 +245,7 @@ static void displays_add(struct making *m)
                     path);
             (void)json_array_append(data, display);
         } else if (text != NULL && !json_equal(text, value)) {
-            snp_autobuf struct snp_buf shown = {.max = BUILD_MAX};
+            snp_autobuf struct snp_buf shown = SNP_BUF(BUILD_MAX);
             int r = snp_text_cut(&shown, json_string_value(text), json_string_length(text),
                                  DISPLAY_TEXT >> m->halvings, NULL);
 
@@ -552,7 +552,7 @@ json_t *snp_cell_result(const struct snp_mcp_cell *cell,
         .path = path,
         .is_ok = snp_streq(snp_json_str(view->head, "status", ""), "ok"),
     };
-    snp_autobuf struct snp_buf text = {.max = BUILD_MAX};
+    snp_autobuf struct snp_buf text = SNP_BUF(BUILD_MAX);
     struct making m = begin;
     int r;
     json_t *result = NULL;

@@ -62,7 +62,7 @@ static json_t *part_take(struct snp_task *task, int stream)
 {
     const struct snp_buf *text = &task->cell.stream[stream].text;
     size_t *told = &task->told[stream];
-    snp_autobuf struct snp_buf shown = {0};
+    snp_autobuf struct snp_buf shown = SNP_BUF(PART_BUILD);
     const char *from;
     const char *end;
     size_t n;
@@ -77,7 +77,6 @@ static json_t *part_take(struct snp_task *task, int stream)
     }
     n = (size_t)(end + 1 - from);
     *told += n;
-    snp_buf_init(&shown, PART_BUILD);
     return snp_text_add(&shown, from, n, PART_SHOWN, NULL) < 0 ? NULL : snp_text_json(&shown);
 }
 

@@ -116,7 +116,7 @@ void snp_prompts_run_get(struct snp_mcp_call *call)
     const char *name = snp_json_str(call->params, "name", NULL);
     const json_t *args = json_object_get(call->params, "arguments");
     const struct prompt *prompt = prompt_find(name);
-    snp_autobuf struct snp_buf text = {0};
+    snp_autobuf struct snp_buf text = SNP_BUF(TEXT_MAX);
 
     if (prompt == NULL) {
         snp_mcp_refuse(call, SNP_JSONRPC_PARAMS, NULL, "there is no prompt '%.100s'",
@@ -131,7 +131,6 @@ void snp_prompts_run_get(struct snp_mcp_call *call)
             return;
         }
     }
-    snp_buf_init(&text, TEXT_MAX);
     if (prompt_text(prompt, args, &text) < 0) {
         snp_mcp_refuse(call, SNP_JSONRPC_PARAMS, NULL, "the arguments have more than %d KiB",
                        TEXT_MAX >> 10);

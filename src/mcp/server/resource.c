@@ -398,7 +398,7 @@ static int stream_join(const struct snp_cell_stream *stream, struct snp_buf *out
 
 static void journal_end(struct snp_task *task, const struct snp_mcp_uri *uri)
 {
-    snp_autobuf struct snp_buf whole = {.max = (size_t)SNP_CELL_STREAM_MAX + 64};
+    snp_autobuf struct snp_buf whole = SNP_BUF((size_t)SNP_CELL_STREAM_MAX + 64);
     size_t from;
     size_t n;
 

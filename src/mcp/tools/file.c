@@ -2,7 +2,6 @@
 /* read_file, write_file, list_files and view_image. */
 #include "wire/file.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/base64.h"
@@ -51,10 +50,9 @@ static const char *path_of(struct snp_task *task, const char *fallback)
 static size_t fitting(const char *bytes, size_t n)
 {
     while (n > 1) {
-        snp_autobuf struct snp_buf clean = {0};
+        snp_autobuf struct snp_buf clean = SNP_BUF(TEXT_BUILD);
         size_t chars;
 
-        snp_buf_init(&clean, TEXT_BUILD);
         if (snp_text_clean(&clean, bytes, n) < 0) {
             n /= 2;
             continue;
@@ -194,39 +192,6 @@ static void chunk_put(struct snp_task *task)
                     n == 0 ? NULL : snp_buf_bytes(&task->work) + at, n, on_put);
 }
 
-/* Strictly: digits, then at most two "=", in fours; line ends between. -1: it is not. */
-static int base64_take(const char *text, size_t n, struct snp_buf *out)
-{
-    snp_autofree char *digits = malloc(n + 1);
-    snp_autofree unsigned char *bytes = NULL;
-    size_t n_digits = 0;
-    size_t n_pads = 0;
-    size_t n_bytes = 0;
-
-    if (digits == NULL) {
-        return SNP_E_NOMEM;
-    }
-    for (size_t i = 0; i < n; i++) {
-        char c = text[i];
-        bool is_digit = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-                        (c >= '0' && c <= '9') || c == '+' || c == '/';
-
-        if (c == '\n' || c == '\r') {
-            continue;
-        }
-        n_pads += c == '=' ? 1 : 0;
-        if ((!is_digit && c != '=') || (is_digit && n_pads > 0) || n_pads > 2) {
-            return SNP_E_INVALID;
-        }
-        digits[n_digits++] = c;
-    }
-    if (n_digits % 4 != 0) {
-        return SNP_E_INVALID;
-    }
-    bytes = snp_base64_decode(digits, n_digits, &n_bytes);
-    return bytes == NULL ? SNP_E_NOMEM : snp_buf_add(out, bytes, n_bytes);
-}
-
 void snp_tool_write_file(struct snp_task *task)
 {
     const char *path = path_of(task, NULL);
@@ -245,7 +210,7 @@ void snp_tool_write_file(struct snp_task *task)
             text == NULL ? "Error: No content provided" : "Error: '%.300s' is a folder", path);
         return;
     }
-    r = is_base64 ? base64_take(text, n, &task->work) : snp_buf_add(&task->work, text, n);
+    r = is_base64 ? snp_base64_take(text, n, &task->work) : snp_buf_add(&task->work, text, n);
     if (r == SNP_E_INVALID) {
         snp_task_sayf(task, true, "Error: content is not base64");
     } else if (r == SNP_E_LIMIT) {

@@ -59,7 +59,7 @@ static bool has_news(const struct snp_job *job)
  */
 static json_t *news_take(struct snp_cell_stream *stream, size_t max, int *ret)
 {
-    snp_autobuf struct snp_buf shown = {0};
+    snp_autobuf struct snp_buf shown = SNP_BUF(TEXT_MAX);
     size_t n = lines_length(stream);
     bool is_cut = false;
 
@@ -67,7 +67,6 @@ static json_t *news_take(struct snp_cell_stream *stream, size_t max, int *ret)
         n = stream->text.len;
         n -= n == 0 ? 0 : snp_utf8_begun(snp_buf_bytes(&stream->text), n);
     }
-    snp_buf_init(&shown, TEXT_MAX);
     *ret = *ret < 0 ? *ret : snp_cell_news(stream, n, max, &shown, &is_cut);
     stream->was_cut = stream->was_cut || is_cut;
     stream->told = n > stream->told ? n : stream->told;

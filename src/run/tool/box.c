@@ -183,11 +183,10 @@ int snp_box_run(struct snp_box *box,
                 void *ctx,
                 struct snp_err *err)
 {
-    snp_autobuf struct snp_buf raw = {0};
+    snp_autobuf struct snp_buf raw = SNP_BUF(INPUT_MAX);
     struct snp_async_call call = {.event = on_event, .done = on_done, .ctx = box};
     int r = 0;
 
-    snp_buf_init(&raw, INPUT_MAX);
     if (cell->code != NULL) {
         r = snp_buf_adds(&raw, cell->code);
     }

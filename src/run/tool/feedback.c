@@ -128,10 +128,9 @@ static json_t *error_text(const json_t *result)
     int64_t line = snp_json_int(error, "line", 0);
     size_t begin;
     int64_t code = snp_json_int(result, "exit_code", 0);
-    snp_autobuf struct snp_buf text = {0};
+    snp_autobuf struct snp_buf text = SNP_BUF(4 << 20);
     int r = 0;
 
-    snp_buf_init(&text, 4 << 20);
     r |= status_add(&text, result);
     begin = text.len;
     r |= line_add(&text, "", json_object_get(error, "type"));
@@ -159,10 +158,9 @@ static json_t *error_text(const json_t *result)
 static json_t *traceback_text(const json_t *result)
 {
     const json_t *text = json_object_get(json_object_get(result, "error"), "traceback");
-    snp_autobuf struct snp_buf own = {0};
+    snp_autobuf struct snp_buf own = SNP_BUF(4 << 20);
     size_t frames = 0;
 
-    snp_buf_init(&own, 4 << 20);
     if (json_string_length(text) > 0 &&
         snp_traceback_own(&own, json_string_value(text), json_string_length(text), &frames) <
             0) {

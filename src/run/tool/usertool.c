@@ -121,12 +121,11 @@ static int entry_add(struct snp_usertools *tools,
                      const struct snp_usertool *given,
                      struct snp_err *err)
 {
-    snp_autobuf struct snp_buf text = {0};
+    snp_autobuf struct snp_buf text = SNP_BUF((size_t)SNP_USERTOOL_TEXT_MAX * 8);
     const char *description = given->description == NULL ? "" : given->description;
     json_t *entry;
     int r;
 
-    snp_buf_init(&text, (size_t)SNP_USERTOOL_TEXT_MAX * 8);
     r = strlen(description) > SNP_USERTOOL_TEXT_MAX
             ? snp_fail(err, SNP_E_LIMIT, "its description has more than %d KiB",
                        SNP_USERTOOL_TEXT_MAX >> 10)
@@ -291,8 +290,8 @@ static void on_deadline(uv_timer_t *timer)
     char why[WHY_MAX];
 
     (void)snprintf(why, sizeof(why),
-                   "the tool did not end in %llu s and was stopped; what it did until then may "
-                   "be there or not",
+                   "The tool did not end within %llu s (its time limit), so it was "
+                   "stopped. " SNP_USERTOOL_MAYBE,
                    (unsigned long long)((tool->timeout_ms + MS - 1) / MS));
     snp_usercall_stop(call, why);
 }

@@ -41,6 +41,9 @@ enum {
     SNP_USERTOOL_TIMEOUT_MAX_MS = 600 * 1000,
 };
 
+/* What a model is told of a call that was stopped. */
+#define SNP_USERTOOL_MAYBE "Some of its effects may remain; check before you call it again."
+
 /* One call, from begin to answer or cancel. */
 struct snp_usercall;
 
