@@ -115,7 +115,7 @@ int snp_child_start(const struct snp_child *child, pid_t *ret, struct snp_err *e
     (void)posix_spawnattr_destroy(&attributes);
     free((void *)env);
     if (eno == ENOENT) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "there is no program '%.200s'%s", child->argv[0],
+        return snp_fail(err, SNP_E_NOT_FOUND, "no program '%.200s'%s", child->argv[0],
                         child->cwd == NULL ? "" : ", or no such working directory");
     }
     return eno == 0 ? 0 : snp_fail_sys(err, eno, "start %.200s", child->argv[0]);

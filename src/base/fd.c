@@ -213,7 +213,7 @@ int snp_mkdir_p(const char *path, unsigned mode, struct snp_err *err)
     char part[PATH_MAX];
     int len = snprintf(part, sizeof(part), "%s", path);
     if (len <= 0 || (size_t)len >= sizeof(part)) {
-        return snp_fail(err, SNP_E_INVALID, "bad path of a folder");
+        return snp_fail(err, SNP_E_INVALID, "the path of the folder is empty or too long");
     }
     char *p = part;
     while (*p != '\0') {

@@ -207,7 +207,8 @@ int snp_json_to_err(const json_t *object, struct snp_err *err)
     const char *message = snp_json_str(object, "message", NULL);
     enum snp_code code = snp_code_from_name(name);
     if (name == NULL || message == NULL || code == SNP_OK) {
-        return snp_fail(err, SNP_E_PEER, "the other side sent an error that is not one");
+        return snp_fail(err, SNP_E_PEER,
+                        "the other side sent an error without a known code or a message");
     }
     int r = snp_fail(err, code, "%s", message); /* its text has that of errno already */
     int64_t eno = snp_json_int(object, "errno", 0);

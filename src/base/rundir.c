@@ -41,12 +41,12 @@ static int dir_check(const char *path, mode_t forbidden, struct snp_err *err)
         return snp_fail_sys(err, errno, "open %s", path);
     }
     if (st.st_uid != geteuid()) {
-        return snp_fail(err, SNP_E_DENIED, "%s belongs to user %u, not to us (%u)", path,
+        return snp_fail(err, SNP_E_DENIED, "%s belongs to user %u, not to you (user %u)", path,
                         (unsigned)st.st_uid, (unsigned)geteuid());
     }
     if ((st.st_mode & forbidden) != 0) {
         return snp_fail(err, SNP_E_DENIED,
-                        "%s has mode %04o, which lets others in; run: chmod 700 %s", path,
+                        "%s has mode %04o, which gives others access; run: chmod 700 %s", path,
                         (unsigned)(st.st_mode & 07777), path);
     }
     return 0;
@@ -238,7 +238,7 @@ static int key_make(const char *dir, const char *path, struct snp_err *err)
 
     /* So few bytes come whole, or not at all. */
     if (snp_random_id(suffix) < 0 || getrandom(key, sizeof(key), 0) != (ssize_t)sizeof(key)) {
-        return snp_fail(err, SNP_E_SYS, "no random numbers");
+        return snp_fail(err, SNP_E_SYS, "the kernel gave no random numbers");
     }
     temp = snp_format("%s.%s", path, suffix);
     fd = temp == NULL ? -1
@@ -272,15 +272,15 @@ static int key_read(const char *path,
     }
     if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077) != 0) {
         return snp_fail(err, SNP_E_DENIED,
-                        "the key of runs in %s must be a file of yours that nobody else may "
-                        "read (chmod 600), or be removed: then a new one is made, and resume "
-                        "refuses the runs before it",
+                        "the key of runs in %s must be your file, unreadable for others (chmod "
+                        "600); or remove it: the next run makes a new key, and resume refuses "
+                        "earlier runs",
                         path);
     }
     if (st.st_size != SNP_RUN_KEY || snp_read_all(fd, ret_key, SNP_RUN_KEY) != SNP_RUN_KEY) {
         return snp_fail(err, SNP_E_INVALID,
-                        "%s is no key of %d bytes; remove it: then a new one is made, and "
-                        "resume refuses the runs before it",
+                        "%s is not a key of %d bytes; remove it: the next run makes a new key, "
+                        "and resume refuses earlier runs",
                         path, SNP_RUN_KEY);
     }
     return 0;

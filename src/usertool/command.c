@@ -246,7 +246,7 @@ static int program_check(const struct command *command, const char *name, struct
     }
     return is_there ? 0
                     : snp_fail(err, SNP_E_INVALID,
-                               "%.64s: there is no program '%.200s', or it cannot be started",
+                               "%.64s: no program '%.200s', or it cannot be started",
                                name, program);
 }
 

@@ -135,7 +135,7 @@ def test_a_failing_command_says_why_and_no_more(runs):
     fails, dies, gone = runs.results(result)
     assert fails["error"].startswith("exit code 3: z") and fails["error"].endswith("the end")
     assert len(fails["error"]) < 2000 and not fails["success"] and "untrusted" in fails
-    assert dies["error"] == "ended by signal 9" and "there is no program" in gone["error"]
+    assert dies["error"] == "ended by signal 9" and "no program" in gone["error"]
     flags = [each["is_error"] for each in runs.records(result) if each.get("step") == "tool_result"]
     assert flags == [True, True, True]
 
@@ -289,14 +289,14 @@ def test_a_project_cannot_bring_tools_of_its_own(runs):
     (['[snipara_sandbox.tools.a]', 'command = "x"', 'description = "d"', 'env = {A = "${NOBODY_SET_THIS}"}'],
      "the variable NOBODY_SET_THIS is not set"),
     (['[snipara_sandbox.tools.a]', 'command = "no-such-program-here"', 'description = "d"'],
-     "a: there is no program 'no-such-program-here'"),
-    (['[snipara_sandbox.tools.a]', 'command = "./missing"', 'description = "d"'], "a: there is no program"),
+     "a: no program 'no-such-program-here'"),
+    (['[snipara_sandbox.tools.a]', 'command = "./missing"', 'description = "d"'], "a: no program"),
     (['[snipara_sandbox.tools.a]', f'command = "{PYTHON}"', 'description = "d"', 'cwd = "nowhere"'], "a: there is no folder"),
     (['[snipara_sandbox.tools.mcp__x__y]', f'command = "{PYTHON}"', 'description = "d"'], "cannot be named mcp__x__y"),
     (['[snipara_sandbox.mcp_servers.a__b]', 'command = "x"'], "is no name of a server"),
     (['[snipara_sandbox.mcp_servers.a]', 'command = "x"', 'url = "https://example.org/mcp"'], "one of them"),
     (['[snipara_sandbox.mcp_servers.a]', 'url = "http://example.org/mcp"'], "MCP server a"),
-    (['[snipara_sandbox.mcp_servers.a]', 'command = "no-such-program-here"'], "there is no program"),
+    (['[snipara_sandbox.mcp_servers.a]', 'command = "no-such-program-here"'], "no program"),
 ])
 def test_what_is_wrong_is_told_before_the_run(runs, lines, told):
     runs.configure(*lines)
