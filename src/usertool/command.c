@@ -244,10 +244,10 @@ static int program_check(const struct command *command, const char *name, struct
         is_there = file == NULL || is_program(file);
         path += n + (path[n] == ':' ? 1 : 0);
     }
-    return is_there ? 0
-                    : snp_fail(err, SNP_E_INVALID,
-                               "%.64s: no program '%.200s', or it cannot be started",
-                               name, program);
+    return is_there
+               ? 0
+               : snp_fail(err, SNP_E_INVALID,
+                          "%.64s: no program '%.200s', or it cannot be started", name, program);
 }
 
 int snp_toolbox_command_add(struct snp_toolbox *box,
