@@ -14,8 +14,10 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "cli/need.h"
 #include "cli/show/remedy.h"
 #include "cli/show/term.h"
+#include "client/client.h"
 #include "text/escape.h"
 
 enum {
@@ -85,19 +87,10 @@ static void note_error(const struct snp_err *err)
 /* One line on stderr, whatever the message holds; before is "" where it goes on from the line above. */
 static void say(const char *before, const char *message)
 {
-    snp_autobuf struct snp_buf shown = {0};
-    snp_buf_init(&shown, MESSAGE_MAX_BYTES);
-    if (snp_escape(&shown, message, strlen(message)) < 0) {
-        (void)fprintf(stderr, "%s: (a message too long to show)\n", before);
-        return;
-    }
-    for (size_t i = 0; i < shown.len; i++) {
-        char *byte = snp_buf_bytes(&shown) + i;
-        *byte = *byte == '\n' ? ' ' : *byte;
-    }
+    snp_autofree char *shown = snp_term_line(message, strlen(message));
+
     snp_term_put(stderr, SNP_STYLE_RED, before);
-    (void)fprintf(stderr, "%s%.*s\n", *before == '\0' ? "  " : ": ", (int)shown.len,
-                  shown.len == 0 ? "" : snp_buf_bytes(&shown));
+    (void)fprintf(stderr, "%s%s\n", *before == '\0' ? "  " : ": ", shown);
 }
 
 /* What this host lacks comes as "what blocks; what lifts it; what to do without": a line each. */
@@ -150,6 +143,14 @@ int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err)
     note_error(&shown);
     say_whole(cli->command, &shown);
     return snp_code_exit(err->code);
+}
+
+int snp_cli_end(const struct snp_cli *cli,
+                int r,
+                const struct snp_err *err,
+                const json_t *answer)
+{
+    return r < 0 ? snp_cli_fail(cli, err) : snp_cli_print_json(answer);
 }
 
 static int usage_error(const struct snp_cli *cli, const char *message)
@@ -236,6 +237,29 @@ int snp_cli_print_json(const json_t *value)
     json_answer.is_told = true;
     int r = json_dumpf(whole == NULL ? value : whole, stdout, flags | JSON_ENCODE_ANY);
     return r < 0 || fputc('\n', stdout) == EOF ? SNP_EXIT_FAILED : SNP_EXIT_OK;
+}
+
+int snp_cli_done_list(const struct snp_cli *cli,
+                      const char *done,
+                      json_t *names,
+                      const char *nothing,
+                      int exit_code)
+{
+    snp_autojson json_t *answer = cli->is_json ? json_pack("{s:O}", done, names) : NULL;
+    size_t i;
+    json_t *name;
+
+    if (cli->is_json) {
+        return snp_cli_print_json(answer) != 0 ? SNP_EXIT_FAILED : exit_code;
+    }
+    if (nothing != NULL && json_array_size(names) == 0) {
+        (void)puts(nothing);
+    }
+    json_array_foreach(names, i, name)
+    {
+        (void)printf("%s %s\n", done, json_string_value(name));
+    }
+    return exit_code;
 }
 
 /* ---- help ---- */
@@ -331,6 +355,16 @@ static int unknown_verb(const struct snp_cli *cli,
     return snp_cli_usage(cli, "unknown command '%.*s'", TEXT_SHOWN, name);
 }
 
+static bool has_option(const struct snp_verb *verb, const char *name)
+{
+    for (size_t i = 0; i < verb->spec.n_options; i++) {
+        if (snp_streq(verb->spec.options[i].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether the words after a group's name are for the verb that it stands for by itself. */
 static bool is_for_fallback(const struct snp_verb *verb, int argc, char *const *argv)
 {
@@ -369,6 +403,8 @@ static int run_below(struct snp_cli *cli,
         int n = (int)snp_opts_n_args(opts);
         return run_below(cli, verb->verbs, n, argv + argc - n);
     }
+    cli->verb = verb;
+    cli->is_json = has_option(verb, "json") && snp_opts_flag(opts, "json", false);
     return verb->run(cli, opts);
 }
 
@@ -376,13 +412,10 @@ static int run_below(struct snp_cli *cli,
 static int run_help(struct snp_cli *cli, int argc, char *const *argv)
 {
     static char flag[] = "--help";
-    snp_autofree char **words = calloc((size_t)argc + 1, sizeof(*words));
+    snp_autofree char **words = snp_need(calloc((size_t)argc + 1, sizeof(*words)));
 
     if (argc == 0) {
         return print_root_help(cli);
-    }
-    if (words == NULL) {
-        return SNP_EXIT_FAILED;
     }
     memcpy(words, argv, (size_t)argc * sizeof(*words));
     words[argc] = flag;
@@ -429,6 +462,8 @@ int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv
         (void)snp_cli_print_json(answer);
     }
     json_decref(SNP_TAKE_PTR(json_answer.error));
+    snp_client_free(cli.client);
+    snp_config_free(cli.config);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         if (errno != EPIPE) {
             say(cli.command, "standard output cannot be written");
@@ -439,16 +474,6 @@ int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv
 }
 
 /* ---- configuration ---- */
-
-static bool has_option(const struct snp_verb *verb, const char *name)
-{
-    for (size_t i = 0; i < verb->spec.n_options; i++) {
-        if (snp_streq(verb->spec.options[i].name, name)) {
-            return true;
-        }
-    }
-    return false;
-}
 
 static void warn_all(const struct snp_cli *cli, const struct snp_config *config)
 {
@@ -474,22 +499,30 @@ static void warn_ignored(const struct snp_cli *cli,
 }
 
 int snp_cli_config(struct snp_cli *cli,
-                   const struct snp_verb *verb,
                    const struct snp_opts *opts,
-                   struct snp_config **ret,
+                   const struct snp_config **ret,
                    struct snp_err *err)
 {
+    const struct snp_verb *verb = cli->verb;
     struct snp_config_request request = {0};
+    int r;
+
+    if (cli->config != NULL) {
+        *ret = cli->config;
+        return 0;
+    }
     if (has_option(verb, "config")) {
         request.config_path = snp_opts_str(opts, "config");
     }
     snp_autoconfig struct snp_config *config = NULL;
-    int r = snp_config_load(&request, &config, err);
+    r = snp_config_load(&request, &config, err);
     for (size_t i = 0; r == 0 && i < verb->spec.n_options; i++) {
         const struct snp_opt *opt = &verb->spec.options[i];
         const char *text = snp_opts_text_at(opts, i);
+
         if (opt->key != SNP_KEY_NONE && text != NULL) {
             char flag[TEXT_SHOWN];
+
             (void)snprintf(flag, sizeof(flag), "--%s", opt->name);
             r = snp_config_set(config, (enum snp_config_key)opt->key, text, flag, err);
         }
@@ -497,7 +530,7 @@ int snp_cli_config(struct snp_cli *cli,
     if (r == 0) {
         warn_all(cli, config);
         warn_ignored(cli, verb, config);
-        *ret = SNP_TAKE_PTR(config);
+        *ret = cli->config = SNP_TAKE_PTR(config);
     }
     return r;
 }

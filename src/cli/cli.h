@@ -20,6 +20,7 @@ enum {
     SNP_EXIT_USAGE = 2,
 };
 
+struct snp_client;
 struct snp_verb;
 
 /* One run of the program. */
@@ -28,6 +29,11 @@ struct snp_cli {
     char command[96];                    /* "snipara-sandbox sessions list": for messages */
     const struct snp_verb *const *verbs; /* all verbs, NULL-terminated */
     char *const *argv;                   /* as main() got it */
+    const struct snp_verb *verb;         /* the one that runs */
+    bool is_json;                        /* --json was given to it */
+    bool takes_signals; /* set before the first call: SIGINT and SIGTERM interrupt the cell */
+    struct snp_config *config; /* owned; NULL = not loaded yet */
+    struct snp_client *client; /* owned; NULL = nothing was asked of the daemon yet */
 };
 
 struct snp_verb {
@@ -45,62 +51,47 @@ struct snp_verb {
     int (*run)(struct snp_cli *cli, const struct snp_opts *opts);
 };
 
-extern const struct snp_verb snp_verb_exec;
-extern const struct snp_verb snp_verb_sessions;
-extern const struct snp_verb snp_verb_template;
-extern const struct snp_verb snp_verb_put;
-extern const struct snp_verb snp_verb_get;
-extern const struct snp_verb snp_verb_ls;
-extern const struct snp_verb snp_verb_output;
-extern const struct snp_verb snp_verb_snapshot;
-extern const struct snp_verb snp_verb_snapshots;
-extern const struct snp_verb snp_verb_fork;
-extern const struct snp_verb snp_verb_rollback;
-extern const struct snp_verb snp_verb_diff;
-extern const struct snp_verb snp_verb_history;
-extern const struct snp_verb snp_verb_show;
-extern const struct snp_verb snp_verb_rerun;
-extern const struct snp_verb snp_verb_checkpoint;
-extern const struct snp_verb snp_verb_hibernate;
-extern const struct snp_verb snp_verb_export;
-extern const struct snp_verb snp_verb_import;
-extern const struct snp_verb snp_verb_gc;
-extern const struct snp_verb snp_verb_models;
-extern const struct snp_verb snp_verb_run;
-extern const struct snp_verb snp_verb_agent;
-extern const struct snp_verb snp_verb_resume;
-extern const struct snp_verb snp_verb_runs;
-extern const struct snp_verb snp_verb_replay;
-extern const struct snp_verb snp_verb_logs;
-extern const struct snp_verb snp_verb_visualize;
-extern const struct snp_verb snp_verb_init;
-extern const struct snp_verb snp_verb_trust;
-extern const struct snp_verb snp_verb_config;
-extern const struct snp_verb snp_verb_doctor;
-extern const struct snp_verb snp_verb_daemon;
-extern const struct snp_verb snp_verb_completion;
-extern const struct snp_verb snp_verb_man;
-extern const struct snp_verb snp_verb_mcp;
-extern const struct snp_verb snp_verb_mcp_serve;
-extern const struct snp_verb snp_verb_mcp_install;
-extern const struct snp_verb snp_verb_version;
+/* All of them, in the order of --help. */
+/* clang-format off */
+#define SNP_VERBS(F) \
+    F(exec) F(sessions) F(snapshot) F(snapshots) F(rollback) F(fork) F(diff) F(history) F(show) F(rerun) \
+    F(checkpoint) F(hibernate) F(export) F(import) F(gc) F(template) F(put) F(get) F(ls) F(output) \
+    F(models) F(run) F(agent) F(resume) F(replay) F(runs) F(logs) F(visualize) \
+    F(init) F(trust) F(config) F(doctor) F(daemon) F(mcp_serve) F(mcp_install) F(mcp) \
+    F(version) F(completion) F(man)
+/* clang-format on */
+#define SNP_VERB_DECLARE(name) extern const struct snp_verb snp_verb_##name;
+SNP_VERBS(SNP_VERB_DECLARE)
 
 /* The whole program below main(): find the verb, run it; the exit status. */
 int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv);
 
 /*
- * Load the configuration: the file of --config if the verb has such an option and it
+ * Load the configuration: the file of --config if cli->verb has such an option and it
  * was given, and over it every option whose row names a key. What it has to warn of, such
- * as a key nobody knows or what of an untrusted file is ignored, goes to stderr. *ret is the caller's.
+ * as a key nobody knows or what of an untrusted file is ignored, goes to stderr. *ret is borrowed: once is enough.
  */
 int snp_cli_config(struct snp_cli *cli,
-                   const struct snp_verb *verb,
                    const struct snp_opts *opts,
-                   struct snp_config **ret,
+                   const struct snp_config **ret,
                    struct snp_err *err) SNP_NODISCARD;
 
 /* "snipara-sandbox exec: MESSAGE" on stderr, control characters escaped; returns the exit status of err->code. */
 int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err);
+/* The end of a verb that failed (r < 0), or that answers with JSON; the exit status. */
+int snp_cli_end(const struct snp_cli *cli,
+                int r,
+                const struct snp_err *err,
+                const json_t *answer);
+/*
+ * The end of a verb that did something to each of its words: "DONE NAME" for each of `names`, or {DONE: names};
+ * `nothing` (NULL: no line) if there are none. Returns exit_code, or 1.
+ */
+int snp_cli_done_list(const struct snp_cli *cli,
+                      const char *done,
+                      json_t *names,
+                      const char *nothing,
+                      int exit_code);
 /* The same for a usage error found by the verb, and a second line pointing to --help; returns 2. */
 int snp_cli_usage(const struct snp_cli *cli, const char *fmt, ...) SNP_PRINTF(2, 3);
 /* "snipara-sandbox exec: warning: MESSAGE" on stderr. */
@@ -113,16 +104,17 @@ bool snp_cli_can_ask(void);
 int snp_version_print(void);
 /*
  * The lists that verbs show without a word, and a line of how to go on: `next` is a command without the program's
- * name. session: NULL = snapshots of all. dir: of records; resumable: only runs that `resume` takes. They return the
+ * name. session: NULL = snapshots of all. resumable: only runs that `resume` takes. They return the
  * exit status.
  */
-int snp_sessions_tell(struct snp_cli *cli, bool is_json, const char *next);
-int snp_snapshots_tell(struct snp_cli *cli,
-                       const char *session,
-                       bool is_json,
-                       const char *next);
-int snp_runs_tell(
-    struct snp_cli *cli, const char *dir, bool resumable, bool is_json, const char *next);
+int snp_sessions_tell(struct snp_cli *cli, const char *next);
+int snp_snapshots_tell(struct snp_cli *cli, const char *session, const char *next);
+int snp_runs_tell(struct snp_cli *cli,
+                  const struct snp_opts *opts,
+                  bool resumable,
+                  const char *next);
+/* Names of sessions for the completion of shells, one a line; no daemon is started. */
+int snp_sessions_names(struct snp_cli *cli);
 /* That line, on stderr. */
 void snp_cli_next(const struct snp_cli *cli, const char *next);
 /* A path of this machine, escaped where it is not UTF-8. New reference; NULL: out of memory. */

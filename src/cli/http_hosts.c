@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/need.h"
 
 enum {
     HOST_LEN_MAX = 253, /* of a name in DNS */
@@ -21,10 +22,7 @@ static int host_read(const char *text, char **ret, struct snp_err *err)
         return snp_fail(err, SNP_E_INVALID,
                         "--allow-host takes a host's name without scheme and port");
     }
-    *ret = strdup(text);
-    if (*ret == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    *ret = snp_need_copy(text);
     for (char *c = *ret; *c != '\0'; c++) {
         *c = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
     }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "cli/need.h"
 
 enum {
     OPTIONS_MAX = 64,
@@ -94,16 +95,12 @@ static int unknown_long(const struct snp_opt_spec *spec,
                     nearest);
 }
 
-static int list_append(struct slot *slot, const char *text, struct snp_err *err)
+static void list_append(struct slot *slot, const char *text)
 {
-    const char **grown = realloc(slot->items, (slot->n_items + 2) * sizeof(*grown));
-    if (grown == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    const char **grown = snp_need(realloc(slot->items, (slot->n_items + 2) * sizeof(*grown)));
     grown[slot->n_items++] = text;
     grown[slot->n_items] = NULL;
     slot->items = grown;
-    return 0;
 }
 
 static int set_value(struct snp_opts *opts, size_t i, const char *text, struct snp_err *err)
@@ -120,7 +117,10 @@ static int set_value(struct snp_opts *opts, size_t i, const char *text, struct s
     }
     slot->text = text;
     slot->is_given = true;
-    return opt->type == SNP_OPT_LIST ? list_append(slot, text, err) : 0;
+    if (opt->type == SNP_OPT_LIST) {
+        list_append(slot, text);
+    }
+    return 0;
 }
 
 static void set_switch(struct snp_opts *opts, size_t i, bool is_on)
@@ -296,15 +296,9 @@ int snp_opts_parse(const struct snp_opt_spec *spec,
                    struct snp_err *err)
 {
     SNP_ASSERT(spec->n_options <= OPTIONS_MAX);
-    snp_cleanup(snp_opts_freep) struct snp_opts *opts = calloc(1, sizeof(*opts));
-    if (opts == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    snp_cleanup(snp_opts_freep) struct snp_opts *opts = snp_need(calloc(1, sizeof(*opts)));
     opts->spec = spec;
-    opts->args = calloc((size_t)argc + 1, sizeof(*opts->args));
-    if (opts->args == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    opts->args = snp_need(calloc((size_t)argc + 1, sizeof(*opts->args)));
     struct words words = {argc, argv, 0};
     int r = read_words(opts, &words, err);
     if (r == 0 && !opts->want_help) {

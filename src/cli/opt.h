@@ -50,6 +50,17 @@ struct snp_opt_spec {
     bool stop_at_arg; /* the first positional ends the options, as `--` would */
 };
 
+/* Of arrays; for one without arguments see SNP_OPTIONS. */
+#define SNP_SPEC(options_, args_)                                                     \
+    {                                                                                 \
+        .options = (options_), .n_options = SNP_ARRAY_LEN(options_), .args = (args_), \
+        .n_args = SNP_ARRAY_LEN(args_)                                                \
+    }
+#define SNP_OPTIONS(options_)                                       \
+    {                                                               \
+        .options = (options_), .n_options = SNP_ARRAY_LEN(options_) \
+    }
+
 struct snp_opts;
 
 /*

@@ -13,6 +13,7 @@
 #include "policy/project.h"
 #include "policy/template_name.h"
 #include "registry/registry.h"
+#include "wire/exec.h"
 
 int snp_cli_template_check(const struct snp_config *config, struct snp_err *err)
 {
@@ -54,6 +55,14 @@ int snp_cli_project(const struct snp_config *config,
         *ret_path = SNP_TAKE_PTR(path);
     }
     return r;
+}
+
+int snp_cli_recover_check(const char *word, struct snp_err *err)
+{
+    return word == NULL || snp_word_find(snp_exec_recovers, word) >= 0
+               ? 0
+               : snp_fail(err, SNP_E_INVALID,
+                          "--recover is ask, replay, skip or checkpoint, not '%.40s'", word);
 }
 
 json_t *snp_cli_session_defaults(const struct snp_config *config)

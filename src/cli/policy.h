@@ -21,6 +21,9 @@ int snp_cli_project(const struct snp_config *config,
                     char **ret_path,
                     struct snp_err *err) SNP_NODISCARD;
 
+/* SNP_E_INVALID: --recover (NULL = not given) is none of what the daemon takes. */
+int snp_cli_recover_check(const char *word, struct snp_err *err) SNP_NODISCARD;
+
 /* `defaults` of an exec request: limits, tier, and the template if one is named. New reference or NULL. */
 json_t *snp_cli_session_defaults(const struct snp_config *config);
 

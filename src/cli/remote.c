@@ -15,6 +15,8 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/need.h"
+#include "cli/show/human.h"
 #include "policy/session_name.h"
 #include "wire/session.h"
 
@@ -25,44 +27,62 @@ enum {
     NAMES_MAX = 120, /* of a message's 200 bytes */
 };
 
-int snp_remote_connect(bool with_signals, struct snp_client **ret, struct snp_err *err)
+/* Until there is a connection the default for signals (to end) is what is wanted. */
+static int connect_now(struct snp_cli *cli, bool has_start, struct snp_err *err)
 {
-    struct snp_client_options options = {.has_start = true, .signal_fd = -1};
+    struct snp_client_options options = {.has_start = has_start, .signal_fd = -1};
     snp_autoclose int fd = -1;
     sigset_t set;
     int r;
 
-    if (with_signals) {
-        (void)sigemptyset(&set);
-        (void)sigaddset(&set, SIGINT);
-        (void)sigaddset(&set, SIGTERM);
-        fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-        if (fd < 0) {
-            return snp_fail_sys(err, errno, "signalfd");
-        }
-        options.signal_fd = fd;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGINT);
+    (void)sigaddset(&set, SIGTERM);
+    if (cli->takes_signals) {
+        options.signal_fd = fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     }
-    r = snp_client_connect(&options, ret, err);
-    if (r == 0 && with_signals) {
-        /* Only now: until then the default (to end) is what is wanted. */
+    if (cli->takes_signals && fd < 0) {
+        return snp_fail_sys(err, errno, "signalfd");
+    }
+    r = snp_client_connect(&options, &cli->client, err);
+    if (r == 0 && cli->takes_signals) {
         (void)sigprocmask(SIG_BLOCK, &set, NULL);
-        (void)SNP_TAKE_FD(fd);
+        (void)SNP_TAKE_FD(fd); /* as long as the process */
     }
     return r;
 }
 
-int snp_remote_call(struct snp_client *client,
+int snp_remote_find(struct snp_cli *cli, struct snp_err *err)
+{
+    return cli->client != NULL ? 0 : connect_now(cli, false, err);
+}
+
+int snp_remote_send(struct snp_cli *cli,
+                    const struct snp_call *call,
+                    struct snp_reply *ret,
+                    struct snp_err *err)
+{
+    int r = cli->client != NULL ? 0 : connect_now(cli, true, err);
+
+    return r < 0 ? r : snp_client_call(cli->client, call, ret, err);
+}
+
+int snp_remote_call(struct snp_cli *cli,
                     json_t *head,
                     struct snp_reply *ret,
                     struct snp_err *err)
 {
     snp_autojson json_t *owned = head;
-    struct snp_call call = {.head = owned};
+    const struct snp_call call = {.head = owned};
 
-    if (owned == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    return snp_client_call(client, &call, ret, err);
+    return owned == NULL ? snp_fail(err, SNP_E_INVALID, "an argument is not UTF-8")
+                         : snp_remote_send(cli, &call, ret, err);
+}
+
+int snp_remote_list(struct snp_cli *cli, struct snp_reply *ret, struct snp_err *err)
+{
+    return snp_remote_call(cli, snp_record_write(&snp_sessions_list_request_form, NULL), ret,
+                           err);
 }
 
 /* "a, b and 3 more": of a list of rows, those with a name. */
@@ -119,12 +139,8 @@ int snp_remote_ref_check(const char *text, struct snp_err *err)
 {
     const char *at = strchr(text, '@');
     snp_autofree char *session = at == NULL ? NULL : strndup(text, (size_t)(at - text));
-    int r = 0;
+    int r = at == NULL ? 0 : snp_session_name_check(snp_need(session), err);
 
-    if (at != NULL) {
-        r = session == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                            : snp_session_name_check(session, err);
-    }
     r = r < 0 ? r : snp_session_name_check(at == NULL ? text : at + 1, err);
     return r < 0 ? snp_err_wrap(err, "'%.80s'", text) : 0;
 }
@@ -139,7 +155,7 @@ int snp_remote_refs_check(const struct snp_opts *opts, struct snp_err *err)
     return r;
 }
 
-int snp_remote_session(struct snp_client *client,
+int snp_remote_session(struct snp_cli *cli,
                        const char *given,
                        char **ret_session,
                        struct snp_err *err)
@@ -149,8 +165,7 @@ int snp_remote_session(struct snp_client *client,
     int r = 0;
 
     if (name == NULL) {
-        r = snp_remote_call(client, snp_record_write(&snp_sessions_list_request_form, NULL),
-                            &reply, err);
+        r = snp_remote_list(cli, &reply, err);
         if (r == 0) {
             r = session_only(json_object_get(reply.head, "sessions"), &name, err);
         }
@@ -162,8 +177,8 @@ int snp_remote_session(struct snp_client *client,
         return r;
     }
     SNP_ASSERT(name != NULL);
-    *ret_session = strdup(name);
-    return *ret_session == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    *ret_session = snp_need_copy(name);
+    return 0;
 }
 
 /* Said twice is fine, if it is the same. */
@@ -177,7 +192,7 @@ static int one_check(const char *word, const char *given, struct snp_err *err)
     return 0;
 }
 
-int snp_remote_session_of(struct snp_client *client,
+int snp_remote_session_of(struct snp_cli *cli,
                           const struct snp_opts *opts,
                           char **ret_session,
                           struct snp_err *err)
@@ -186,8 +201,7 @@ int snp_remote_session_of(struct snp_client *client,
     const char *given = snp_opts_str(opts, "session");
     int r = one_check(word, given, err);
 
-    return r < 0 ? r
-                 : snp_remote_session(client, word != NULL ? word : given, ret_session, err);
+    return r < 0 ? r : snp_remote_session(cli, word != NULL ? word : given, ret_session, err);
 }
 
 int snp_remote_given(const struct snp_opts *opts, char **ret, struct snp_err *err)
@@ -198,10 +212,7 @@ int snp_remote_given(const struct snp_opts *opts, char **ret, struct snp_err *er
 
     word = word != NULL ? word : given;
     r = r < 0 || word == NULL ? r : snp_remote_ref_check(word, err);
-    if (r == 0 && word != NULL) {
-        *ret = strdup(word);
-        r = *ret == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
-    }
+    *ret = r < 0 ? NULL : snp_need_copy(word);
     return r;
 }
 
@@ -232,10 +243,9 @@ int snp_remote_split(const struct snp_opts *opts,
     if (r < 0) {
         return r;
     }
-    *ret_session = name == NULL ? NULL : strdup(name);
+    *ret_session = snp_need_copy(name);
     *ret_rest = at == NULL ? word : at[1] == '\0' ? NULL : at + 1;
-    return name != NULL && *ret_session == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                                                : 0;
+    return 0;
 }
 
 int snp_remote_moment_of(const struct snp_opts *opts,
@@ -252,32 +262,28 @@ int snp_remote_moment_of(const struct snp_opts *opts,
         return r;
     }
     if (session == NULL) {
-        *ret = strdup(word);
+        *ret = snp_need_copy(word);
     } else if (name == NULL || strcmp(name, session) == 0) {
         *ret = SNP_TAKE_PTR(session);
     } else {
-        *ret = snp_format("%s@%s", session, name);
+        *ret = snp_need_format("%s@%s", session, name);
     }
-    return *ret == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    return 0;
 }
 
 /* All that comes through fd, which is called name in errors. */
 static int stream_read(
     int fd, const char *name, size_t max, struct snp_buf *ret, struct snp_err *err)
 {
-    char size[32];
-
     for (;;) {
         char *space = NULL;
         ssize_t n;
 
         if (ret->len > max) {
             return snp_fail(err, SNP_E_LIMIT, "%s is larger than %s", name,
-                            snp_format_bytes(max, size, sizeof(size)));
+                            snp_human_bytes(max).text);
         }
-        if (snp_buf_reserve(ret, READ_BYTES, &space) < 0) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
+        (void)snp_need(snp_buf_reserve(ret, READ_BYTES, &space) < 0 ? NULL : space);
         n = SNP_RETRY(read(fd, space, READ_BYTES));
         if (n < 0) {
             return snp_fail_sys(err, errno, "read %s", name);
@@ -320,9 +326,7 @@ int snp_read_input(
     if (r < 0) {
         return r;
     }
-    if (snp_buf_cstr(&buf) == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    (void)snp_need(snp_buf_cstr(&buf));
     *ret_len = buf.len;
     *ret_text = SNP_TAKE_PTR(buf.data); /* nothing was consumed: it starts at data */
     return 0;

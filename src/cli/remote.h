@@ -4,37 +4,51 @@
 
 /* What the verbs that talk to the daemon share. */
 
+#include <inttypes.h>
+
 #include "base/err.h"
 #include "base/json.h"
-#include "cli/opt.h"
+#include "cli/cli.h"
 #include "client/client.h"
+#include "wire/record.h"
 
 /*
- * Connect, starting the daemon if need be. with_signals: SIGINT and SIGTERM are blocked
- * and read by the client from now on (the descriptor lives as long as the process).
+ * A command has one connection to the daemon, made (and the daemon started) by its first call. With
+ * cli->takes_signals, SIGINT and SIGTERM are blocked from then on and interrupt the cell.
  */
-int snp_remote_connect(bool with_signals,
-                       struct snp_client **ret,
-                       struct snp_err *err) SNP_NODISCARD;
-
-/* One call without events. head: of SNP_WRITE; consumed, NULL = out of memory. */
-int snp_remote_call(struct snp_client *client,
+int snp_remote_send(struct snp_cli *cli,
+                    const struct snp_call *call,
+                    struct snp_reply *ret,
+                    struct snp_err *err) SNP_NODISCARD;
+/* A call without events. head: of SNP_WRITE; consumed, NULL = a text in it is not UTF-8. */
+int snp_remote_call(struct snp_cli *cli,
                     json_t *head,
                     struct snp_reply *ret,
                     struct snp_err *err) SNP_NODISCARD;
+/* The answer of `sessions.list`. */
+int snp_remote_list(struct snp_cli *cli,
+                    struct snp_reply *ret,
+                    struct snp_err *err) SNP_NODISCARD;
+/* Make the connection if a daemon runs. SNP_E_NOT_FOUND: none does, and none is started. */
+int snp_remote_find(struct snp_cli *cli, struct snp_err *err) SNP_NODISCARD;
+
+/* A record of an answer, by name: `SNP_READ(snp_fork_answer, made, reply.head);`. */
+#define SNP_READ(tag, name, object) \
+    struct tag name;                \
+    snp_record_read((object), &tag##_form, &name)
 
 /*
  * The session a verb is about: what was given, else the only one with a name, else the one
  * called `default`. *ret_session is the caller's. SNP_E_INVALID: there are several, which are
  * named; SNP_E_NOT_FOUND: there is none.
  */
-int snp_remote_session(struct snp_client *client,
+int snp_remote_session(struct snp_cli *cli,
                        const char *given,
                        char **ret_session,
                        struct snp_err *err) SNP_NODISCARD;
 
 /* The same for a verb that has SNP_CLI_OPT_SESSION and SNP_CLI_ARG_SESSION. */
-int snp_remote_session_of(struct snp_client *client,
+int snp_remote_session_of(struct snp_cli *cli,
                           const struct snp_opts *opts,
                           char **ret_session,
                           struct snp_err *err) SNP_NODISCARD;

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/str.h"
+#include "cli/need.h"
 
 enum {
     CHUNK = 16 << 10
@@ -29,7 +30,7 @@ static char **environment(void)
     while (environ[n] != NULL) {
         n++;
     }
-    env = calloc(n + 1, sizeof(*env));
+    env = snp_need(calloc(n + 1, sizeof(*env)));
     for (size_t i = 0; env != NULL && i < n; i++) {
         if (!snp_has_prefix(environ[i], "PYTHON") &&
             !snp_has_prefix(environ[i], "__PYVENV_LAUNCHER__")) {
@@ -61,9 +62,6 @@ static int start(const char *const *argv, int out_fd, pid_t *ret_pid, struct snp
     posix_spawn_file_actions_t actions;
     int eno;
 
-    if (env == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     (void)posix_spawn_file_actions_init(&actions);
     (void)posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     (void)posix_spawn_file_actions_adddup2(&actions, out_fd, 1);

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/str.h"
+#include "cli/need.h"
 #include "cli/remote.h"
 #include "client/client.h"
 #include "config/config.h"
@@ -117,14 +118,12 @@ int snp_cli_tier_names(struct snp_err *err)
     return 0;
 }
 
-static bool is_usable(const char *tier)
+static bool is_usable(struct snp_cli *cli, const char *tier)
 {
-    snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply probe = {0};
     struct snp_err err;
 
-    return snp_remote_connect(false, &client, &err) == 0 &&
-           snp_remote_call(client, SNP_WRITE(snp_probe_request, .tier = tier), &probe, &err) ==
+    return snp_remote_call(cli, SNP_WRITE(snp_probe_request, .tier = tier), &probe, &err) ==
                0 &&
            snp_json_bool(probe.head, "usable", false);
 }
@@ -152,7 +151,7 @@ void snp_cli_tier_stand_in(const struct snp_cli *cli, const struct snp_config *c
     }
 }
 
-void snp_cli_tier_notice(const struct snp_cli *cli, const struct snp_config *config)
+void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config)
 {
     snp_autofree char *state = NULL;
     snp_autofree char *path = NULL;
@@ -166,7 +165,7 @@ void snp_cli_tier_notice(const struct snp_cli *cli, const struct snp_config *con
     if (!snp_cli_tier_stronger(config, stronger) || snp_state_dir(&state, &err) < 0) {
         return;
     }
-    path = snp_format("%s/%s-notice", state, configured(config));
+    path = snp_need_format("%s/%s-notice", state, configured(config));
     if (path == NULL) {
         return;
     }
@@ -174,7 +173,7 @@ void snp_cli_tier_notice(const struct snp_cli *cli, const struct snp_config *con
         (snp_streq(mark, text) || (boot != NULL && snp_streq(mark, boot)))) {
         return;
     }
-    if (is_usable(stronger)) {
+    if (is_usable(cli, stronger)) {
         snp_cli_warn(cli,
                      "this ran in the %s tier, as configured (%s); the stronger %s tier "
                      "works on this host: --env %s, or environment = \"%s\"",

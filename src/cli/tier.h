@@ -34,7 +34,7 @@ bool snp_cli_tier_stronger(const struct snp_config *config, char out[SNP_TIER_NA
  * say so on stderr, once for each user: the state folder holds a mark. Where another tier
  * stands in for the one that was named, say that each time.
  */
-void snp_cli_tier_notice(const struct snp_cli *cli, const struct snp_config *config);
+void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config);
 
 /* The last of these alone. */
 void snp_cli_tier_stand_in(const struct snp_cli *cli, const struct snp_config *config);

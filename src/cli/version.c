@@ -16,12 +16,12 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autojson json_t *answer = NULL;
 
-    (void)cli;
-    if (!snp_opts_flag(opts, "json", false)) {
+    (void)opts;
+    if (!cli->is_json) {
         return snp_version_print();
     }
     answer = json_pack("{s:s}", "version", SNP_VERSION);
-    return answer == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(answer);
+    return snp_cli_print_json(answer);
 }
 
 static const struct snp_opt options[] = {SNP_CLI_OPT_JSON};
@@ -29,6 +29,6 @@ static const struct snp_opt options[] = {SNP_CLI_OPT_JSON};
 const struct snp_verb snp_verb_version = {
     .name = "version",
     .summary = "show the version",
-    .spec = {options, SNP_ARRAY_LEN(options), NULL, 0, false},
+    .spec = SNP_OPTIONS(options),
     .run = run,
 };

@@ -90,7 +90,7 @@ static void show(struct cursor c, bool is_live)
     /* Which is output, and in a pipe stays as it is. */
     (void)json_object_del(json_object_get(result, "error"), "traceback");
     streams_take(&streams);
-    SNP_ASSERT(snp_view_init(&view, is_live, NULL) == 0);
+    snp_view_init(&view, is_live, NULL);
     for (;;) {
         snp_autojson json_t *event = NULL;
         if (!next(&c, &event, &raw, &len) || snp_view_event(&view, event, raw, len, &err) < 0) {

@@ -115,7 +115,7 @@ def test_unknown_option_suggests_the_nearest():
       for option in (["--atomic"], ["--durability", "synced"], ["--checkpoint", "cell"], ["--recover", "ask"])],
     (["exec", "-s", "w", "--atomic", "--no-transaction", "1"],
      "--atomic undoes by the transaction that --no-transaction leaves out"),
-    (["exec", "-s", "w", "--recover", "yes", "1"], "--recover is ask, replay or checkpoint, not 'yes'"),
+    (["exec", "-s", "w", "--recover", "yes", "1"], "--recover is ask, replay, skip or checkpoint, not 'yes'"),
     (["completion"], "missing argument SHELL"),
     (["completion", "tcsh"], "unknown shell 'tcsh': expected bash, zsh or fish"),
 ])

@@ -661,7 +661,7 @@ def test_devices_fifos_and_links_are_never_replaced(tmp_path, verb):
         os.close(reader)
         assert write(device).returncode == 0
         refused = write(link)
-        assert refused.returncode == 2 and "is no regular file, and is not replaced" in refused.stderr
+        assert refused.returncode == 2 and "is not a regular file, and is not replaced" in refused.stderr
         assert write(tmp_path / "file").returncode == 0
     assert stat.S_ISFIFO(os.lstat(fifo).st_mode) and os.readlink(device) == "/dev/null" and os.readlink(link) == "file"
     assert (tmp_path / "file").read_bytes() == b"abcdef" and len(os.listdir(tmp_path)) == 4

@@ -98,7 +98,7 @@ def test_a_tool_is_called():
     done = mcp("call", "echo", "-a", "n=five", "--", *HOSTILE, "good")
     assert done.returncode == 2 and "integer" in done.err
     done = mcp("call", "ehco", "--", *HOSTILE, "good")
-    assert done.returncode == 1 and "did you mean echo?" in done.err
+    assert done.returncode == 1 and "did you mean 'echo'?" in done.err
 
 
 def test_used_wrongly():

@@ -83,11 +83,14 @@ TEST(tables_are_aligned_and_cells_escaped)
 {
     static const char *const heads[] = {"A", "B"};
     static const char *const cells[] = {"caf\xc3\xa9", "x", "1", "\033\n", NULL, "y"};
-    struct snp_table table = {heads, 2, cells, 3, NULL};
+    struct snp_table table = SNP_TABLE(heads);
     char text[200] = "";
     FILE *out = tmpfile();
     assert_non_null(out);
-    snp_table_print(out, &table);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(cells); i++) {
+        snp_table_add(&table, cells[i]);
+    }
+    snp_table_print(out, &table, "nothing");
     rewind(out);
     text[fread(text, 1, sizeof(text) - 1, out)] = '\0';
     assert_string_equal(text, "A     B\ncaf\xc3\xa9  x\n1     \\x1b \n      y\n");

@@ -12,6 +12,7 @@
 
 #include "base/rundir.h"
 #include "base/str.h"
+#include "cli/need.h"
 
 /* Does one of the variables that are set have the name of this one? */
 static bool is_set(const struct snp_mcp_agent *agent, const char *variable)
@@ -26,7 +27,7 @@ static bool is_set(const struct snp_mcp_agent *agent, const char *variable)
     return false;
 }
 
-static int environment_make(struct snp_mcp_agent *agent, struct snp_err *err)
+static void environment_make(struct snp_mcp_agent *agent)
 {
     size_t n = 0;
     size_t n_all = 0;
@@ -34,10 +35,7 @@ static int environment_make(struct snp_mcp_agent *agent, struct snp_err *err)
     while (environ[n] != NULL) {
         n++;
     }
-    agent->env = calloc(n + agent->n_set + 1, sizeof(*agent->env));
-    if (agent->env == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    agent->env = snp_need(calloc(n + agent->n_set + 1, sizeof(*agent->env)));
     for (size_t i = 0; i < n; i++) {
         if (!is_set(agent, environ[i])) {
             agent->env[n_all++] = environ[i];
@@ -46,35 +44,25 @@ static int environment_make(struct snp_mcp_agent *agent, struct snp_err *err)
     for (size_t i = 0; i < agent->n_set; i++) {
         agent->env[n_all++] = agent->set[i];
     }
-    return 0;
 }
 
 /* Options that stand for a key of the configuration. */
-static int options_take(struct snp_mcp_agent *agent,
-                        const struct snp_opts *opts,
-                        struct snp_err *err)
+static void options_take(struct snp_mcp_agent *agent, const struct snp_opts *opts)
 {
     const struct snp_opt_spec *spec = &snp_verb_mcp_serve.spec;
 
-    agent->set = calloc(spec->n_options + 1, sizeof(*agent->set));
-    if (agent->set == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    agent->set = snp_need(calloc(spec->n_options + 1, sizeof(*agent->set)));
     for (size_t i = 0; i < spec->n_options; i++) {
         const struct snp_opt *opt = &spec->options[i];
         const char *text = snp_opts_text_at(opts, i);
 
         if (opt->key != SNP_KEY_NONE && text != NULL) {
-            char *variable = snp_format(
+            char *variable = snp_need_format(
                 "%s=%s", snp_config_info((enum snp_config_key)opt->key)->env[0], text);
 
-            if (variable == NULL) {
-                return snp_fail(err, SNP_E_NOMEM, "out of memory");
-            }
             agent->set[agent->n_set++] = variable;
         }
     }
-    return 0;
 }
 
 static void args_make(struct snp_mcp_agent *agent,
@@ -121,16 +109,13 @@ int snp_mcp_agent_make(struct snp_mcp_agent *agent,
     if (r == SNP_E_NOT_FOUND) {
         return 0;
     }
-    r = r < 0 ? r : options_take(agent, opts, err);
-    r = r < 0 ? r : environment_make(agent, err);
     if (r < 0) {
         return r;
     }
-    agent->timeout = snp_format(
+    options_take(agent, opts);
+    environment_make(agent);
+    agent->timeout = snp_need_format(
         "%lld", (long long)(wall_s > SNP_MCP_AGENT_WALL_S ? SNP_MCP_AGENT_WALL_S : wall_s));
-    if (agent->timeout == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     args_make(agent, opts, project, config);
     return 0;
 }

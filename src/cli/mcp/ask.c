@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/mcp/run.h"
 #include "cli/mcp/show.h"
+#include "cli/need.h"
 #include "cli/remote.h"
 #include "mcp/client/fingerprints.h"
 #include "mcp/tooldef.h"
@@ -18,28 +19,10 @@ enum {
     ARGUMENTS_MAX = 16 << 20,
 };
 
-static bool wants_json(const struct snp_mcp_run *run)
-{
-    return snp_opts_flag(run->opts, "json", false);
-}
-
 /* A positional of the verb's own; NULL = it was not given. */
 static const char *own_arg(const struct snp_opts *opts, size_t i)
 {
     return i < snp_mcp_run_own_args(opts) ? snp_opts_arg(opts, i) : NULL;
-}
-
-/* Out of memory is all that can happen to what is shown. */
-static void shown(struct snp_mcp_run *run, int r)
-{
-    struct snp_err err;
-
-    if (r < 0) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_mcp_run_fail(run, &err);
-    } else {
-        snp_mcp_run_end(run, r);
-    }
 }
 
 static void notes_show(const struct snp_mcp_run *run, const json_t *notes)
@@ -59,10 +42,10 @@ static void info_begin(struct snp_mcp_run *run)
 {
     const struct snp_mcp_client_info *info = snp_mcp_client_info(run->client);
 
-    if (wants_json(run)) {
+    if (run->cli->is_json) {
         snp_autojson json_t *json = snp_mcp_info_json(info);
 
-        shown(run, json == NULL ? -1 : snp_cli_print_json(json));
+        snp_mcp_run_end(run, snp_cli_print_json(json));
         return;
     }
     snp_mcp_show_info(info);
@@ -91,11 +74,10 @@ static json_t *tools_json(const json_t *items, const json_t *notes, json_t *diff
         struct snp_err err;
         json_t *tool = json_copy(item);
 
-        if (snp_mcp_tooldef_fingerprint(item, print, &err) < 0 ||
-            json_object_set_new(tool, "sha256", json_string(print)) < 0 ||
-            json_array_append_new(tools, tool) < 0) {
-            return NULL;
+        if (snp_mcp_tooldef_fingerprint(item, print, &err) == 0) {
+            (void)json_object_set_new(tool, "sha256", json_string(print));
         }
+        (void)json_array_append_new(tools, tool);
     }
     return json_pack("{s:O, s:O, s:O*}", "tools", tools, "left_out", notes, "pins", difference);
 }
@@ -150,7 +132,7 @@ static void on_tools(void *ctx,
     struct snp_mcp_run *run = ctx;
     snp_autojson json_t *difference = NULL;
     struct snp_err err;
-    int status;
+    int status = SNP_EXIT_OK;
 
     if (end->err != NULL) {
         snp_mcp_run_fail(run, end->err);
@@ -160,16 +142,16 @@ static void on_tools(void *ctx,
         snp_mcp_run_fail(run, &err);
         return;
     }
-    if (wants_json(run)) {
+    if (run->cli->is_json) {
         snp_autojson json_t *json = tools_json(items, notes, difference);
 
-        status = json == NULL ? -1 : snp_cli_print_json(json);
+        status = snp_cli_print_json(json);
     } else {
-        status = snp_mcp_show_tools(items);
+        snp_mcp_show_tools(items);
         notes_show(run, notes);
     }
-    shown(run, status < 0 || difference_show(run, difference) == SNP_EXIT_OK ? status
-                                                                             : SNP_EXIT_FAILED);
+    snp_mcp_run_end(run,
+                    difference_show(run, difference) == SNP_EXIT_OK ? status : SNP_EXIT_FAILED);
 }
 
 static void tools_begin(struct snp_mcp_run *run)
@@ -219,7 +201,7 @@ static void on_result(void *ctx, const struct snp_mcp_client_end *end)
         snp_mcp_run_fail(run, end->err);
         return;
     }
-    if (wants_json(run)) {
+    if (run->cli->is_json) {
         status = snp_cli_print_json(end->result);
     } else if (json_array_size(content) > 0 || structured == NULL) {
         snp_mcp_show_content(content);
@@ -236,15 +218,13 @@ static int argument_add(json_t *arguments,
                         struct snp_err *err)
 {
     const char *value = strchr(text, '=');
-    snp_autofree char *name = value == NULL ? NULL : strndup(text, (size_t)(value - text));
+    snp_autofree char *name =
+        value == NULL ? NULL : snp_need(strndup(text, (size_t)(value - text)));
     const json_t *property;
     json_t *made;
 
     if (value == NULL || value == text) {
         return snp_fail(err, SNP_E_INVALID, "--arg needs NAME=VALUE, not '%.100s'", text);
-    }
-    if (name == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     value++;
     property = json_object_get(json_object_get(schema, "properties"), name);
@@ -297,18 +277,15 @@ static void tool_missing(struct snp_mcp_run *run, const json_t *items, const jso
 {
     const char *name = own_arg(run->opts, 0);
     size_t n = json_array_size(items);
-    snp_autofree const char **names = calloc(n + 1, sizeof(*names));
-    const char *nearest = NULL;
+    snp_autofree const char **names = snp_need(calloc(n + 1, sizeof(*names)));
     struct snp_err err;
 
-    for (size_t i = 0; names != NULL && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         names[i] = snp_json_str(json_array_get(items, i), "name", "");
     }
-    nearest = names == NULL ? NULL : snp_suggest(name, names, n);
     notes_show(run, notes);
-    (void)snp_fail(&err, SNP_E_NOT_FOUND, "the server has no tool '%.100s'%s%s%s", name,
-                   nearest == NULL ? "" : "; did you mean ", nearest == NULL ? "" : nearest,
-                   nearest == NULL ? "" : "?");
+    (void)snp_fail_near(&err, SNP_E_NOT_FOUND, snp_suggest(name, names, n),
+                        "the server has no tool '%.100s'", name);
     snp_mcp_run_fail(run, &err);
 }
 
@@ -389,8 +366,14 @@ static void resources_show(struct snp_mcp_run *run, const json_t *templates)
     snp_autojson json_t *json =
         json_pack("{s:O, s:O}", "resources", run->arguments, "templates", templates);
 
-    shown(run, wants_json(run) ? json == NULL ? -1 : snp_cli_print_json(json)
-                               : snp_mcp_show_resources(run->arguments, templates));
+    int status = SNP_EXIT_OK;
+
+    if (run->cli->is_json) {
+        status = snp_cli_print_json(json);
+    } else {
+        snp_mcp_show_resources(run->arguments, templates);
+    }
+    snp_mcp_run_end(run, status);
 }
 
 static void on_templates(void *ctx,
@@ -442,7 +425,7 @@ static void on_read(void *ctx, const struct snp_mcp_client_end *end)
 
     if (end->err != NULL) {
         snp_mcp_run_fail(run, end->err);
-    } else if (wants_json(run)) {
+    } else if (run->cli->is_json) {
         snp_mcp_run_end(run, snp_cli_print_json(end->result));
     } else if (snp_mcp_show_contents(json_object_get(end->result, "contents")) < 0) {
         (void)snp_fail(&err, SNP_E_DENIED,
@@ -478,15 +461,20 @@ static void on_prompts(void *ctx,
 {
     struct snp_mcp_run *run = ctx;
     snp_autojson json_t *json = NULL;
+    int status = SNP_EXIT_OK;
 
     (void)notes;
     if (end->err != NULL) {
         snp_mcp_run_fail(run, end->err);
         return;
     }
-    json = json_pack("{s:O}", "prompts", items);
-    shown(run, wants_json(run) ? json == NULL ? -1 : snp_cli_print_json(json)
-                               : snp_mcp_show_prompts(items));
+    if (run->cli->is_json) {
+        json = json_pack("{s:O}", "prompts", items);
+        status = snp_cli_print_json(json);
+    } else {
+        snp_mcp_show_prompts(items);
+    }
+    snp_mcp_run_end(run, status);
 }
 
 static void prompts_begin(struct snp_mcp_run *run)
@@ -507,7 +495,7 @@ static void on_prompt(void *ctx, const struct snp_mcp_client_end *end)
 
     if (end->err != NULL) {
         snp_mcp_run_fail(run, end->err);
-    } else if (wants_json(run)) {
+    } else if (run->cli->is_json) {
         snp_mcp_run_end(run, snp_cli_print_json(end->result));
     } else {
         snp_mcp_show_messages(json_object_get(end->result, "messages"));

@@ -14,6 +14,7 @@
 
 #include "base/str.h"
 #include "cli/mcp/entry.h"
+#include "cli/need.h"
 #include "cli/show/json_text.h"
 #include "config/toml.h"
 
@@ -69,7 +70,7 @@ static bool is_in_path(const char *name, const char *own)
 
     while (path != NULL && *path != '\0') {
         size_t n = strcspn(path, ":");
-        snp_autofree char *file = snp_format("%.*s/%s", (int)n, path, name);
+        snp_autofree char *file = snp_need_format("%.*s/%s", (int)n, path, name);
         snp_autofree char *real =
             file == NULL || access(file, X_OK) < 0 ? NULL : realpath(file, NULL);
 
@@ -89,10 +90,11 @@ static char *command_for(const struct client *client)
     ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
 
     if (n < 0) {
-        return strdup(name);
+        return snp_need_copy(name);
     }
     own[n] = '\0';
-    return !client->wants_path && is_in_path(name, own) ? strdup(name) : strdup(own);
+    return !client->wants_path && is_in_path(name, own) ? snp_need_copy(name)
+                                                        : snp_need_copy(own);
 }
 
 static bool is_typed(const struct client *client)
@@ -144,9 +146,9 @@ static const char *group_of(const struct client *client)
 /* "key = value", a line of TOML; a JSON text or list of texts is a TOML one. */
 static int toml_line(const char *key, const json_t *value, struct snp_buf *out)
 {
-    snp_autofree char *text = json_dumps(value, JSON_ENCODE_ANY);
+    snp_autofree char *text = snp_need(json_dumps(value, JSON_ENCODE_ANY));
 
-    return text == NULL ? SNP_E_NOMEM : snp_buf_addf(out, "%s = %s\n", key, text);
+    return snp_buf_addf(out, "%s = %s\n", key, text);
 }
 
 /* A table of TOML. */
@@ -205,7 +207,7 @@ static int server_print(const struct client *client, json_t *server)
                    : SNP_EXIT_OK;
     }
     value = json_pack("{s:{s:O}}", group_of(client), server_name, owned);
-    return value == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(value);
+    return snp_cli_print_json(value);
 }
 
 /* Into which file it goes. */
@@ -226,8 +228,7 @@ int snp_mcp_client_print(struct snp_cli *cli, const struct snp_opts *opts, const
     struct snp_err err;
     const struct client *client = client_find(name, &err);
     snp_autoentry struct snp_mcp_entry wanted = {0};
-    int r = client == NULL ? SNP_E_INVALID
-                           : snp_mcp_entry_make(cli, &snp_verb_mcp_serve, opts, &wanted, &err);
+    int r = client == NULL ? SNP_E_INVALID : snp_mcp_entry_make(cli, opts, &wanted, &err);
 
     r = r < 0 ? r : client_check(client, &wanted, &err);
     if (r < 0) {
@@ -267,12 +268,9 @@ static char *folder_of(const struct client *client, struct snp_err *err)
         (void)snp_fail(err, SNP_E_NOT_FOUND, "HOME is not set");
         return NULL;
     } else {
-        folder = snp_format("%s%s", home, client->usual + 1);
+        folder = snp_need_format("%s%s", home, client->usual + 1);
     }
-    if (folder == NULL) {
-        (void)snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    return folder;
+    return snp_need(folder);
 }
 
 int snp_mcp_client_place(const char *name, struct snp_mcp_place *ret, struct snp_err *err)
@@ -284,10 +282,7 @@ int snp_mcp_client_place(const char *name, struct snp_mcp_place *ret, struct snp
     if (folder == NULL) {
         return err->code;
     }
-    path = snp_format("%s/%s", folder, client->written);
-    if (path == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    path = snp_need_format("%s/%s", folder, client->written);
     *ret = (struct snp_mcp_place){SNP_TAKE_PTR(path),
                                   client->usual != NULL ? NULL : SNP_TAKE_PTR(folder)};
     return 0;
@@ -352,12 +347,9 @@ static int json_edit(const struct client *client,
         return r;
     }
     old = json_object_get(json_object_get(whole, wanted.group), server_name);
-    entry = entry_made(client, given, old);
-    if (entry == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    entry = snp_need(entry_made(client, given, old));
     if (old != NULL && json_equal(old, entry)) {
-        return snp_buf_add(out, text, n) < 0 ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+        return snp_buf_add(out, text, n);
     }
     wanted.value = entry;
     return snp_json_text_put(text, n, &wanted, out, err);
@@ -418,9 +410,9 @@ static int toml_new_lines(const json_t *entry, const json_t *old, struct snp_buf
 static int toml_replace(
     const json_t *entry, const json_t *old, const char *text, size_t n, struct snp_buf *out)
 {
-    snp_autofree char *head = snp_format("[mcp_servers.%s]", server_name);
+    snp_autofree char *head = snp_need_format("[mcp_servers.%s]", server_name);
     bool is_inside = false;
-    int r = head == NULL ? SNP_E_NOMEM : 0;
+    int r = 0;
 
     while (n > 0 && r == 0) {
         size_t len = line_length(text, n);
@@ -479,10 +471,7 @@ static int toml_edit(const struct client *client,
         return r;
     }
     old = json_object_get(json_object_get(whole, "mcp_servers"), server_name);
-    entry = entry_made(client, given, old);
-    if (entry == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    entry = snp_need(entry_made(client, given, old));
     if (old != NULL) {
         r = toml_replace(entry, old, text, n, out);
     } else {

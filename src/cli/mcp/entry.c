@@ -11,6 +11,7 @@
 
 #include "base/rundir.h"
 #include "base/str.h"
+#include "cli/need.h"
 #include "mcp/http/listen.h"
 #include "mcp/server/catalog.h"
 
@@ -41,11 +42,11 @@ static bool is_carried(const char *name)
 static char *value_of(const struct snp_opt *opt, const char *text, struct snp_err *err)
 {
     bool is_path = strcmp(opt->name, "project") == 0 || strcmp(opt->name, "config") == 0;
-    char *value = is_path ? realpath(text, NULL) : strdup(text);
+    char *value = is_path ? realpath(text, NULL) : snp_need_copy(text);
 
     if (value == NULL) {
-        (void)snp_fail(err, is_path ? SNP_E_INVALID : SNP_E_NOMEM, "--%s: no such %s: %.200s",
-                       opt->name, opt->name[0] == 'p' ? "folder" : "file", text);
+        (void)snp_fail(err, SNP_E_INVALID, "--%s: no such %s: %.200s", opt->name,
+                       opt->name[0] == 'p' ? "folder" : "file", text);
     }
     return value;
 }
@@ -59,7 +60,7 @@ static int option_add(json_t *args,
     bool has_value = opt->type != SNP_OPT_FLAG && opt->type != SNP_OPT_BOOL;
     bool is_off = !has_value && !snp_opts_flag(opts, opt->name, true);
     snp_autofree char *value = has_value ? value_of(opt, text, err) : NULL;
-    snp_autofree char *word = snp_format("--%s%s", is_off ? "no-" : "", opt->name);
+    snp_autofree char *word = snp_need_format("--%s%s", is_off ? "no-" : "", opt->name);
 
     if (has_value && value == NULL) {
         return err->code;
@@ -89,15 +90,12 @@ static int options_take(const struct snp_opt_spec *spec,
 }
 
 /* What the server would refuse is refused here. */
-static int options_check(struct snp_cli *cli,
-                         const struct snp_verb *verb,
-                         const struct snp_opts *opts,
-                         struct snp_err *err)
+static int options_check(struct snp_cli *cli, const struct snp_opts *opts, struct snp_err *err)
 {
-    snp_autoconfig struct snp_config *config = NULL;
+    const struct snp_config *config = NULL;
     snp_autojson json_t *tools = NULL;
     const char *wanted = snp_opts_str(opts, "tools");
-    int r = snp_cli_config(cli, verb, opts, &config, err);
+    int r = snp_cli_config(cli, opts, &config, err);
 
     return r < 0 || wanted == NULL ? r : snp_tools_list(wanted, NULL, &tools, err);
 }
@@ -110,7 +108,7 @@ static int url_make(const char *where, char **ret, struct snp_err *err)
     int r = 0;
 
     if (snp_has_prefix(where, "http://") || snp_has_prefix(where, "https://")) {
-        *ret = strdup(where);
+        *ret = snp_need_copy(where);
     } else {
         in_port_t port;
 
@@ -123,13 +121,12 @@ static int url_make(const char *where, char **ret, struct snp_err *err)
             return snp_fail(err, SNP_E_INVALID,
                             "--http: clients need a port; give PORT, HOST:PORT or a URL");
         }
-        *ret = snp_format("http://%s:%u/mcp", address.host, (unsigned)port);
+        *ret = snp_need_format("http://%s:%u/mcp", address.host, (unsigned)port);
     }
-    return *ret == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    return 0;
 }
 
 int snp_mcp_entry_make(struct snp_cli *cli,
-                       const struct snp_verb *verb,
                        const struct snp_opts *opts,
                        struct snp_mcp_entry *ret,
                        struct snp_err *err)
@@ -138,12 +135,9 @@ int snp_mcp_entry_make(struct snp_cli *cli,
     int r = 0;
 
     *ret = (struct snp_mcp_entry){
-        .args = json_pack("[s]", "mcp-serve"),
+        .args = snp_need(json_pack("[s]", "mcp-serve")),
         .has_token = !snp_opts_flag(opts, "no-token", false),
     };
-    if (ret->args == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     if (where == NULL &&
         (snp_opts_given(opts, "no-token") || snp_opts_given(opts, "token-file"))) {
         return snp_fail(err, SNP_E_INVALID, "--%s goes with --http",
@@ -152,9 +146,9 @@ int snp_mcp_entry_make(struct snp_cli *cli,
     if (where != NULL) {
         r = url_make(where, &ret->url, err);
     }
-    r = r < 0 ? r : options_take(&verb->spec, opts, ret->args, err);
+    r = r < 0 ? r : options_take(&cli->verb->spec, opts, ret->args, err);
     ret->has_options = json_array_size(ret->args) > 1;
-    return r < 0 || !ret->has_options ? r : options_check(cli, verb, opts, err);
+    return r < 0 || !ret->has_options ? r : options_check(cli, opts, err);
 }
 
 /* Advice -------------------------------------------------------------------------------------------- */
@@ -167,7 +161,7 @@ static void advise_http(const struct snp_opts *opts, const struct snp_mcp_entry 
     const char *where = snp_opts_str(opts, "http");
     const char *given = snp_opts_str(opts, "token-file");
     snp_autofree char *state = NULL;
-    snp_autofree char *file = given == NULL ? NULL : strdup(given);
+    snp_autofree char *file = given == NULL ? NULL : snp_need_copy(given);
     struct snp_err err;
     size_t i;
     json_t *word;
@@ -186,7 +180,7 @@ static void advise_http(const struct snp_opts *opts, const struct snp_mcp_entry 
         return;
     }
     if (file == NULL && snp_state_dir(&state, &err) == 0) {
-        file = snp_format("%s/mcp-token", state);
+        file = snp_need_format("%s/mcp-token", state);
     }
     (void)fprintf(stderr,
                   "Start the client with the token in its environment: "

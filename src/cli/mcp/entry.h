@@ -27,7 +27,6 @@ void snp_mcp_entry_done(struct snp_mcp_entry *entry);
  * caller's: snp_mcp_entry_done(). SNP_E_INVALID: an option's value.
  */
 int snp_mcp_entry_make(struct snp_cli *cli,
-                       const struct snp_verb *verb,
                        const struct snp_opts *opts,
                        struct snp_mcp_entry *ret,
                        struct snp_err *err) SNP_NODISCARD;

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "cli/http_hosts.h"
 #include "cli/mcp/serve.h"
+#include "cli/need.h"
 #include "mcp/http/httpd.h"
 #include "mcp/http/token.h"
 
@@ -45,10 +46,8 @@ static int token_read(const struct snp_opts *opts, struct given *given, struct s
             return r;
         }
     }
-    given->token_file = file == NULL ? snp_format("%s/mcp-token", state) : strdup(file);
-    if (given->token_file == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    given->token_file =
+        file == NULL ? snp_need_format("%s/mcp-token", state) : snp_need_copy(file);
     r = snp_httpd_token_load(given->token_file, &given->token, err);
     given->http.token = given->token;
     return r;

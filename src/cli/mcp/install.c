@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/mcp/clients.h"
 #include "cli/mcp/serve.h"
+#include "cli/need.h"
 #include "cli/show/term.h"
 #include "text/text.h"
 
@@ -127,7 +128,7 @@ static void target_done(struct target *target)
 /* The deepest folder above path that is there, behind links; the caller frees. */
 static char *folder_of(const char *path)
 {
-    snp_autofree char *folder = strdup(path);
+    snp_autofree char *folder = snp_need_copy(path);
     char *slash = folder == NULL ? NULL : strrchr(folder, '/');
     char *real = NULL;
 
@@ -162,12 +163,10 @@ static int target_new(const struct snp_mcp_place *place,
         return snp_fail(err, SNP_E_DENIED, "%s is a link out of the project; edit it by hand",
                         place->path);
     }
-    target->path = strdup(place->path);
-    target->text = strdup("");
+    target->path = snp_need_copy(place->path);
+    target->text = snp_need_copy("");
     target->mode = place->project == NULL ? 0600 : 0644; /* others hold tokens there */
-    return target->path == NULL || target->text == NULL
-               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-               : 0;
+    return 0;
 }
 
 static int target_open(const struct snp_mcp_place *place,
@@ -219,12 +218,9 @@ static int target_write(const struct snp_mcp_place *place,
                         const struct snp_buf *text,
                         struct snp_err *err)
 {
-    snp_autofree char *folder = strdup(target->path);
+    snp_autofree char *folder = snp_need_copy(target->path);
     int r;
 
-    if (folder == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     *strrchr(folder, '/') = '\0';
     r = folder[0] == '\0' ? 0 : snp_mkdir_p(folder, 0755, err);
     r = r < 0 ? r : target_check(place, target, err);
@@ -278,7 +274,7 @@ static int answer_print(const struct target *target, const struct snp_buf *chang
         json_pack("{s:o, s:b, s:o}", "file", snp_cli_path_json(target->path), "written",
                   written, "change", change == NULL ? json_null() : snp_text_json(change));
 
-    return answer == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(answer);
+    return snp_cli_print_json(answer);
 }
 
 /* Shown to whoever is asked, so beside JSON on standard error. */
@@ -294,7 +290,7 @@ static int install(struct snp_cli *cli,
                    const struct target *target,
                    const struct snp_buf *made)
 {
-    bool as_json = snp_opts_flag(opts, "json", false);
+    bool as_json = cli->is_json;
     snp_autobuf struct snp_buf change = {0};
     struct snp_err err;
     bool agreed;
@@ -308,10 +304,8 @@ static int install(struct snp_cli *cli,
         return SNP_EXIT_OK;
     }
     snp_buf_init(&change, CHANGE_MAX);
-    if (change_text(target->text, target->n, made, &change) < 0) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        return snp_cli_fail(cli, &err);
-    }
+    r = change_text(target->text, target->n, made, &change);
+    (void)snp_need(r < 0 ? NULL : &change);
     if (!as_json || snp_cli_can_ask()) {
         change_show(as_json ? stderr : stdout, target, &change);
     }
@@ -340,7 +334,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     int r = snp_mcp_client_place(client, &place, &err);
 
     snp_buf_init(&made, 2 * (size_t)FILE_MAX);
-    r = r < 0 ? r : snp_mcp_entry_make(cli, &snp_verb_mcp_install, opts, &wanted, &err);
+    r = r < 0 ? r : snp_mcp_entry_make(cli, opts, &wanted, &err);
     if (r == SNP_E_INVALID) {
         return snp_cli_usage(cli, "%s", err.msg);
     }
@@ -368,7 +362,7 @@ const struct snp_verb snp_verb_mcp_install = {
         "directory, for the others one of yours. Options of mcp-serve go into it; with --http "
         "the client connects to "
         "a server that you start.",
-    .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
+    .spec = SNP_SPEC(options, args),
     .examples = "mcp-install claude\n"
                 "mcp-install codex --yes --memory 1g\n"
                 "mcp-install gemini --http 8765",

@@ -70,7 +70,7 @@ static const struct snp_verb verb_info = {
     .summary = "show a server's name, protocol and capabilities",
     .description = "Connect to a server, and show the name it gives, the protocol version "
                    "agreed on, and what it offers.",
-    .spec = {options, SNP_ARRAY_LEN(options), server_args, SNP_ARRAY_LEN(server_args), false},
+    .spec = SNP_SPEC(options, server_args),
     .examples = "mcp info -- snipara-sandbox mcp-serve\n"
                 "mcp info --url https://example.com/mcp --token-file token",
     .run = snp_mcp_ask_info,
@@ -82,8 +82,7 @@ static const struct snp_verb verb_tools = {
     .description = "List the tools of a server. Unusable definitions are left out, with a "
                    "warning. --pins records a fingerprint of every definition the first time; "
                    "later it reports every change and exits with 1.",
-    .spec = {tools_options, SNP_ARRAY_LEN(tools_options), server_args,
-             SNP_ARRAY_LEN(server_args), false},
+    .spec = SNP_SPEC(tools_options, server_args),
     .examples = "mcp tools -- snipara-sandbox mcp-serve\n"
                 "mcp tools --json --pins tools.pins -- npx some-server\n"
                 "mcp tools --url http://127.0.0.1:8000/mcp",
@@ -98,8 +97,7 @@ static const struct snp_verb verb_call = {
     .description = "Call a tool and print the texts of its result, or with --json the whole "
                    "result, also if the tool failed. The server's questions are refused unless "
                    "--accept-defaults is given.",
-    .spec = {call_options, SNP_ARRAY_LEN(call_options), call_args, SNP_ARRAY_LEN(call_args),
-             false},
+    .spec = SNP_SPEC(call_options, call_args),
     .examples =
         "mcp call execute_python '{\"code\": \"6 * 7\"}' -- snipara-sandbox mcp-serve\n"
         "mcp call execute_python -a code='6 * 7' -- ssh HOST snipara-sandbox mcp-serve\n"
@@ -112,7 +110,7 @@ static const struct snp_verb verb_call = {
 static const struct snp_verb verb_resources = {
     .name = "resources",
     .summary = "list a server's resources",
-    .spec = {options, SNP_ARRAY_LEN(options), server_args, SNP_ARRAY_LEN(server_args), false},
+    .spec = SNP_SPEC(options, server_args),
     .examples = "mcp resources -- snipara-sandbox mcp-serve",
     .run = snp_mcp_ask_resources,
 };
@@ -122,7 +120,7 @@ static const struct snp_verb verb_read = {
     .summary = "read a resource",
     .description = "Print a resource: text as it is, other contents as bytes, which are not "
                    "written to a terminal.",
-    .spec = {options, SNP_ARRAY_LEN(options), read_args, SNP_ARRAY_LEN(read_args), false},
+    .spec = SNP_SPEC(options, read_args),
     .examples = "mcp read snipara://session/demo/files/ -- snipara-sandbox mcp-serve\n"
                 "mcp read file:///a.png --url https://example.com/mcp >a.png",
     .run = snp_mcp_ask_read,
@@ -131,7 +129,7 @@ static const struct snp_verb verb_read = {
 static const struct snp_verb verb_prompts = {
     .name = "prompts",
     .summary = "list a server's prompts",
-    .spec = {options, SNP_ARRAY_LEN(options), server_args, SNP_ARRAY_LEN(server_args), false},
+    .spec = SNP_SPEC(options, server_args),
     .examples = "mcp prompts -- snipara-sandbox mcp-serve",
     .run = snp_mcp_ask_prompts,
 };
@@ -139,8 +137,7 @@ static const struct snp_verb verb_prompts = {
 static const struct snp_verb verb_prompt = {
     .name = "prompt",
     .summary = "fill in a prompt",
-    .spec = {prompt_options, SNP_ARRAY_LEN(prompt_options), prompt_args,
-             SNP_ARRAY_LEN(prompt_args), false},
+    .spec = SNP_SPEC(prompt_options, prompt_args),
     .examples = "mcp prompt repair -a command='make test' -- snipara-sandbox mcp-serve",
     .run = snp_mcp_ask_prompt,
 };

@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/need.h"
 #include "cli/show/term.h"
 #include "text/text.h"
 
@@ -207,8 +208,8 @@ static int on_asked(
     if (!snp_streq(method, "elicitation/create")) {
         return snp_fail(err, SNP_E_UNSUPPORTED, "this client does not answer that");
     }
-    *ret = snp_mcp_elicit_defaults(params);
-    return *ret == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    *ret = snp_need(snp_mcp_elicit_defaults(params));
+    return 0;
 }
 
 /* "server: LINE" on standard error, whatever the line holds. */

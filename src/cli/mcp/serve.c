@@ -119,7 +119,7 @@ int snp_mcp_serve(struct snp_cli *cli,
                   void *ctx,
                   struct snp_err *err)
 {
-    snp_autoconfig struct snp_config *config = NULL;
+    const struct snp_config *config = NULL;
     snp_autofree char *project = NULL;
     snp_autojson json_t *facts = NULL;
     const char *tools = snp_opts_str(opts, "tools");
@@ -127,7 +127,7 @@ int snp_mcp_serve(struct snp_cli *cli,
     snp_cleanup(snp_mcp_agent_done) struct snp_mcp_agent agent = {0};
     int r;
 
-    r = snp_cli_config(cli, &snp_verb_mcp_serve, opts, &config, err);
+    r = snp_cli_config(cli, opts, &config, err);
     r = r < 0 ? r : snp_cli_tier_check(config, err);
     if (r == 0) {
         snp_cli_tier_stand_in(cli, config);
@@ -204,7 +204,7 @@ const struct snp_verb snp_verb_mcp_serve = {
         "mcp-install configures the client. The working directory is the project, an overlay "
         "at /workspace. Sessions stay when the server ends. With --http clients connect to a "
         "server that you start, and send the bearer token that its first start made.",
-    .spec = {options, SNP_ARRAY_LEN(options), NULL, 0, false},
+    .spec = SNP_OPTIONS(options),
     .asks_models = true,
     .examples = "mcp-serve --print-config claude\n"
                 "mcp-serve --tools core,files --memory 1g\n"

@@ -8,6 +8,7 @@
 
 #include "base/base64.h"
 #include "base/str.h"
+#include "cli/need.h"
 #include "cli/show/term.h"
 #include "text/text.h"
 
@@ -44,7 +45,6 @@ static void line_print(const char *name, const char *text, size_t max)
 static void capabilities_print(const json_t *capabilities)
 {
     snp_autobuf struct snp_buf text = {0};
-    snp_autobuf struct snp_buf shown = {0};
     const char *key;
     json_t *value;
 
@@ -56,10 +56,7 @@ static void capabilities_print(const json_t *capabilities)
         }
     }
     if (text.len > 0) {
-        const char *list = snp_buf_cstr(&text);
-
-        (void)printf("%-13s %s\n", "Offers",
-                     clean(&shown, list == NULL ? "" : list, LIST_CHARS));
+        line_print("Offers", snp_need(snp_buf_cstr(&text)), LIST_CHARS);
     }
 }
 
@@ -92,54 +89,12 @@ json_t *snp_mcp_info_json(const struct snp_mcp_client_info *info)
 
 /* Tables ---------------------------------------------------------------------------------- */
 
-struct rows {
-    char **cells; /* owned, with what they point to */
-    size_t n;
-    size_t max;
-};
-
-static void rows_done(struct rows *rows)
-{
-    for (size_t i = 0; i < rows->n; i++) {
-        free(rows->cells[i]);
-    }
-    free((void *)rows->cells);
-}
-
-static int rows_init(struct rows *rows, size_t max)
-{
-    *rows = (struct rows){.cells = calloc(max + 1, sizeof(char *)), .max = max};
-    return rows->cells == NULL ? -1 : 0;
-}
-
 /* A cell: one clean line. */
-static int cell_add(struct rows *rows, const char *text, size_t max)
+static void cell_add(struct snp_table *table, const char *text, size_t max)
 {
     snp_autobuf struct snp_buf shown = {0};
 
-    SNP_ASSERT(rows->n < rows->max);
-    rows->cells[rows->n] = strdup(clean(&shown, text, max));
-    return rows->cells[rows->n++] == NULL ? -1 : 0;
-}
-
-static int rows_print(const struct rows *rows,
-                      const char *const *heads,
-                      size_t n_cols,
-                      const char *nothing)
-{
-    const struct snp_table table = {
-        .heads = heads,
-        .n_cols = n_cols,
-        .cells = (const char *const *)rows->cells,
-        .n_rows = rows->n / n_cols,
-    };
-
-    if (rows->n == 0) {
-        (void)puts(nothing);
-    } else {
-        snp_table_print(stdout, &table);
-    }
-    return 0;
+    snp_table_add(table, clean(&shown, text, max));
 }
 
 static bool is_required(const json_t *schema, const char *key)
@@ -156,102 +111,84 @@ static bool is_required(const json_t *schema, const char *key)
     return false;
 }
 
-/* "code, timeout?": what a tool takes. */
-static int arguments_add(struct rows *rows, const json_t *schema)
+/* "code, timeout?": an argument of a list. */
+static void argument_add(struct snp_buf *list, const char *name, bool is_needed)
 {
-    snp_autobuf struct snp_buf text = {0};
-    const char *key;
-    json_t *value;
-    const char *made;
-
-    snp_buf_init(&text, ARGUMENTS_MAX);
-    json_object_foreach(json_object_get(schema, "properties"), key, value)
-    {
-        if (snp_buf_addf(&text, "%s%s%s", text.len == 0 ? "" : ", ", key,
-                         is_required(schema, key) ? "" : "?") < 0) {
-            break;
-        }
-    }
-    made = snp_buf_cstr(&text);
-    return cell_add(rows, made == NULL ? "" : made, WORDS_CHARS);
+    /* What fits is shown. */
+    (void)!snp_buf_addf(list, "%s%s%s", list->len == 0 ? "" : ", ", name, is_needed ? "" : "?");
 }
 
-int snp_mcp_show_tools(const json_t *tools)
+void snp_mcp_show_tools(const json_t *tools)
 {
     static const char *const heads[] = {"Tool", "Arguments", "What it does, in its own words"};
-    snp_cleanup(rows_done) struct rows rows;
+    struct snp_table table = SNP_TABLE(heads);
     size_t i;
     json_t *tool;
-    int r = rows_init(&rows, json_array_size(tools) * SNP_ARRAY_LEN(heads));
 
     json_array_foreach(tools, i, tool)
     {
-        r = r < 0 ? r : cell_add(&rows, snp_json_str(tool, "name", ""), NAME_CHARS);
-        r = r < 0 ? r : arguments_add(&rows, json_object_get(tool, "inputSchema"));
-        r = r < 0 ? r : cell_add(&rows, snp_json_str(tool, "description", ""), WORDS_CHARS);
+        const json_t *schema = json_object_get(tool, "inputSchema");
+        snp_autobuf struct snp_buf list = {0};
+        const char *key;
+        json_t *value;
+
+        snp_buf_init(&list, ARGUMENTS_MAX);
+        json_object_foreach(json_object_get(schema, "properties"), key, value)
+        {
+            argument_add(&list, key, is_required(schema, key));
+        }
+        cell_add(&table, snp_json_str(tool, "name", ""), NAME_CHARS);
+        cell_add(&table, snp_need(snp_buf_cstr(&list)), WORDS_CHARS);
+        cell_add(&table, snp_json_str(tool, "description", ""), WORDS_CHARS);
     }
-    return r < 0 ? r : rows_print(&rows, heads, SNP_ARRAY_LEN(heads), "no tools");
+    snp_table_print(stdout, &table, "no tools");
 }
 
-int snp_mcp_show_resources(const json_t *resources, const json_t *templates)
+void snp_mcp_show_resources(const json_t *resources, const json_t *templates)
 {
     static const char *const heads[] = {"URI", "Type", "Name"};
     const json_t *const lists[] = {resources, templates};
     static const char *const members[] = {"uri", "uriTemplate"};
-    snp_cleanup(rows_done) struct rows rows;
+    struct snp_table table = SNP_TABLE(heads);
     size_t i;
     json_t *item;
-    int r = rows_init(&rows, (json_array_size(resources) + json_array_size(templates)) *
-                                 SNP_ARRAY_LEN(heads));
 
     for (size_t which = 0; which < SNP_ARRAY_LEN(lists); which++) {
         json_array_foreach(lists[which], i, item)
         {
-            r = r < 0 ? r : cell_add(&rows, snp_json_str(item, members[which], ""), 1000);
-            r = r < 0 ? r : cell_add(&rows, snp_json_str(item, "mimeType", ""), NAME_CHARS);
-            r = r < 0 ? r : cell_add(&rows, snp_json_str(item, "name", ""), WORDS_CHARS);
+            cell_add(&table, snp_json_str(item, members[which], ""), 1000);
+            cell_add(&table, snp_json_str(item, "mimeType", ""), NAME_CHARS);
+            cell_add(&table, snp_json_str(item, "name", ""), WORDS_CHARS);
         }
     }
-    return r < 0 ? r : rows_print(&rows, heads, SNP_ARRAY_LEN(heads), "no resources");
+    snp_table_print(stdout, &table, "no resources");
 }
 
-/* "path, depth?": what a prompt takes. */
-static int prompt_arguments_add(struct rows *rows, const json_t *arguments)
-{
-    snp_autobuf struct snp_buf text = {0};
-    size_t i;
-    json_t *argument;
-    const char *made;
-
-    snp_buf_init(&text, ARGUMENTS_MAX);
-    json_array_foreach(arguments, i, argument)
-    {
-        if (snp_buf_addf(&text, "%s%s%s", text.len == 0 ? "" : ", ",
-                         snp_json_str(argument, "name", ""),
-                         snp_json_bool(argument, "required", false) ? "" : "?") < 0) {
-            break;
-        }
-    }
-    made = snp_buf_cstr(&text);
-    return cell_add(rows, made == NULL ? "" : made, WORDS_CHARS);
-}
-
-int snp_mcp_show_prompts(const json_t *prompts)
+void snp_mcp_show_prompts(const json_t *prompts)
 {
     static const char *const heads[] = {"Prompt", "Arguments",
                                         "What it is for, in its own words"};
-    snp_cleanup(rows_done) struct rows rows;
+    struct snp_table table = SNP_TABLE(heads);
     size_t i;
     json_t *prompt;
-    int r = rows_init(&rows, json_array_size(prompts) * SNP_ARRAY_LEN(heads));
 
     json_array_foreach(prompts, i, prompt)
     {
-        r = r < 0 ? r : cell_add(&rows, snp_json_str(prompt, "name", ""), NAME_CHARS);
-        r = r < 0 ? r : prompt_arguments_add(&rows, json_object_get(prompt, "arguments"));
-        r = r < 0 ? r : cell_add(&rows, snp_json_str(prompt, "description", ""), WORDS_CHARS);
+        snp_autobuf struct snp_buf list = {0};
+        size_t k;
+        json_t *argument;
+
+        snp_buf_init(&list, ARGUMENTS_MAX);
+        json_array_foreach(json_object_get(prompt, "arguments"), k, argument)
+        {
+            argument_add(&list, snp_json_str(argument, "name", ""),
+                         snp_json_bool(argument, "required", false));
+        }
+        cell_add(&table, snp_json_str(prompt, "name", ""), NAME_CHARS);
+        cell_add(&table, snp_need(snp_buf_cstr(&list)), WORDS_CHARS);
+        cell_add(&table, snp_json_str(prompt, "description", ""), WORDS_CHARS);
     }
-    return r < 0 ? r : rows_print(&rows, heads, SNP_ARRAY_LEN(heads), "no prompts");
+    snp_table_print(stdout, &table, "no prompts");
 }
 
 /* Content --------------------------------------------------------------------------------- */

@@ -11,10 +11,10 @@
 void snp_mcp_show_info(const struct snp_mcp_client_info *info);
 json_t *snp_mcp_info_json(const struct snp_mcp_client_info *info); /* new reference */
 
-/* Lists, as tables. Failure: out of memory. */
-int snp_mcp_show_tools(const json_t *tools) SNP_NODISCARD;
-int snp_mcp_show_resources(const json_t *resources, const json_t *templates) SNP_NODISCARD;
-int snp_mcp_show_prompts(const json_t *prompts) SNP_NODISCARD;
+/* Lists, as tables. */
+void snp_mcp_show_tools(const json_t *tools);
+void snp_mcp_show_resources(const json_t *resources, const json_t *templates);
+void snp_mcp_show_prompts(const json_t *prompts);
 
 /* Blocks of content: texts whole, of others what they are. */
 void snp_mcp_show_content(const json_t *content);

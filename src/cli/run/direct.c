@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/str.h"
+#include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/run/notes.h"
 #include "cli/run/show.h"
@@ -34,12 +35,6 @@ static bool has_call(const char *text)
     return false;
 }
 
-static int on_event(
-    void *ctx, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err)
-{
-    return snp_view_event(ctx, head, raw, raw_len, err);
-}
-
 /* It did not compile, so nothing of it has run. */
 static bool is_no_python(const struct snp_view *view, const json_t *result)
 {
@@ -56,10 +51,8 @@ static int show(const struct snp_front *front,
 {
     snp_autojson json_t *whole = snp_view_result(view, result);
 
-    if (whole == NULL || json_object_set_new(whole, "trajectory_id", json_string(id)) < 0) {
-        return SNP_EXIT_FAILED;
-    }
-    if (front->is_json || front->has_events) {
+    (void)json_object_set_new(whole, "trajectory_id", json_string(id));
+    if (front->is_for_programs) {
         return snp_cli_print_json(whole) == SNP_EXIT_OK ? snp_result_exit(result, false)
                                                         : SNP_EXIT_FAILED;
     }
@@ -93,8 +86,8 @@ static int exec_make(struct snp_front *front,
     request.kind = "python";
     request.code_len = strlen(code);
     request.checkpoint = NULL;
-    *ret = snp_record_write(&snp_exec_request_form, &request);
-    return *ret == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    *ret = snp_need(snp_record_write(&snp_exec_request_form, &request));
+    return 0;
 }
 
 /* On record with what came of it; the exit status. */
@@ -123,30 +116,29 @@ static bool code_run(struct snp_front *front, const struct snp_run_spec *given, 
 {
     const char *code = given->prompt;
     struct snp_run_spec spec = *given;
-    snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
     snp_autojson json_t *head = NULL;
     struct snp_run_plain *plain = NULL;
-    struct snp_view view = {0};
+    snp_cleanup(snp_view_done) struct snp_view view;
     struct snp_err err;
     struct snp_call call = {
-        .raw = code, .raw_len = strlen(code), .event = on_event, .ctx = &view};
+        .raw = code, .raw_len = strlen(code), .event = snp_view_event, .ctx = &view};
     bool is_run = false;
 
-    if (exec_make(front, code, &head, &err) < 0 ||
-        snp_remote_connect(true, &client, &err) < 0 || snp_view_init(&view, false, NULL) < 0) {
+    snp_view_init(&view, false, NULL);
+    if (exec_make(front, code, &head, &err) < 0) {
         return false;
     }
     spec.exec = head;
     call.head = head;
+    front->cli->takes_signals = true;
     if (snp_run_notes_logs(front, &err) < 0 || snp_run_key(front->key, &err) < 0 ||
         snp_run_plain_new(&spec, front->key, &plain, &err) < 0) {
         *ret_exit = snp_front_fail(front, &err);
-        snp_view_done(&view);
         return true;
     }
-    is_run =
-        snp_client_call(client, &call, &reply, &err) == 0 && !is_no_python(&view, reply.head);
+    is_run = snp_remote_send(front->cli, &call, &reply, &err) == 0 &&
+             !is_no_python(&view, reply.head);
     if (is_run) {
         *ret_exit = end(front, plain, &view, reply.head);
         snp_cli_tier_notice(front->cli, front->config);
@@ -154,7 +146,6 @@ static bool code_run(struct snp_front *front, const struct snp_run_spec *given, 
         snp_run_plain_forget(plain);
     }
     snp_run_plain_free(plain);
-    snp_view_done(&view);
     return is_run;
 }
 
@@ -209,7 +200,7 @@ int snp_run_direct(struct snp_front *front,
     }
     err.code = SNP_E_NOT_FOUND; /* not a usage error: the command is right, a key is missing */
     exit_code = snp_front_fail(front, &err);
-    if (!front->is_json && !front->has_events) {
+    if (!front->is_for_programs) {
         ways_print(front);
     }
     return exit_code;

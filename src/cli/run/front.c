@@ -18,6 +18,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/need.h"
 #include "cli/policy.h"
 #include "cli/remote.h"
 #include "cli/run/calls.h"
@@ -52,7 +53,7 @@ static void status_clear(struct snp_front *front)
 
 static bool wants_status(const struct snp_front *front)
 {
-    return !front->is_json && !front->has_events && !front->is_in_text && snp_term_is(stderr);
+    return !front->is_for_programs && !front->is_in_text && snp_term_is(stderr);
 }
 
 /* One line, overwritten by the next: where the run stands. */
@@ -83,12 +84,10 @@ static void status_show(struct snp_front *front,
 
 static void line_print(const json_t *value)
 {
-    snp_autofree char *text = snp_json_text(value);
+    snp_autofree char *text = snp_need(snp_json_text(value));
 
-    if (text != NULL) {
-        (void)puts(text);
-        (void)fflush(stdout);
-    }
+    (void)puts(text);
+    (void)fflush(stdout);
 }
 
 /* The call of the present answer that a record is of. NULL: it is refused, or of another level. */
@@ -144,7 +143,7 @@ static void on_record(void *ctx, const json_t *record, const struct snp_run_stat
     } else if (strcmp(step, "tool") == 0) {
         status_show(front, snp_json_str(record, "name", "tool"), state);
     }
-    if (front->is_verbose && !front->is_json && !front->has_events) {
+    if (front->is_verbose && !front->is_for_programs) {
         verbose_show(front, step, record, state);
     }
 }
@@ -153,15 +152,15 @@ static void on_model(void *ctx, const struct snp_model_event *event)
 {
     struct snp_front *front = ctx;
 
-    if (event->type == SNP_MODEL_EVENT_RETRY && !front->is_json && !front->has_events) {
+    if (event->type == SNP_MODEL_EVENT_RETRY && !front->is_for_programs) {
         status_clear(front);
         snp_cli_warn(front->cli, "%s; try %u in %.1f s",
                      event->err == NULL ? "no answer" : event->err->msg, event->next_try,
                      (double)event->wait_ms / 1000);
         return;
     }
-    if (event->type != SNP_MODEL_EVENT_TEXT || !front->is_verbose || front->is_json ||
-        front->has_events || event->len == 0) {
+    if (event->type != SNP_MODEL_EVENT_TEXT || !front->is_verbose || front->is_for_programs ||
+        event->len == 0) {
         return;
     }
     status_clear(front);
@@ -245,24 +244,22 @@ static int signals_open(struct snp_front *front, struct snp_err *err)
     return 0;
 }
 
-int snp_front_open(struct snp_front *front,
-                   struct snp_cli *cli,
-                   const struct snp_verb *verb,
-                   const struct snp_opts *opts,
-                   struct snp_err *err)
+void snp_front_init(struct snp_front *front, struct snp_cli *cli, const struct snp_opts *opts)
 {
-    int r;
-
     *front = (struct snp_front){
         .cli = cli,
-        .verb = verb,
         .opts = opts,
-        .is_json = snp_opts_flag(opts, "json", false),
         .has_events = snp_opts_flag(opts, "events", false),
         .is_verbose = snp_opts_flag(opts, "verbose", false),
         .reader_fd = -1,
     };
-    r = snp_cli_config(cli, verb, opts, &front->config, err);
+    front->is_for_programs = front->has_events || cli->is_json;
+}
+
+int snp_front_open(struct snp_front *front, struct snp_err *err)
+{
+    int r = snp_cli_config(front->cli, front->opts, &front->config, err);
+
     if (r < 0) {
         return r;
     }
@@ -311,13 +308,12 @@ static void tools_close(struct snp_front *front)
 /* The user's own tools, as far as the options allow them; waits for servers. */
 static int tools_open(struct snp_front *front, struct snp_err *err)
 {
-    bool is_quiet = front->is_json || front->has_events;
     snp_autofree char *unused = snp_run_tools_unused(front->opts, front->config);
     size_t i;
     json_t *note;
     int r = snp_run_tools_make(&front->loop, front->opts, front->config, &front->toolbox, err);
 
-    if (unused != NULL && !is_quiet) {
+    if (unused != NULL && !front->is_for_programs) {
         snp_cli_warn(front->cli, "%s", unused);
     }
     if (r < 0 || front->toolbox == NULL) {
@@ -336,7 +332,7 @@ static int tools_open(struct snp_front *front, struct snp_err *err)
     }
     json_array_foreach((json_t *)(uintptr_t)snp_toolbox_notes(front->toolbox), i, note)
     {
-        if (!is_quiet) {
+        if (!front->is_for_programs) {
             snp_cli_warn(front->cli, "%s", json_string_value(note));
         }
     }
@@ -383,7 +379,6 @@ void snp_front_done(struct snp_front *front)
     if (front->reader_fd > 0) {
         snp_closep(&front->reader_fd);
     }
-    snp_config_free(front->config);
     explicit_bzero(front->key, sizeof(front->key));
 }
 
@@ -393,17 +388,14 @@ int snp_front_fail(const struct snp_front *front, const struct snp_err *err)
 {
     snp_autojson json_t *object = NULL;
 
-    if (err->code == SNP_E_INVALID && !front->is_json && !front->has_events) {
-        return snp_cli_fail(front->cli, err);
-    }
-    if (!front->is_json && !front->has_events) {
+    if (!front->is_for_programs) {
         return snp_cli_fail(front->cli, err);
     }
     object = json_pack("{s:b, s:o, s:o}", "success", 0, "error", snp_cli_remedy_text(err),
                        "failure", snp_json_from_err(err));
-    if (front->has_events && object != NULL) {
+    if (front->has_events) {
         line_print(object);
-    } else if (object != NULL) {
+    } else {
         (void)snp_cli_print_json(object);
     }
     return snp_code_exit(err->code);
@@ -450,7 +442,7 @@ static void changed_print(const json_t *files, const char *session)
         (void)fputs(i == 0 ? "" : ", ", stderr);
         (void)!snp_term_write(stderr, json_string_value(name), json_string_length(name));
     }
-    from = snp_format("%s:%s", session, json_string_value(json_array_get(names, 0)));
+    from = snp_need_format("%s:%s", session, json_string_value(json_array_get(names, 0)));
     word = from == NULL ? NULL : snp_shell_word(from);
     (void)fputs("\nCopy it with: snipara-sandbox get ", stderr);
     (void)!snp_term_write(stderr, word == NULL ? "" : word, word == NULL ? 0 : strlen(word));
@@ -482,10 +474,7 @@ static int parent_check(const char *output, struct snp_err *err)
     while (n > 0 && output[n - 1] != '/') {
         n--;
     }
-    parent = n == 0 ? strdup(".") : strndup(output, n);
-    if (parent == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    parent = n == 0 ? snp_need_copy(".") : snp_need(strndup(output, n));
     if (stat(parent, &st) < 0 || !S_ISDIR(st.st_mode)) {
         return snp_fail(err, SNP_E_NOT_FOUND,
                         "--output: there is no folder %.150s to make it in; make that first",
@@ -515,33 +504,29 @@ static int files_export(struct snp_front *front, json_t *result, struct snp_err 
     const json_t *files = json_object_get(result, "files");
     snp_autojson json_t *paths = json_copy(json_object_get(files, "created"));
     snp_autojson json_t *session = json_incref(json_object_get(result, "session"));
-    snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
-    struct snp_remote_file from = {
-        .session = json_string_value(session), .path = "/workspace", .is_written = true};
+    struct snp_remote_file from = {.cli = front->cli,
+                                   .session = json_string_value(session),
+                                   .path = "/workspace",
+                                   .is_written = true};
     struct snp_moved moved;
     int r;
 
-    if (paths == NULL || json_array_extend(paths, json_object_get(files, "modified")) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    if (front->output != NULL && json_array_size(paths) == 0 && !front->is_json &&
-        !front->has_events) {
+    (void)json_array_extend(paths, json_object_get(files, "modified"));
+    if (front->output != NULL && json_array_size(paths) == 0 && !front->is_for_programs) {
         (void)fprintf(stderr, "--output: no files were written or changed; %s was not made\n",
                       front->output);
     }
     if (front->output == NULL || from.session == NULL || json_array_size(paths) == 0) {
         return 0;
     }
-    r = snp_remote_connect(false, &client, err);
-    from.client = client;
-    r = r < 0 ? r : snp_tree_get_files(&from, paths, front->output, &moved, err);
+    r = snp_tree_get_files(&from, paths, front->output, &moved, err);
     if (r < 0) {
         return snp_err_wrap(err, "--output");
     }
     (void)json_object_set_new(result, "output",
                               snp_json_bytes(front->output, strlen(front->output)));
-    if (!front->is_json && !front->has_events) {
+    if (!front->is_for_programs) {
         (void)fprintf(stderr, "%llu file%s in %s", (unsigned long long)moved.files,
                       moved.files == 1 ? "" : "s", front->output);
         if (moved.skipped > 0) {
@@ -553,7 +538,7 @@ static int files_export(struct snp_front *front, json_t *result, struct snp_err 
         (void)fputc('\n', stderr);
     }
     if (snp_json_bool(result, "success", false) && moved.skipped == 0 &&
-        snp_remote_call(client,
+        snp_remote_call(front->cli,
                         SNP_WRITE(snp_sessions_destroy_request, .session = from.session),
                         &reply, err) == 0) {
         (void)json_object_set_new(result, "session", json_null());
@@ -573,11 +558,7 @@ static int end_print(struct snp_front *front)
                        "stopped before the end was on record; resume goes on");
         return snp_front_fail(front, &err);
     }
-    result = snp_run_result(front->run, front->is_verbose);
-    if (result == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        return snp_front_fail(front, &err);
-    }
+    result = snp_need(snp_run_result(front->run, front->is_verbose));
     snp_run_way_out(result, snp_run_state(front->run)->kind == SNP_RUN_AGENT);
     is_ok = snp_json_bool(result, "success", false);
     if (files_export(front, result, &err) < 0) {
@@ -586,7 +567,7 @@ static int end_print(struct snp_front *front)
     }
     if (front->has_events) {
         line_print(result);
-    } else if (front->is_json) {
+    } else if (front->cli->is_json) {
         if (snp_cli_print_json(result) != SNP_EXIT_OK) {
             return SNP_EXIT_FAILED;
         }
@@ -613,19 +594,32 @@ static int finish(struct snp_front *front)
     return exit_code;
 }
 
+/* With the user's tools open: `spec` is begun, or (NULL) the run of the record at path goes on. */
+static int begin(struct snp_front *front,
+                 const struct snp_run_spec *spec,
+                 const char *path,
+                 const struct snp_run_changes *changes,
+                 struct snp_err *err)
+{
+    const struct snp_run_watch watch = {
+        .record = on_record, .model = on_model, .done = on_end, .ctx = front};
+    struct snp_run_with with;
+    int r = tools_open(front, err);
+
+    if (r < 0) {
+        return r;
+    }
+    with = with_make(front);
+    return spec != NULL ? snp_run_new(&with, spec, &watch, &front->run, err)
+                        : snp_run_resume(&with, path, changes, &watch, &front->run, err);
+}
+
 int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
 {
     int exit_code;
-    struct snp_run_with with;
-    const struct snp_run_watch watch = {
-        .record = on_record, .model = on_model, .done = on_end, .ctx = front};
     struct snp_err err;
 
-    if (snp_run_key(front->key, &err) < 0 || tools_open(front, &err) < 0) {
-        return snp_front_fail(front, &err);
-    }
-    with = with_make(front);
-    if (snp_run_new(&with, spec, &watch, &front->run, &err) < 0) {
+    if (snp_run_key(front->key, &err) < 0 || begin(front, spec, NULL, NULL, &err) < 0) {
         return snp_front_fail(front, &err);
     }
     exit_code = finish(front);
@@ -637,23 +631,13 @@ int snp_front_resume(struct snp_front *front,
                      const char *path,
                      const struct snp_run_changes *changes)
 {
-    struct snp_run_with with;
-    const struct snp_run_watch watch = {
-        .record = on_record, .model = on_model, .done = on_end, .ctx = front};
     struct snp_trajectory_check check;
     struct snp_err err;
     int r = snp_run_key(front->key, &err);
 
     r = r < 0 ? r : snp_trajectory_own(path, front->key, &check, &err);
+    r = r < 0 ? r : begin(front, NULL, path, changes, &err);
     if (r < 0) {
-        err.code = err.code == SNP_E_INVALID ? SNP_E_DENIED : err.code; /* no usage error */
-        return snp_front_fail(front, &err);
-    }
-    if (tools_open(front, &err) < 0) {
-        return snp_front_fail(front, &err);
-    }
-    with = with_make(front);
-    if (snp_run_resume(&with, path, changes, &watch, &front->run, &err) < 0) {
         err.code = err.code == SNP_E_INVALID ? SNP_E_DENIED : err.code; /* no usage error */
         return snp_front_fail(front, &err);
     }
@@ -675,7 +659,7 @@ static int project_find(struct snp_front *front, char **ret_path, struct snp_err
     }
     r = snp_cli_project(front->config, dir == NULL ? "." : dir, "--project", ret_path, err);
     if (r < 0 && dir == NULL) {
-        if (!front->is_json && !front->has_events) {
+        if (!front->is_for_programs) {
             snp_cli_warn(front->cli, "no project: %s", err->msg);
         }
         return 0;
@@ -715,12 +699,9 @@ int snp_front_exec(struct snp_front *front, json_t **ret, struct snp_err *err)
     int r = project_find(front, &project, err);
 
     r = r < 0 ? r : snp_front_exec_of(front->config, project, ret, err);
-    if (r == 0 &&
-        (json_object_set_new(*ret, "allow_degraded", json_boolean(is_degraded)) < 0 ||
-         json_object_set_new(*ret, "attached", json_boolean(front->is_attached)) < 0)) {
-        json_decref(*ret);
-        *ret = NULL;
-        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    if (r == 0) {
+        (void)json_object_set_new(*ret, "allow_degraded", json_boolean(is_degraded));
+        (void)json_object_set_new(*ret, "attached", json_boolean(front->is_attached));
     }
     return r;
 }

@@ -11,11 +11,10 @@
 
 struct snp_front {
     struct snp_cli *cli;
-    const struct snp_verb *verb;
     const struct snp_opts *opts;
-    struct snp_config *config; /* owned */
-    bool is_json;
-    bool has_events; /* JSON lines while it works */
+    const struct snp_config *config; /* borrowed */
+    bool has_events;                 /* JSON lines while it works */
+    bool is_for_programs; /* standard output is these, or JSON: people are told nothing */
     bool is_verbose;
     bool is_attached; /* ends, as if interrupted, with whoever reads standard output */
     const char
@@ -53,12 +52,10 @@ struct snp_front {
             "show what the model writes, and a summary at the end", 0 \
     }
 
-/* Load the configuration and make the loop and the models. To be followed by snp_front_done in any case. */
-int snp_front_open(struct snp_front *front,
-                   struct snp_cli *cli,
-                   const struct snp_verb *verb,
-                   const struct snp_opts *opts,
-                   struct snp_err *err) SNP_NODISCARD;
+/* From here on snp_front_fail and snp_front_done work. */
+void snp_front_init(struct snp_front *front, struct snp_cli *cli, const struct snp_opts *opts);
+/* Load the configuration and make the loop and the models. */
+int snp_front_open(struct snp_front *front, struct snp_err *err) SNP_NODISCARD;
 void snp_front_done(struct snp_front *front);
 
 /* --attached: watch who reads standard output. SNP_E_INVALID: it is no pipe. */

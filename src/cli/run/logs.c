@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/run/calls.h"
 #include "cli/run/logs_export.h"
+#include "cli/run/runs.h"
 #include "cli/show/human.h"
 #include "cli/show/page.h"
 #include "cli/show/term.h"
@@ -21,34 +22,12 @@
 #include "trajectory/reader.h"
 
 enum {
-    COLUMNS = 6,
     ID_SHOWN = 8,
     TEXT_SHOWN = 80, /* characters of prompt and response */
-    NUMBER_MAX = 24,
     TAIL_DEFAULT = 10,
     TAIL_MAX = 1000000,
     LINE_BYTES = 4096,
 };
-
-#define OPT_DIR                                                                       \
-    {                                                                                 \
-        "dir", 'd', SNP_OPT_STRING, "DIR", "folder of the records (default: ./logs)", \
-            SNP_KEY_LOG_DIR                                                           \
-    }
-
-/* The folder; the configuration is the caller's. */
-static int folder_find(struct snp_cli *cli,
-                       const struct snp_verb *verb,
-                       const struct snp_opts *opts,
-                       struct snp_config **ret_config,
-                       const char **ret_dir,
-                       struct snp_err *err)
-{
-    int r = snp_cli_config(cli, verb, opts, ret_config, err);
-
-    *ret_dir = r < 0 ? NULL : snp_config_str(*ret_config, SNP_KEY_LOG_DIR);
-    return r;
-}
 
 static void faults_tell(const struct snp_cli *cli,
                         const char *path,
@@ -63,142 +42,76 @@ static void faults_tell(const struct snp_cli *cli,
 
 /* List -------------------------------------------------------------------------------------- */
 
-struct row {
-    struct snp_trajectory_info info;
-    char id[ID_SHOWN + 1];
-    char stamp[SNP_HUMAN_MAX];
-    char calls[NUMBER_MAX];
-    char tokens[NUMBER_MAX];
-    char duration[NUMBER_MAX];
-};
-
-struct rows {
-    struct row *rows; /* owned */
-    size_t n;
-};
-
-static void rows_done(struct rows *rows)
-{
-    for (size_t i = 0; i < rows->n; i++) {
-        snp_trajectory_info_done(&rows->rows[i].info);
-    }
-    free(rows->rows);
-}
-
 static const char *stamp_of(const struct snp_trajectory_info *info)
 {
     return snp_json_str(info->head, "timestamp", snp_json_str(info->end, "timestamp", ""));
 }
 
-static void row_fill(struct row *row)
+static void row_add(struct snp_table *table, const struct snp_trajectory_info *info)
 {
-    const struct snp_trajectory_info *info = &row->info;
+    snp_table_addf(table, "%.*s", ID_SHOWN, info->id);
+    snp_table_add(table, snp_human_stamp(stamp_of(info)).text);
+    snp_table_addf(table, "%lld", (long long)info->calls);
+    snp_table_addf(table, "%lld", (long long)info->tokens);
+    snp_table_addf(table, "%lldms", (long long)info->duration_ms);
+    snp_table_add(table, snp_trajectory_state_name(info->state));
+}
 
-    (void)snprintf(row->id, sizeof(row->id), "%.*s", ID_SHOWN, info->id);
-    (void)snp_human_stamp(stamp_of(info), row->stamp, sizeof(row->stamp));
-    (void)snprintf(row->calls, sizeof(row->calls), "%lld", (long long)info->calls);
-    (void)snprintf(row->tokens, sizeof(row->tokens), "%lld", (long long)info->tokens);
-    (void)snprintf(row->duration, sizeof(row->duration), "%lldms",
-                   (long long)info->duration_ms);
+static json_t *row_json(const struct snp_trajectory_info *info)
+{
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:s, s:s?, s:s?}", "id", info->id,
+                     "timestamp", stamp_of(info), "calls", (json_int_t)info->calls, "tokens",
+                     (json_int_t)info->tokens, "duration_ms", (json_int_t)info->duration_ms,
+                     "path", snp_json_bytes(info->path, strlen(info->path)), "state",
+                     snp_trajectory_state_name(info->state), "kind",
+                     snp_json_str(info->head, "kind", NULL), "prompt",
+                     snp_json_str(info->head, "prompt", NULL));
 }
 
 /* What cannot be read is told on stderr and passed over. */
-static int rows_read(const struct snp_cli *cli,
-                     const json_t *paths,
-                     struct rows *ret,
-                     struct snp_err *err)
+static int list_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    size_t i;
-    json_t *path;
-
-    ret->rows = calloc(json_array_size(paths) + 1, sizeof(*ret->rows));
-    if (ret->rows == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    json_array_foreach((json_t *)(uintptr_t)paths, i, path)
-    {
-        struct row *row = &ret->rows[ret->n];
-        struct snp_err why;
-
-        if (snp_trajectory_info_read(json_string_value(path), &row->info, &why) < 0) {
-            snp_cli_warn(cli, "%s", why.msg);
-            continue;
-        }
-        faults_tell(cli, json_string_value(path), &row->info.check);
-        row_fill(row);
-        ret->n++;
-    }
-    return 0;
-}
-
-static void rows_print(const struct rows *rows)
-{
-    static const char *const heads[COLUMNS] = {"ID",     "Timestamp", "Calls",
-                                               "Tokens", "Duration",  "State"};
-    snp_autofree const char **cells = calloc((rows->n + 1) * COLUMNS, sizeof(*cells));
-    struct snp_table table = {
-        .heads = heads, .n_cols = COLUMNS, .cells = cells, .n_rows = rows->n};
-
-    if (rows->n == 0 || cells == NULL) {
-        (void)puts("No trajectories found");
-        return;
-    }
-    for (size_t i = 0; i < rows->n; i++) {
-        const struct row *row = &rows->rows[i];
-        const char **cell = cells + i * COLUMNS;
-
-        cell[0] = row->id;
-        cell[1] = row->stamp;
-        cell[2] = row->calls;
-        cell[3] = row->tokens;
-        cell[4] = row->duration;
-        cell[5] = snp_trajectory_state_name(row->info.state);
-    }
-    snp_term_put(stdout, SNP_STYLE_BOLD, "Recent Trajectories");
-    (void)putchar('\n');
-    snp_table_print(stdout, &table);
-}
-
-static int rows_json(const struct rows *rows)
-{
-    snp_autojson json_t *list = json_array();
-
-    for (size_t i = 0; i < rows->n; i++) {
-        const struct snp_trajectory_info *info = &rows->rows[i].info;
-
-        (void)json_array_append_new(
-            list,
-            json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:s, s:s?, s:s?}", "id", info->id,
-                      "timestamp", stamp_of(info), "calls", (json_int_t)info->calls, "tokens",
-                      (json_int_t)info->tokens, "duration_ms", (json_int_t)info->duration_ms,
-                      "path", snp_json_bytes(info->path, strlen(info->path)), "state",
-                      snp_trajectory_state_name(info->state), "kind",
-                      snp_json_str(info->head, "kind", NULL), "prompt",
-                      snp_json_str(info->head, "prompt", NULL)));
-    }
-    return snp_cli_print_json(list);
-}
-
-static int list_run(struct snp_cli *cli, const struct snp_opts *opts, const char *dir)
-{
+    static const char *const heads[] = {"ID",     "Timestamp", "Calls",
+                                        "Tokens", "Duration",  "State"};
+    struct snp_table table = SNP_TABLE(heads);
     int64_t tail = snp_opts_int(opts, "tail", TAIL_DEFAULT);
     snp_autojson json_t *paths = NULL;
-    snp_cleanup(rows_done) struct rows rows = {0};
+    snp_autojson json_t *list = json_array();
+    snp_autofree char *dir = NULL;
     struct snp_err err;
-    int r;
+    size_t i;
+    json_t *path;
 
     if (tail < 1 || tail > TAIL_MAX) {
         return snp_cli_usage(cli, "--tail is 1 to %d", TAIL_MAX);
     }
-    r = snp_trajectory_list(dir, (size_t)tail, &paths, &err);
-    r = r < 0 ? r : rows_read(cli, paths, &rows, &err);
-    if (r < 0) {
+    if (snp_runs_folder(cli, opts, &dir, &err) < 0 ||
+        snp_trajectory_list(dir, (size_t)tail, &paths, &err) < 0) {
         return snp_cli_fail(cli, &err);
     }
-    if (snp_opts_flag(opts, "json", false)) {
-        return rows_json(&rows);
+    json_array_foreach(paths, i, path)
+    {
+        snp_cleanup(snp_trajectory_info_done) struct snp_trajectory_info info = {0};
+
+        if (snp_trajectory_info_read(json_string_value(path), &info, &err) < 0) {
+            snp_cli_warn(cli, "%s", err.msg);
+            continue;
+        }
+        faults_tell(cli, json_string_value(path), &info.check);
+        if (cli->is_json) {
+            (void)json_array_append_new(list, row_json(&info));
+        } else {
+            row_add(&table, &info);
+        }
     }
-    rows_print(&rows);
+    if (cli->is_json) {
+        return snp_cli_print_json(list);
+    }
+    if (table.n_cells > 0) {
+        snp_term_put(stdout, SNP_STYLE_BOLD, "Recent Trajectories");
+        (void)putchar('\n');
+    }
+    snp_table_print(stdout, &table, "No trajectories found");
     return SNP_EXIT_OK;
 }
 
@@ -220,10 +133,7 @@ static void line_print(const char *name, const json_t *text)
 
 static int event_collect(void *ctx, json_t *record, struct snp_err *err)
 {
-    if (snp_trajectory_is_event(record) && json_array_append(ctx, record) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    return 0;
+    return snp_trajectory_is_event(record) ? snp_runs_collect(ctx, record, err) : 0;
 }
 
 /* Each with its result: of the same id, where there are ids. */
@@ -328,13 +238,13 @@ static int state_print(struct snp_cli *cli, const char *path, bool has_events)
     return SNP_EXIT_OK;
 }
 
-static int show_run(struct snp_cli *cli, const struct snp_opts *opts, const char *dir)
+static int show_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autofree char *path = NULL;
     snp_autojson json_t *events = json_array();
     struct snp_trajectory_check check;
     struct snp_err err;
-    int r = snp_trajectory_find(dir, snp_opts_arg(opts, 0), &path, &err);
+    int r = snp_runs_find(cli, opts, 0, &path, &err);
     size_t i;
     json_t *event;
 
@@ -344,7 +254,7 @@ static int show_run(struct snp_cli *cli, const struct snp_opts *opts, const char
         return snp_cli_fail(cli, &err);
     }
     faults_tell(cli, path, &check);
-    if (snp_opts_flag(opts, "json", false)) {
+    if (cli->is_json) {
         return snp_cli_print_json(events);
     }
     json_array_foreach(events, i, event)
@@ -354,22 +264,13 @@ static int show_run(struct snp_cli *cli, const struct snp_opts *opts, const char
     return state_print(cli, path, json_array_size(events) > 0);
 }
 
-static const struct snp_verb verb_list;
-
 static int logs_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoconfig struct snp_config *config = NULL;
-    const char *dir = NULL;
-    struct snp_err err;
-
-    if (folder_find(cli, &verb_list, opts, &config, &dir, &err) < 0) {
-        return snp_cli_fail(cli, &err);
-    }
-    return snp_opts_n_args(opts) == 0 ? list_run(cli, opts, dir) : show_run(cli, opts, dir);
+    return snp_opts_n_args(opts) == 0 ? list_run(cli, opts) : show_run(cli, opts);
 }
 
 static const struct snp_opt list_options[] = {
-    OPT_DIR,
+    SNP_RUNS_OPT_DIR('d'),
     {"tail", 'n', SNP_OPT_INT, "N", "list the newest N (default 10)", 0},
     SNP_CLI_OPT_JSON,
     SNP_CLI_OPT_CONFIG,
@@ -381,41 +282,25 @@ static const struct snp_opt_arg list_args[] = {
 static const struct snp_verb verb_list = {
     .name = "list",
     .summary = "list the newest trajectories, or show one",
-    .spec = {list_options, SNP_ARRAY_LEN(list_options), list_args, SNP_ARRAY_LEN(list_args),
-             false},
+    .spec = SNP_SPEC(list_options, list_args),
     .examples = "logs\nlogs 3f2a\nlogs verify 3f2a\nlogs export 3f2a --format md",
     .run = logs_run,
 };
 
-static const struct snp_opt other_options[] = {OPT_DIR, SNP_CLI_OPT_JSON, SNP_CLI_OPT_CONFIG};
+static const struct snp_opt other_options[] = {SNP_RUNS_OPT_DIR('d'), SNP_CLI_OPT_JSON,
+                                               SNP_CLI_OPT_CONFIG};
 static const struct snp_opt_arg one_arg[] = {
     {"TRAJECTORY_ID", "id of the trajectory, or its beginning", 1, 1},
 };
 
-static const struct snp_verb verb_show;
-
-static int show_one_run(struct snp_cli *cli, const struct snp_opts *opts)
-{
-    snp_autoconfig struct snp_config *config = NULL;
-    const char *dir = NULL;
-    struct snp_err err;
-
-    return folder_find(cli, &verb_show, opts, &config, &dir, &err) < 0
-               ? snp_cli_fail(cli, &err)
-               : show_run(cli, opts, dir);
-}
-
 static const struct snp_verb verb_show = {
     .name = "show",
     .summary = "show one trajectory, as `logs ID` does",
-    .spec = {other_options, SNP_ARRAY_LEN(other_options), one_arg, SNP_ARRAY_LEN(one_arg),
-             false},
-    .run = show_one_run,
+    .spec = SNP_SPEC(other_options, one_arg),
+    .run = show_run,
 };
 
 /* Verify ------------------------------------------------------------------------------------ */
-
-static const struct snp_verb verb_verify;
 
 static void verdict_print(const struct snp_trajectory_info *info, bool is_good)
 {
@@ -445,21 +330,18 @@ static void verdict_print(const struct snp_trajectory_info *info, bool is_good)
 
 static int verify_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoconfig struct snp_config *config = NULL;
     snp_autofree char *path = NULL;
     snp_cleanup(snp_trajectory_info_done) struct snp_trajectory_info info = {0};
-    const char *dir = NULL;
     struct snp_err err;
     bool is_good;
-    int r = folder_find(cli, &verb_verify, opts, &config, &dir, &err);
+    int r = snp_runs_find(cli, opts, 0, &path, &err);
 
-    r = r < 0 ? r : snp_trajectory_find(dir, snp_opts_arg(opts, 0), &path, &err);
     r = r < 0 ? r : snp_trajectory_info_read(path, &info, &err);
     if (r < 0) {
         return snp_cli_fail(cli, &err);
     }
     is_good = info.check.is_chained && info.check.n_corrupt == 0 && info.check.n_broken == 0;
-    if (snp_opts_flag(opts, "json", false)) {
+    if (cli->is_json) {
         snp_autojson json_t *verdict = json_pack(
             "{s:s, s:b, s:b, s:b, s:I, s:I, s:I, s:I, s:s?, s:I, s:s?}", "id", info.id,
             "intact", is_good, "chained", info.check.is_chained, "ended", info.check.is_ended,
@@ -483,26 +365,18 @@ static const struct snp_verb verb_verify = {
     .description =
         "Check that every record is unchanged and in its place; exit with 1 if not. Compare "
         "the last hash with a copy of it to find a file that was replaced as a whole.",
-    .spec = {other_options, SNP_ARRAY_LEN(other_options), one_arg, SNP_ARRAY_LEN(one_arg),
-             false},
+    .spec = SNP_SPEC(other_options, one_arg),
     .run = verify_run,
 };
 
 /* Export ------------------------------------------------------------------------------------ */
 
 static const struct snp_opt export_options[] = {
-    OPT_DIR,
+    SNP_RUNS_OPT_DIR('d'),
     {"format", 'f', SNP_OPT_STRING, "FORMAT", "json (default), md or html",               0},
     {"out",    'o', SNP_OPT_STRING, "FILE",   "file to write (default: standard output)", 0},
     SNP_CLI_OPT_CONFIG,
 };
-static const struct snp_verb verb_export;
-
-static int records_collect(void *ctx, json_t *record, struct snp_err *err)
-{
-    return json_array_append(ctx, record) < 0 ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
-}
-
 static void on_warn(void *ctx, const char *text)
 {
     snp_cli_warn(ctx, "%s", text);
@@ -525,7 +399,7 @@ static int export_make(struct snp_cli *cli,
         return snp_page_make(&page, out, &made, err);
     }
     records = json_array();
-    r = snp_trajectory_read(path, records_collect, records, &check, err);
+    r = snp_trajectory_read(path, snp_runs_collect, records, &check, err);
     r = r < 0 ? r : snp_logs_export(records, format, out, err);
     if (r == 0) {
         faults_tell(cli, path, &check);
@@ -545,11 +419,9 @@ static int export_write(const struct snp_buf *out, const char *path, struct snp_
 
 static int export_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoconfig struct snp_config *config = NULL;
     snp_autofree char *path = NULL;
     snp_autobuf struct snp_buf out = {0};
     const char *format = snp_opts_str(opts, "format");
-    const char *dir = NULL;
     struct snp_err err;
     int r;
 
@@ -558,8 +430,7 @@ static int export_run(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_usage(cli, "--format is json, md or html, not '%.40s'", format);
     }
     snp_buf_init(&out, SNP_LOGS_EXPORT_MAX);
-    r = folder_find(cli, &verb_export, opts, &config, &dir, &err);
-    r = r < 0 ? r : snp_trajectory_find(dir, snp_opts_arg(opts, 0), &path, &err);
+    r = snp_runs_find(cli, opts, 0, &path, &err);
     r = r < 0
             ? r
             : export_make(cli, path, (enum snp_logs_format)snp_logs_format(format), &out, &err);
@@ -570,8 +441,7 @@ static int export_run(struct snp_cli *cli, const struct snp_opts *opts)
 static const struct snp_verb verb_export = {
     .name = "export",
     .summary = "write a trajectory as JSON, Markdown or one HTML page",
-    .spec = {export_options, SNP_ARRAY_LEN(export_options), one_arg, SNP_ARRAY_LEN(one_arg),
-             false},
+    .spec = SNP_SPEC(export_options, one_arg),
     .examples = "logs export 3f2a --format md\nlogs export 3f2a -f html -o run.html",
     .run = export_run,
 };
@@ -582,21 +452,17 @@ static const struct snp_opt_arg two_args[] = {
     {"A", "id of a trajectory", 1, 1},
     {"B", "id of another",      1, 1},
 };
-static const struct snp_verb verb_diff;
-
 static int diff_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoconfig struct snp_config *config = NULL;
-    const char *dir = NULL;
     snp_autojson json_t *sides = json_pack("[[], []]");
     struct snp_err err;
-    int r = folder_find(cli, &verb_diff, opts, &config, &dir, &err);
+    int r = 0;
 
     for (size_t i = 0; i < 2 && r == 0; i++) {
         snp_autofree char *path = NULL;
         struct snp_trajectory_check check;
 
-        r = snp_trajectory_find(dir, snp_opts_arg(opts, i), &path, &err);
+        r = snp_runs_find(cli, opts, i, &path, &err);
         r = r < 0 ? r
                   : snp_trajectory_read(path, event_collect, json_array_get(sides, i), &check,
                                         &err);
@@ -607,8 +473,7 @@ static int diff_run(struct snp_cli *cli, const struct snp_opts *opts)
     if (r < 0) {
         return snp_cli_fail(cli, &err);
     }
-    return snp_logs_diff(json_array_get(sides, 0), json_array_get(sides, 1),
-                         snp_opts_flag(opts, "json", false));
+    return snp_logs_diff(json_array_get(sides, 0), json_array_get(sides, 1), cli->is_json);
 }
 
 static const struct snp_verb verb_diff = {
@@ -617,8 +482,7 @@ static const struct snp_verb verb_diff = {
     .description =
         "Call by call: responses, tool calls and tool results that differ. Exit status "
         "1 if any do.",
-    .spec = {other_options, SNP_ARRAY_LEN(other_options), two_args, SNP_ARRAY_LEN(two_args),
-             false},
+    .spec = SNP_SPEC(other_options, two_args),
     .exit_codes = "0  no difference\n1  they differ, or cannot be read\n2  used wrongly",
     .run = diff_run,
 };

@@ -16,7 +16,6 @@
 
 enum {
     PROVIDERS_MAX = 32,
-    COLUMNS = 5,
     PRICE_LEN = 48,
     CHECK_SECONDS = 60,
     CHECK_TOKENS = 256, /* some think before they say a word */
@@ -87,15 +86,13 @@ static int print_json(const struct snp_models *models,
 {
     snp_autojson json_t *list = json_array();
 
-    for (size_t i = 0; list != NULL && i < n; i++) {
-        if (json_array_append_new(list, choice_to_json(&all[i])) < 0) {
-            return SNP_EXIT_FAILED;
-        }
+    for (size_t i = 0; i < n; i++) {
+        (void)json_array_append_new(list, choice_to_json(&all[i]));
     }
     snp_autojson json_t *root =
         json_pack("{s:o, s:O, s:s, s:O*}", "model", choice_to_json(configured), "providers",
                   list, "prices_of", snp_model_price_date(models), "check", check);
-    return root == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(root);
+    return snp_cli_print_json(root);
 }
 
 /* Text ------------------------------------------------------------------------------------ */
@@ -118,29 +115,26 @@ static void print_configured(const struct known *known)
 
 static void print_providers(const struct known *all, size_t n, bool want_all)
 {
-    static const char *const heads[COLUMNS] = {"Provider", "Default model", "Key",
-                                               "In / out per M", "Ready"};
-    const char *cells[PROVIDERS_MAX * COLUMNS];
-    char prices[PROVIDERS_MAX][PRICE_LEN];
-    size_t n_rows = 0;
+    static const char *const heads[] = {"Provider", "Default model", "Key", "In / out per M",
+                                        "Ready"};
+    struct snp_table table = SNP_TABLE(heads);
+    char price[PRICE_LEN];
 
     for (size_t i = 0; i < n; i++) {
         const struct snp_model_choice *choice = &all[i].choice;
         bool has_key = choice->key_from[0] != '\0';
-        if (!want_all && !has_key) {
-            continue;
+
+        if (want_all || has_key) {
+            snp_table_add(&table, choice->provider);
+            snp_table_add(&table, choice->model[0] == '\0' ? "-" : choice->model);
+            snp_table_add(&table, has_key ? choice->key_from : "-");
+            snp_table_add(&table, price_text(choice, price));
+            snp_table_add(&table, all[i].err.code == SNP_OK ? "yes" : "no");
         }
-        const char **row = &cells[n_rows * COLUMNS];
-        row[0] = choice->provider;
-        row[1] = choice->model[0] == '\0' ? "-" : choice->model;
-        row[2] = has_key ? choice->key_from : "-";
-        row[3] = price_text(choice, prices[n_rows]);
-        row[4] = all[i].err.code == SNP_OK ? "yes" : "no";
-        n_rows++;
     }
-    if (n_rows > 0) {
+    if (table.n_cells > 0) {
         printf("\n");
-        snp_table_print(stdout, &(struct snp_table){heads, COLUMNS, cells, n_rows, NULL});
+        snp_table_print(stdout, &table, "");
     }
 }
 
@@ -175,9 +169,6 @@ static int ask(struct check *check,
     };
     struct snp_model_call *call = NULL;
 
-    if (messages == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     int r = snp_model_ask(models, &request, &call, err);
     while (r == 0 && check->answer == NULL) {
         (void)uv_run(&check->loop, UV_RUN_ONCE);
@@ -189,14 +180,13 @@ static void print_check(const struct check *check)
 {
     const json_t *usage = json_object_get(check->answer, "usage");
     const json_t *cost = json_object_get(check->answer, "cost_usd");
-    char span[SNP_HUMAN_MAX];
 
     if (!check->is_ok) {
         return;
     }
     printf("\nAnswered in %s: %" PRId64 " tokens in, %" PRId64 " out",
-           snp_human_span((uint64_t)snp_json_int(check->answer, "duration_ms", 0) * US_PER_MS,
-                          span, sizeof(span)),
+           snp_human_span((uint64_t)snp_json_int(check->answer, "duration_ms", 0) * US_PER_MS)
+               .text,
            snp_json_int(usage, "input", 0), snp_json_int(usage, "output", 0));
     if (json_is_number(cost)) {
         printf(", $%.6f", json_number_value(cost));
@@ -230,7 +220,6 @@ static int show(struct snp_cli *cli,
 {
     static struct known all[PROVIDERS_MAX];
     const char *model = snp_opts_arg(opts, 0);
-    bool is_json = snp_opts_flag(opts, "json", false);
     bool want_check = snp_opts_flag(opts, "check", false);
     struct known configured = {0};
     struct snp_err err;
@@ -241,7 +230,7 @@ static int show(struct snp_cli *cli,
     if (want_check && r == 0 && ask(check, models, model, &err) < 0) {
         return check_fail(cli, &err);
     }
-    if (is_json) {
+    if (cli->is_json) {
         int status = print_json(models, &configured, all, n, check->answer);
         return status != 0 || !want_check || check->is_ok ? status : SNP_EXIT_FAILED;
     }
@@ -258,11 +247,11 @@ static int show(struct snp_cli *cli,
 
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoconfig struct snp_config *config = NULL;
+    const struct snp_config *config = NULL;
     struct snp_models *models = NULL;
     struct check check = {0};
     struct snp_err err;
-    int r = snp_cli_config(cli, &snp_verb_models, opts, &config, &err);
+    int r = snp_cli_config(cli, opts, &config, &err);
 
     if (r < 0) {
         return snp_cli_fail(cli, &err);
@@ -286,7 +275,7 @@ const struct snp_verb snp_verb_models = {
     .description = "The configured model: its provider, address, key and price, and what is "
                    "missing; below it "
                    "the providers that have a key. Keys are never shown.",
-    .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
+    .spec = SNP_SPEC(options, args),
     .asks_models = true,
     .examples = "models\n"
                 "models --check\n"

@@ -8,26 +8,21 @@
 #include "cli/cli.h"
 #include "cli/policy.h"
 #include "cli/run/front.h"
+#include "cli/run/runs.h"
 #include "cli/show/term.h"
 #include "run/again.h"
 #include "trajectory/reader.h"
 
 static const struct snp_opt options[] = {
-    {"dir",     0, SNP_OPT_STRING, "DIR", "folder of the records (default: ./logs)",
-     SNP_KEY_LOG_DIR                                                                  },
+    SNP_RUNS_OPT_DIR(0),
     {"project", 0, SNP_OPT_STRING, "DIR",
-     "folder seen at /workspace, of a record that is not yours (default: none)",     0},
+         "folder seen at /workspace, of a record that is not yours (default: none)", 0},
     SNP_CLI_OPT_JSON,
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_opt_arg args[] = {
     {"RUN", "id of the run, or its beginning (default: list the runs)", 0, 1},
 };
-
-static int record_take(void *ctx, json_t *record, struct snp_err *err)
-{
-    return json_array_append(ctx, record) < 0 ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
-}
 
 static void text_print(const char *title, const char *text)
 {
@@ -108,7 +103,7 @@ static int exec_find(struct snp_cli *cli,
 
 static int replay_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoconfig struct snp_config *config = NULL;
+    const struct snp_config *config = NULL;
     snp_autojson json_t *records = json_array();
     snp_autojson json_t *exec = NULL;
     snp_autofree char *path = NULL;
@@ -118,17 +113,16 @@ static int replay_run(struct snp_cli *cli, const struct snp_opts *opts)
     uv_loop_t loop;
     struct snp_err err;
     int exit_code = SNP_EXIT_FAILED;
-    int r = snp_cli_config(cli, &snp_verb_replay, opts, &config, &err);
+    int r = snp_cli_config(cli, opts, &config, &err);
 
     if (r == 0 && snp_opts_n_args(opts) == 0) {
-        return snp_runs_tell(cli, snp_config_str(config, SNP_KEY_LOG_DIR), false,
-                             snp_opts_flag(opts, "json", false), "replay ID");
+        return snp_runs_tell(cli, opts, false, "replay ID");
     }
     r = r < 0 ? r
               : snp_trajectory_find(snp_config_str(config, SNP_KEY_LOG_DIR),
                                     snp_opts_arg(opts, 0), &path, &err);
     r = r < 0 ? r : exec_find(cli, opts, config, path, &exec, &err);
-    r = r < 0 ? r : snp_trajectory_read(path, record_take, records, &check, &err);
+    r = r < 0 ? r : snp_trajectory_read(path, snp_runs_collect, records, &check, &err);
     if (r == 0 && uv_loop_init(&loop) < 0) {
         r = snp_fail(&err, SNP_E_SYS, "no event loop");
     }
@@ -141,7 +135,7 @@ static int replay_run(struct snp_cli *cli, const struct snp_opts *opts)
         err.code = SNP_E_PEER; /* whatever it was: the command was right */
         exit_code = snp_cli_fail(cli, &err);
     } else {
-        exit_code = outcome_print(&again, snp_opts_flag(opts, "json", false));
+        exit_code = outcome_print(&again, cli->is_json);
     }
     snp_run_again_done(&again);
     snp_async_free(async);
@@ -156,7 +150,7 @@ const struct snp_verb snp_verb_replay = {
     .description = "Run every recorded tool call again, in a fresh session and without a "
                    "model, until a result differs. The project is as it is now. From a record "
                    "that is not yours only the code is used.",
-    .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
+    .spec = SNP_SPEC(options, args),
     .exit_codes =
         "0  all as recorded\n1  a result differs, or a call could not run\n2  used wrongly",
     .run = replay_run,

@@ -6,16 +6,18 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/need.h"
+#include "cli/policy.h"
 #include "cli/remote.h"
 #include "cli/run/direct.h"
 #include "cli/run/front.h"
 #include "cli/run/notes.h"
+#include "cli/run/runs.h"
 #include "cli/run/tools.h"
 #include "cli/tier.h"
 #include "policy/limits.h"
 #include "run/agent_limits.h"
 #include "trajectory/reader.h"
-#include "wire/exec.h"
 
 enum {
     MS = 1000,
@@ -102,17 +104,15 @@ static const char unpriced[] = "unpriced";
 
 /* What both do -------------------------------------------------------------------------------- */
 
-/* Settings are shown; *ret_exit >= 0: that was all. */
-static void settings_show(struct snp_front *front,
-                          const struct snp_run_budget *budget,
-                          int *ret_exit)
+/* Settings are shown where that is wanted; true: that was all. */
+static bool settings_show(struct snp_front *front, const struct snp_run_budget *budget)
 {
     bool is_all = snp_opts_flag(front->opts, "show-config", false);
 
-    *ret_exit = is_all ? SNP_EXIT_OK : -1;
-    if (is_all || (front->is_verbose && !front->is_json && !front->has_events)) {
+    if (is_all || (front->is_verbose && !front->is_for_programs)) {
         snp_run_notes_show(front, budget);
     }
+    return is_all;
 }
 
 /* No limit of cost is for a model whose price is not known, where that was said. */
@@ -145,7 +145,7 @@ static void cost_default(const struct snp_front *front,
         return;
     }
     spec->budget.cost_usd = -1;
-    if (!front->is_json && !front->has_events) {
+    if (!front->is_for_programs) {
         snp_cli_warn(front->cli,
                      "the price of %s is not known, so only --token-budget (%lld tokens) "
                      "limits what this run costs (docs/reference/models.md: prices)",
@@ -225,14 +225,12 @@ static int prompt_take(const struct snp_opts *opts, char **ret, struct snp_err *
     if (strcmp(given, "-") == 0) {
         r = snp_read_input("-", PROMPT_MAX, ret, &n, err);
     } else {
-        *ret = strdup(given);
+        *ret = snp_need_copy(given);
         n = strlen(given);
-        r = *ret == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
     }
     if (r < 0) {
         return r;
     }
-    SNP_ASSERT(*ret != NULL);
     if (strspn(*ret, " \t\r\n") == n || !snp_utf8_valid(*ret, n) || strlen(*ret) != n) {
         return snp_fail(err, SNP_E_INVALID, "the prompt is empty, or not UTF-8 text");
     }
@@ -255,34 +253,37 @@ static int run_budget(const struct snp_front *front,
     return snp_front_cost(snp_opts_str(front->opts, "cost-limit"), &budget->cost_usd, err);
 }
 
+/* From the command line to the end; budget: what the options and the configuration say. */
+static int prompt_run(struct snp_cli *cli,
+                      const struct snp_opts *opts,
+                      struct snp_run_spec *spec,
+                      int (*budget)(const struct snp_front *front,
+                                    struct snp_run_budget *ret,
+                                    struct snp_err *err))
+{
+    snp_cleanup(snp_front_done) struct snp_front front;
+    snp_autofree char *prompt = NULL;
+    struct snp_err err;
+    int r;
+
+    snp_front_init(&front, cli, opts);
+    r = prompt_take(opts, &prompt, &err);
+    r = r < 0 ? r : snp_front_open(&front, &err);
+    r = r < 0 ? r : snp_front_attach(&front, &err);
+    r = r < 0 ? r : budget(&front, &spec->budget, &err);
+    if (r < 0) {
+        return snp_front_fail(&front, &err);
+    }
+    spec->prompt = prompt;
+    return settings_show(&front, &spec->budget) ? SNP_EXIT_OK : start(&front, spec);
+}
+
 static int run_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    struct snp_front front = {0};
-    snp_autofree char *prompt = NULL;
     struct snp_run_spec spec = {.kind = SNP_RUN_COMPLETION,
                                 .system = snp_opts_str(opts, "system")};
-    struct snp_err err;
-    int exit_code = -1;
-    int r = prompt_take(opts, &prompt, &err);
 
-    r = r < 0 ? r : snp_front_open(&front, cli, &snp_verb_run, opts, &err);
-    r = r < 0 ? r : snp_front_attach(&front, &err);
-    r = r < 0 ? r : run_budget(&front, &spec.budget, &err);
-    if (r < 0) {
-        front.is_json = snp_opts_flag(opts, "json", false);
-        front.has_events = snp_opts_flag(opts, "events", false);
-        front.cli = cli;
-        exit_code = snp_front_fail(&front, &err);
-        snp_front_done(&front);
-        return exit_code;
-    }
-    settings_show(&front, &spec.budget, &exit_code);
-    if (exit_code < 0) {
-        spec.prompt = prompt;
-        exit_code = start(&front, &spec);
-    }
-    snp_front_done(&front);
-    return exit_code;
+    return prompt_run(cli, opts, &spec, run_budget);
 }
 
 static const char run_codes[] = "0  answered\n1  no answer, or only a part: a limit was "
@@ -296,7 +297,7 @@ const struct snp_verb snp_verb_run = {
         "The model gets tools: Python and a patch tool in a sandbox, search and reading of the "
         "project's files, which it sees at /workspace and cannot change. Every step is "
         "recorded in ./logs (see logs), and resume continues an interrupted run.",
-    .spec = {run_options, SNP_ARRAY_LEN(run_options), run_args, SNP_ARRAY_LEN(run_args), false},
+    .spec = SNP_SPEC(run_options, run_args),
     .examples = "run 'How many orders of orders.csv are overdue?'\n"
                 "run --model anthropic/claude-sonnet-4-5 --json 'Find the slowest test'\n"
                 "run --max-depth 8 --cost-limit 0.50 'Why does parse() fail on empty input?'",
@@ -340,7 +341,7 @@ static int capped(const struct snp_front *front,
         return snp_fail(err, SNP_E_INVALID, "--%s is at least 1", name);
     }
     if (*ret > most) {
-        if (!front->is_json && !front->has_events) {
+        if (!front->is_for_programs) {
             snp_cli_warn(front->cli, "--%s is at most %lld; using that", name, (long long)most);
         }
         *ret = most;
@@ -367,7 +368,7 @@ static int agent_budget(const struct snp_front *front,
         r = r < 0 ? r : snp_front_cost(cost, &ret->cost_usd, err);
     }
     if (ret->cost_usd > SNP_AGENT_COST_USD_MAX) {
-        if (!front->is_json && !front->has_events) {
+        if (!front->is_for_programs) {
             snp_cli_warn(front->cli, "--cost-limit is at most %.0f, or none; using that",
                          SNP_AGENT_COST_USD_MAX);
         }
@@ -382,31 +383,9 @@ static int agent_budget(const struct snp_front *front,
 
 static int agent_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    struct snp_front front = {0};
-    snp_autofree char *task = NULL;
     struct snp_run_spec spec = {.kind = SNP_RUN_AGENT};
-    struct snp_err err;
-    int exit_code = -1;
-    int r = prompt_take(opts, &task, &err);
 
-    r = r < 0 ? r : snp_front_open(&front, cli, &snp_verb_agent, opts, &err);
-    r = r < 0 ? r : snp_front_attach(&front, &err);
-    r = r < 0 ? r : agent_budget(&front, &spec.budget, &err);
-    if (r < 0) {
-        front.is_json = snp_opts_flag(opts, "json", false);
-        front.has_events = snp_opts_flag(opts, "events", false);
-        front.cli = cli;
-        exit_code = snp_front_fail(&front, &err);
-        snp_front_done(&front);
-        return exit_code;
-    }
-    settings_show(&front, &spec.budget, &exit_code);
-    if (exit_code < 0) {
-        spec.prompt = task;
-        exit_code = start(&front, &spec);
-    }
-    snp_front_done(&front);
-    return exit_code;
+    return prompt_run(cli, opts, &spec, agent_budget);
 }
 
 const struct snp_verb snp_verb_agent = {
@@ -415,8 +394,7 @@ const struct snp_verb snp_verb_agent = {
     .asks_models = true,
     .description = "Like run, in iterations. It ends with the model's final answer or at a "
                    "limit, where it shows the work so far.",
-    .spec = {agent_options, SNP_ARRAY_LEN(agent_options), agent_args, SNP_ARRAY_LEN(agent_args),
-             false},
+    .spec = SNP_SPEC(agent_options, agent_args),
     .examples = "agent 'Analyze all CSV files and generate a report'\n"
                 "agent --max-iterations 20 --cost-limit 5 'Make the tests pass'",
     .exit_codes = run_codes,
@@ -426,8 +404,7 @@ const struct snp_verb snp_verb_agent = {
 /* resume ---------------------------------------------------------------------------------------- */
 
 static const struct snp_opt resume_options[] = {
-    {"dir",            0,   SNP_OPT_STRING, "DIR", "folder of the records (default: ./logs)",
-     SNP_KEY_LOG_DIR                                                                                           },
+    SNP_RUNS_OPT_DIR(0),
     {"max-depth",      'd', SNP_OPT_INT,    "N",   "turns of the model",                                      0},
     {"max-calls",      0,   SNP_OPT_INT,    "N",   "model calls of a completion",                             0},
     {"max-sub-calls",  0,   SNP_OPT_INT,    "N",   "sub-calls between two answers",                           0},
@@ -437,9 +414,9 @@ static const struct snp_opt resume_options[] = {
     {"max-iterations", 'i', SNP_OPT_INT,    "N",   "iterations of an agent",                                  0},
     {"cost-limit",     0,   SNP_OPT_STRING, "USD", "most the whole run may cost, or none",                    0},
     {"timeout",        0,   SNP_OPT_INT,    "S",   "wall clock of the whole run, its earlier parts included",
-     0                                                                                                         },
+         0                                                                                                         },
     {"recover",        0,   SNP_OPT_STRING, "HOW",
-     "if cells of its session are missing after a crash: ask (default), replay, checkpoint",                  0},
+         "if cells of its session are missing after a crash: ask (default), replay, checkpoint",                  0},
     OPT_OUTPUT,
     SNP_RUN_TOOLS_OPTS,
     SNP_CLI_OPT_CONFIG,
@@ -490,60 +467,32 @@ static int budget_changes(const struct snp_opts *opts, json_t *budget, struct sn
     return 0;
 }
 
-static int recover_check(const char *word, struct snp_err *err)
-{
-    for (size_t i = 0; snp_exec_recovers[i] != NULL; i++) {
-        if (word == NULL || strcmp(word, snp_exec_recovers[i]) == 0) {
-            return 0;
-        }
-    }
-    return snp_fail(err, SNP_E_INVALID, "--recover is ask, replay or checkpoint, not '%.40s'",
-                    word);
-}
-
-static int resumable_tell(struct snp_cli *cli, const struct snp_opts *opts)
-{
-    snp_autoconfig struct snp_config *config = NULL;
-    struct snp_err err;
-
-    return snp_cli_config(cli, &snp_verb_resume, opts, &config, &err) < 0
-               ? snp_cli_fail(cli, &err)
-               : snp_runs_tell(cli, snp_config_str(config, SNP_KEY_LOG_DIR), true,
-                               snp_opts_flag(opts, "json", false), "resume ID");
-}
-
 static int resume_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    struct snp_front front = {0};
+    snp_cleanup(snp_front_done) struct snp_front front;
     snp_autojson json_t *budget = json_object();
     snp_autofree char *path = NULL;
     struct snp_run_changes changes = {.budget = budget,
                                       .recover = snp_opts_str(opts, "recover")};
     struct snp_err err;
-    int exit_code;
     int r;
 
+    snp_front_init(&front, cli, opts);
     if (snp_opts_n_args(opts) == 0) {
-        return resumable_tell(cli, opts);
+        return snp_runs_tell(cli, opts, true, "resume ID");
     }
     r = budget_changes(opts, budget, &err);
-    r = r < 0 ? r : recover_check(changes.recover, &err);
-    r = r < 0 ? r : snp_front_open(&front, cli, &snp_verb_resume, opts, &err);
+    r = r < 0 ? r : snp_cli_recover_check(changes.recover, &err);
+    r = r < 0 ? r : snp_front_open(&front, &err);
     r = r < 0 ? r : snp_front_output(&front, &err);
     r = r < 0 ? r
               : snp_trajectory_find(snp_config_str(front.config, SNP_KEY_LOG_DIR),
                                     snp_opts_arg(opts, 0), &path, &err);
     if (r < 0) {
-        front.is_json = snp_opts_flag(opts, "json", false);
-        front.has_events = snp_opts_flag(opts, "events", false);
-        front.cli = cli;
-        exit_code = snp_front_fail(&front, &err);
-    } else {
-        changes.is_log_beneath = !snp_config_is_chosen(front.config, SNP_KEY_LOG_DIR);
-        exit_code = snp_front_resume(&front, path, &changes);
+        return snp_front_fail(&front, &err);
     }
-    snp_front_done(&front);
-    return exit_code;
+    changes.is_log_beneath = !snp_config_is_chosen(front.config, SNP_KEY_LOG_DIR);
+    return snp_front_resume(&front, path, &changes);
 }
 
 const struct snp_verb snp_verb_resume = {
@@ -552,8 +501,7 @@ const struct snp_verb snp_verb_resume = {
     .asks_models = true,
     .description = "Continue from the last recorded step: no answer of the model is asked for "
                    "again, no cell runs twice. Limits given here replace those of the start.",
-    .spec = {resume_options, SNP_ARRAY_LEN(resume_options), resume_args,
-             SNP_ARRAY_LEN(resume_args), false},
+    .spec = SNP_SPEC(resume_options, resume_args),
     .examples = "resume 3f2a\nresume 3f2a --max-depth 8",
     .exit_codes = run_codes,
     .run = resume_run,

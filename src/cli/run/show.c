@@ -8,13 +8,11 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "cli/need.h"
 #include "cli/show/term.h"
 
 enum {
-    ROWS_MAX = 12,
-    CELL_MAX = 160,
     PREVIEW_SHOWN = 60,
-    ITERATION_COLUMNS = 5,
 };
 
 /* Panels ------------------------------------------------------------------------------------ */
@@ -49,39 +47,26 @@ static void panel(const char *title, enum snp_style style, const char *text, siz
 
 /* Tables ------------------------------------------------------------------------------------ */
 
-struct rows {
-    char cells[ROWS_MAX][2][CELL_MAX];
-    size_t n;
-};
+static const char *const metric_heads[] = {"Metric", "Value"};
 
-static void SNP_PRINTF(3, 4) row_add(struct rows *rows, const char *name, const char *fmt, ...)
+static void SNP_PRINTF(3, 4)
+    row_add(struct snp_table *table, const char *name, const char *fmt, ...)
 {
+    snp_autofree char *text = NULL;
     va_list args;
 
-    if (rows->n == ROWS_MAX) {
-        return;
-    }
-    (void)snprintf(rows->cells[rows->n][0], CELL_MAX, "%s", name);
     va_start(args, fmt);
-    (void)vsnprintf(rows->cells[rows->n][1], CELL_MAX, fmt, args);
+    (void)snp_need(vasprintf(&text, fmt, args) < 0 ? NULL : table);
     va_end(args);
-    rows->n++;
+    snp_table_add(table, name);
+    snp_table_add(table, text);
 }
 
-static void rows_print(const char *title, const struct rows *rows)
+static void titled_print(const char *title, struct snp_table *table)
 {
-    static const char *const heads[] = {"Metric", "Value"};
-    const char *cells[(size_t)ROWS_MAX * 2];
-    const struct snp_table table = {
-        .heads = heads, .n_cols = 2, .cells = cells, .n_rows = rows->n};
-
-    for (size_t i = 0; i < rows->n; i++) {
-        cells[2 * i] = rows->cells[i][0];
-        cells[2 * i + 1] = rows->cells[i][1];
-    }
     snp_term_put(stdout, SNP_STYLE_BOLD, title);
     (void)putchar('\n');
-    snp_table_print(stdout, &table);
+    snp_table_print(stdout, table, "");
 }
 
 /* "12,345" into out; returns out. */
@@ -103,7 +88,7 @@ static const char *grouped(int64_t number, char *out, size_t out_len)
 
 static void summary_run(const json_t *result)
 {
-    struct rows rows = {.n = 0};
+    struct snp_table rows = SNP_TABLE(metric_heads);
 
     row_add(&rows, "Trajectory ID", "%s", snp_json_str(result, "trajectory_id", ""));
     row_add(&rows, "Total Calls", "%lld", (long long)snp_json_int(result, "total_calls", 0));
@@ -112,13 +97,13 @@ static void summary_run(const json_t *result)
             (long long)snp_json_int(result, "total_tool_calls", 0));
     row_add(&rows, "Duration", "%lldms", (long long)snp_json_int(result, "duration_ms", 0));
     row_add(&rows, "Success", "✓");
-    rows_print("Execution Summary", &rows);
+    titled_print("Execution Summary", &rows);
 }
 
 static void summary_agent(const json_t *result)
 {
     const json_t *cost = json_object_get(result, "total_cost");
-    struct rows rows = {.n = 0};
+    struct snp_table rows = SNP_TABLE(metric_heads);
     char tokens[40];
 
     row_add(&rows, "Run ID", "%s", snp_json_str(result, "run_id", ""));
@@ -127,52 +112,34 @@ static void summary_agent(const json_t *result)
     row_add(&rows, "Iterations", "%lld", (long long)snp_json_int(result, "iterations", 0));
     row_add(&rows, "Total Tokens", "%s",
             grouped(snp_json_int(result, "total_tokens", 0), tokens, sizeof(tokens)));
-    if (json_is_number(cost)) {
-        row_add(&rows, "Total Cost", "$%.4f", json_number_value(cost));
-    } else {
-        row_add(&rows, "Total Cost", "N/A");
-    }
+    row_add(&rows, "Total Cost", json_is_number(cost) ? "$%.4f" : "N/A",
+            json_number_value(cost));
     row_add(&rows, "Duration", "%lldms", (long long)snp_json_int(result, "duration_ms", 0));
     if (snp_json_bool(result, "forced_termination", false)) {
         row_add(&rows, "Forced", "%s", snp_json_str(result, "error", "Yes"));
     }
-    rows_print("Agent Summary", &rows);
+    titled_print("Agent Summary", &rows);
 }
 
 static void iterations_print(const json_t *list)
 {
-    static const char *const heads[ITERATION_COLUMNS] = {"#", "Tokens", "Cost", "Tools",
-                                                         "Preview"};
-    size_t n = json_array_size(list);
-    snp_autofree char(*texts)[ITERATION_COLUMNS][CELL_MAX] = calloc(n + 1, sizeof(*texts));
-    snp_autofree const char **cells = calloc((n + 1) * ITERATION_COLUMNS, sizeof(*cells));
-    struct snp_table table = {
-        .heads = heads, .n_cols = ITERATION_COLUMNS, .cells = cells, .n_rows = n};
+    static const char *const heads[] = {"#", "Tokens", "Cost", "Tools", "Preview"};
+    struct snp_table table = SNP_TABLE(heads);
 
-    if (texts == NULL || cells == NULL || n == 0) {
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *row = json_array_get(list, i);
         const char *preview = snp_json_str(row, "response_preview", "");
         const json_t *cost = json_object_get(row, "cost");
 
-        (void)snprintf(texts[i][0], CELL_MAX, "%zu", i + 1);
-        (void)snprintf(texts[i][1], CELL_MAX, "%lld",
-                       (long long)snp_json_int(row, "tokens", 0));
-        (void)snprintf(texts[i][2], CELL_MAX, json_is_number(cost) ? "$%.4f" : "N/A",
-                       json_number_value(cost));
-        (void)snprintf(texts[i][3], CELL_MAX, "%lld",
-                       (long long)snp_json_int(row, "tool_calls", 0));
-        (void)snprintf(texts[i][4], CELL_MAX, "%.*s", PREVIEW_SHOWN,
-                       preview[0] == '\0' ? "-" : preview);
-        for (size_t k = 0; k < ITERATION_COLUMNS; k++) {
-            cells[i * ITERATION_COLUMNS + k] = texts[i][k];
-        }
+        snp_table_addf(&table, "%zu", i + 1);
+        snp_table_addf(&table, "%lld", (long long)snp_json_int(row, "tokens", 0));
+        snp_table_addf(&table, json_is_number(cost) ? "$%.4f" : "N/A", json_number_value(cost));
+        snp_table_addf(&table, "%lld", (long long)snp_json_int(row, "tool_calls", 0));
+        snp_table_addf(&table, "%.*s", PREVIEW_SHOWN, preview[0] == '\0' ? "-" : preview);
     }
-    snp_term_put(stdout, SNP_STYLE_BOLD, "Iteration Details");
-    (void)putchar('\n');
-    snp_table_print(stdout, &table);
+    if (table.n_cells > 0) {
+        titled_print("Iteration Details", &table);
+    }
 }
 
 /* Results ----------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/need.h"
 #include "cli/show/term.h"
 
 enum {
@@ -76,7 +77,7 @@ char *snp_run_tools_unused(const struct snp_opts *opts, const struct snp_config 
     if (snp_config_tools(config) == NULL || snp_opts_flag(opts, "allow-tools", false)) {
         return NULL;
     }
-    return snp_format(
+    return snp_need_format(
         "%s names tools; they are not used, since they run outside the sandbox with "
         "your rights: look at them, then --allow-tools",
         snp_config_file(config));

@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/run/runs.h"
 #include "cli/spawn.h"
 #include "trajectory/reader.h"
 
@@ -27,7 +28,6 @@ static const char *const of_serving[] = {"port", "host", "allow-remote", "allow-
 
 void snp_visualize_done(struct snp_visualize *v)
 {
-    snp_config_free(v->config);
     free(v->path);
     *v = (struct snp_visualize){0};
 }
@@ -53,7 +53,7 @@ static int read_into(struct snp_cli *cli,
     if (port < 0 || port > PORT_MAX) {
         return snp_fail(err, SNP_E_INVALID, "--port is 1 to %d, or 0 for a free one", PORT_MAX);
     }
-    r = snp_cli_config(cli, &snp_verb_visualize, opts, &v->config, err);
+    r = snp_cli_config(cli, opts, &v->config, err);
     if (r < 0) {
         return r;
     }
@@ -93,7 +93,7 @@ static int written_print(const char *path, size_t runs, size_t bytes)
         json_pack("{s:o, s:I, s:I}", "file", snp_cli_path_json(path), "runs", (json_int_t)runs,
                   "bytes", (json_int_t)bytes);
 
-    return answer == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(answer);
+    return snp_cli_print_json(answer);
 }
 
 static int write_out(struct snp_visualize *v,
@@ -144,25 +144,24 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
     }
     r = snp_visualize_read(cli, opts, &v, &err);
-    r = r < 0 ? r : write_out(&v, out, snp_opts_flag(opts, "json", false), &err);
+    r = r < 0 ? r : write_out(&v, out, cli->is_json, &err);
     return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
 }
 
 /* The verb ---------------------------------------------------------------------------------- */
 
 static const struct snp_opt options[] = {
-    {"dir",          'd', SNP_OPT_STRING, "DIR",  "folder of the records (default: ./logs)",
-     SNP_KEY_LOG_DIR                                                                                     },
+    SNP_RUNS_OPT_DIR('d'),
     {"out",          'o', SNP_OPT_STRING, "FILE", "write one page that needs no other files, and exit",
-     0                                                                                                   },
+           0                                                                                                   },
     {"tail",         'n', SNP_OPT_INT,    "N",    "list the newest N runs (default 50)",                0},
     {"port",         'p', SNP_OPT_INT,    "N",    "port to serve on (default 8501; 0: a free one)",     0},
     {"host",         0,   SNP_OPT_STRING, "HOST",
-     "address to serve on, a number or localhost (default 127.0.0.1)",                                  0},
+           "address to serve on, a number or localhost (default 127.0.0.1)",                                  0},
     {"allow-remote", 0,   SNP_OPT_FLAG,   NULL,   "HOST may be an address that other machines reach",
-     0                                                                                                   },
+           0                                                                                                   },
     {"allow-host",   0,   SNP_OPT_LIST,   "NAME",
-     "another host name that browsers may use (repeatable)",                                            0},
+           "another host name that browsers may use (repeatable)",                                            0},
     {"json",         0,   SNP_OPT_FLAG,   NULL,   "print the address, or what was written, as JSON",    0},
     SNP_CLI_OPT_CONFIG,
 };
@@ -177,7 +176,7 @@ const struct snp_verb snp_verb_visualize = {
         "Without --out it serves pages until Ctrl-C, and prints their address, which holds a "
         "secret: whoever has the address can read the records. Reload the page to see new "
         "runs. With --out it writes one file; if RUN is given, of that run alone.",
-    .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
+    .spec = SNP_SPEC(options, args),
     .examples = "visualize\nvisualize 3f2a\nvisualize 3f2a --out run.html\nvisualize --dir "
                 "/var/log/runs --port 0",
     .run = run,

@@ -12,10 +12,10 @@
 
 /* What is to be shown. */
 struct snp_visualize {
-    struct snp_config *config; /* owned */
-    char *path;                /* of the run that was named; owned; NULL = none was */
-    struct snp_page page;      /* borrows from these two */
-    bool as_json;              /* how its address is printed */
+    const struct snp_config *config; /* borrowed */
+    char *path;                      /* of the run that was named; owned; NULL = none was */
+    struct snp_page page;            /* borrows from these two */
+    bool as_json;                    /* how its address is printed */
 };
 void snp_visualize_done(struct snp_visualize *v);
 

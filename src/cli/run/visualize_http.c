@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "cli/http_hosts.h"
+#include "cli/need.h"
 #include "cli/run/visualize.h"
 #include "mcp/http/pages.h"
 #include "trajectory/reader.h"
@@ -21,12 +22,9 @@ static int address_read(const struct snp_opts *opts,
     const char *host = snp_opts_str(opts, "host");
     long long port = (long long)snp_opts_int(opts, "port", PORT_DEFAULT);
     bool is_bare6 = host != NULL && host[0] != '[' && strchr(host, ':') != NULL;
-    snp_autofree char *text =
-        snp_format(is_bare6 ? "[%s]:%lld" : "%s:%lld", host == NULL ? "127.0.0.1" : host, port);
+    snp_autofree char *text = snp_need_format(is_bare6 ? "[%s]:%lld" : "%s:%lld",
+                                              host == NULL ? "127.0.0.1" : host, port);
 
-    if (text == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     if (host != NULL &&
         (strncmp(host, "unix:", 5) == 0 || snp_httpd_address_parse(text, ret, err) < 0)) {
         return snp_fail(err, SNP_E_INVALID,
@@ -78,13 +76,13 @@ static char *id_in(const char *path)
     const char *slash = strrchr(path, '/');
     const char *name = slash == NULL ? path : slash + 1;
 
-    return strndup(name, strcspn(name, "."));
+    return snp_need(strndup(name, strcspn(name, ".")));
 }
 
 static int serve(struct snp_visualize *v, const struct snp_opts *opts, struct snp_err *err)
 {
     snp_cleanup(snp_http_hosts_done) struct snp_http_hosts hosts = {0};
-    snp_autofree char *id = v->path == NULL ? strdup("") : id_in(v->path);
+    snp_autofree char *id = v->path == NULL ? snp_need_copy("") : id_in(v->path);
     char policy[SNP_PAGE_POLICY_MAX];
     struct snp_httpd_pages pages = {
         .policy = policy,
@@ -118,7 +116,7 @@ int snp_visualize_http_verb(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_err err;
     int r = snp_visualize_read(cli, opts, &v, &err);
 
-    v.as_json = snp_opts_flag(opts, "json", false);
+    v.as_json = cli->is_json;
     r = r < 0 ? r : serve(&v, opts, &err);
     return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
 }

@@ -19,7 +19,9 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/need.h"
 #include "cli/remote.h"
+#include "cli/show/human.h"
 #include "cli/show/lost.h"
 #include "cli/show/pager.h"
 #include "cli/show/term.h"
@@ -35,7 +37,6 @@ enum {
     ALL_MAX = 128 << 20, /* of everything that is shown */
     BINARY_LOOK = 8000,  /* bytes searched for a NUL */
     NAME_MAX_BYTES = 64 << 10,
-    SIZE_MAX_BYTES = 32,
     TROUBLE = 2, /* diff's status when it could not compare */
 };
 
@@ -51,15 +52,13 @@ struct side {
 };
 
 struct comparison {
-    char *a;                   /* owned: what is compared, as the daemon takes it */
-    char *b;                   /* owned */
-    struct snp_client *client; /* borrowed */
+    struct snp_cli *cli;
     const struct snp_opts *opts;
+    char *a;            /* owned: what is compared, as the daemon takes it */
+    char *b;            /* owned */
     char *folder;       /* owned: private, for diff(1); NULL = not made yet */
     struct snp_buf out; /* what will be shown */
-    bool is_term;
-    bool has_color;
-    uint64_t added; /* lines */
+    uint64_t added;     /* lines */
     uint64_t removed;
     size_t files;
     size_t variables;
@@ -67,28 +66,17 @@ struct comparison {
 
 /* Text -------------------------------------------------------------------------------------- */
 
-static const char *code_of(const struct comparison *all, enum snp_style style)
-{
-    static const char *const codes[] = {
-        [SNP_STYLE_PLAIN] = "",         [SNP_STYLE_BOLD] = "\033[1m",
-        [SNP_STYLE_DIM] = "\033[2m",    [SNP_STYLE_RED] = "\033[31m",
-        [SNP_STYLE_GREEN] = "\033[32m", [SNP_STYLE_YELLOW] = "\033[33m",
-        [SNP_STYLE_CYAN] = "\033[36m",
-    };
-
-    return all->has_color ? codes[style] : "";
-}
-
 /* One line without its end, coloured; text is not trusted. */
 static int line_add(struct comparison *all, enum snp_style style, const char *text, size_t n)
 {
-    const char *code = code_of(all, style);
+    const char *code = snp_term_code(stdout, style);
     int r = snp_buf_adds(&all->out, code);
 
     if (r == 0) {
-        r = all->is_term ? snp_escape(&all->out, text, n) : snp_buf_add(&all->out, text, n);
+        r = snp_term_is(stdout) ? snp_escape(&all->out, text, n)
+                                : snp_buf_add(&all->out, text, n);
     }
-    return r < 0 ? r : snp_buf_addf(&all->out, "%s\n", code[0] == '\0' ? "" : "\033[0m");
+    return r < 0 ? r : snp_buf_addf(&all->out, "%s\n", code[0] == '\0' ? "" : SNP_TERM_PLAIN);
 }
 
 static int linef(struct comparison *all, enum snp_style style, const char *fmt, ...)
@@ -99,21 +87,18 @@ static int linef(struct comparison *all, enum snp_style style, const char *fmt, 
     va_list args;
 
     va_start(args, fmt);
-    if (vasprintf(&text, fmt, args) < 0) {
-        text = NULL;
-    }
+    (void)snp_need(vasprintf(&text, fmt, args) < 0 ? NULL : all);
     va_end(args);
-    return text == NULL ? SNP_E_NOMEM : line_add(all, style, text, strlen(text));
+    return line_add(all, style, text, strlen(text));
 }
 
 /*
  * A name that holds what could be read as more than a name is put in quotes, C-like; one with
- * a space too, because patch(1) ends a name there. Caller frees; NULL when out of memory.
+ * a space too, because patch(1) ends a name there. Caller frees.
  */
 static char *name_quoted(const char *before, const char *name)
 {
     snp_autobuf struct snp_buf text = {0};
-    const char *whole;
     bool is_plain = snp_utf8_valid(name, strlen(name));
     int r;
 
@@ -125,36 +110,30 @@ static char *name_quoted(const char *before, const char *name)
     r = snp_buf_addf(&text, "%s%s", is_plain ? "" : "\"", before);
     for (const char *c = name; *c != '\0' && r == 0; c++) {
         unsigned char byte = (unsigned char)*c;
+        bool is_as_it_is =
+            is_plain || (byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\');
 
-        if (is_plain || (byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\')) {
-            r = snp_buf_add(&text, c, 1);
-        } else {
-            r = snp_buf_addf(&text, "\\%03o", byte);
-        }
+        r = is_as_it_is ? snp_buf_add(&text, c, 1) : snp_buf_addf(&text, "\\%03o", byte);
     }
-    if (r == 0 && !is_plain) {
-        r = snp_buf_adds(&text, "\"");
-    }
-    whole = r < 0 ? NULL : snp_buf_cstr(&text);
-    return whole == NULL ? NULL : strdup(whole);
+    r = r < 0 ? r : snp_buf_adds(&text, is_plain ? "" : "\"");
+    return snp_need_copy(r < 0 ? "?" : snp_need(snp_buf_cstr(&text)));
 }
 
 /* Variables ---------------------------------------------------------------------------------- */
 
 static int variable_add(struct comparison *all, const json_t *row)
 {
-    snp_autofree char *name = name_quoted("", snp_json_str(row, "name", "?"));
-    snp_autofree char *type_a = name_quoted("", snp_json_str(row, "type_a", "?"));
-    snp_autofree char *type_b = name_quoted("", snp_json_str(row, "type_b", "?"));
-    const char *change = snp_json_str(row, "change", "?");
+    SNP_READ(snp_diff_variable, variable, row);
+    snp_autofree char *name = name_quoted("", json_string_value(variable.name));
+    snp_autofree char *type_a =
+        name_quoted("", variable.type_a == NULL ? "?" : variable.type_a);
+    snp_autofree char *type_b =
+        name_quoted("", variable.type_b == NULL ? "?" : variable.type_b);
 
-    if (name == NULL || type_a == NULL || type_b == NULL) {
-        return SNP_E_NOMEM;
-    }
-    if (strcmp(change, "added") == 0) {
+    if (snp_streq(variable.change, "added")) {
         return linef(all, SNP_STYLE_GREEN, "variable %s: added, %.200s", name, type_b);
     }
-    if (strcmp(change, "removed") == 0) {
+    if (snp_streq(variable.change, "removed")) {
         return linef(all, SNP_STYLE_RED, "variable %s: removed, %.200s", name, type_a);
     }
     if (strcmp(type_a, type_b) == 0) {
@@ -183,7 +162,7 @@ static bool has_content(const struct side *side)
     return snp_streq(side->type, "file");
 }
 
-static int side_fetch(struct snp_client *client, struct side *side, struct snp_err *err)
+static int side_fetch(struct snp_cli *cli, struct side *side, struct snp_err *err)
 {
     snp_autobuf struct snp_buf bytes = {0};
     bool at_end = !snp_streq(side->type, "file") || side->hash == NULL;
@@ -191,7 +170,7 @@ static int side_fetch(struct snp_client *client, struct side *side, struct snp_e
     snp_buf_init(&bytes, TEXT_MAX + 1);
     while (!at_end) {
         snp_autoreply struct snp_reply reply = {0};
-        int r = snp_remote_call(client,
+        int r = snp_remote_call(cli,
                                 SNP_WRITE(snp_blob_request, .hash = side->hash,
                                           .offset = bytes.len, .length = SNP_FILE_CHUNK_MAX),
                                 &reply, err);
@@ -208,13 +187,9 @@ static int side_fetch(struct snp_client *client, struct side *side, struct snp_e
         }
     }
     side->len = bytes.len;
-    side->bytes = malloc(bytes.len + 1);
-    if (side->bytes == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    if (bytes.len > 0) {
-        memcpy(side->bytes, snp_buf_bytes(&bytes), bytes.len);
-    }
+    side->bytes = snp_need(snp_buf_cstr(&bytes));
+    bytes.data = NULL; /* nothing was consumed: it starts there */
+    bytes.cap = 0;
     return 0;
 }
 
@@ -232,11 +207,8 @@ static int folder_make(struct comparison *all, struct snp_err *err)
     if (all->folder != NULL) {
         return 0;
     }
-    all->folder =
-        snp_format("%s/snipara-diff-XXXXXX", base == NULL || base[0] != '/' ? "/tmp" : base);
-    if (all->folder == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    all->folder = snp_need_format("%s/snipara-diff-XXXXXX",
+                                  base == NULL || base[0] != '/' ? "/tmp" : base);
     if (mkdtemp(all->folder) == NULL) { /* mode 0700 */
         int eno = errno;
 
@@ -272,15 +244,10 @@ static int hunks_make(struct comparison *all,
     if (r < 0) {
         return r;
     }
-    path_a = snp_format("%s/a", all->folder);
-    path_b = snp_format("%s/b", all->folder);
-    if (path_a == NULL || path_b == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    path_a = snp_need_format("%s/a", all->folder);
+    path_b = snp_need_format("%s/b", all->folder);
     r = side_store(a, path_a, err);
-    if (r == 0) {
-        r = side_store(b, path_b, err);
-    }
+    r = r < 0 ? r : side_store(b, path_b, err);
     if (r == 0) {
         const char *const argv[] = {"diff", "--text", "-U3",  "--label", "a", "--label",
                                     "b",    "--",     path_a, path_b,    NULL};
@@ -364,36 +331,20 @@ static void hunks_count(const struct snp_buf *hunks, uint64_t *ret_added, uint64
 
 /* Files -------------------------------------------------------------------------------------- */
 
-static void side_read(const json_t *row, const char *which, struct side *side)
+/* The bytes of a path: in hexadecimal where they are no UTF-8. Caller frees. */
+static char *path_of(const struct snp_diff_file *row)
 {
-    char member[16];
-
-    side->hash = snp_json_str(row, which, NULL);
-    (void)snprintf(member, sizeof(member), "type_%s", which);
-    side->type = snp_json_str(row, member, NULL);
-    (void)snprintf(member, sizeof(member), "size_%s", which);
-    side->size = (uint64_t)snp_json_int(row, member, 0);
-    (void)snprintf(member, sizeof(member), "mode_%s", which);
-    side->mode = (unsigned)snp_json_int(row, member, 0);
-    (void)snprintf(member, sizeof(member), "target_%s", which);
-    side->target = snp_streq(side->type, "link") ? snp_json_str(row, member, "") : NULL;
-}
-
-/* The bytes of a path: in hexadecimal where they are no UTF-8. Caller frees; NULL when out of memory. */
-static char *path_of(const json_t *row)
-{
-    const char *hex = snp_json_str(row, "path_hex", NULL);
-    size_t n = hex == NULL ? 0 : strlen(hex) / 2;
+    static const char digits[] = "0123456789abcdef";
+    size_t n = row->path_hex == NULL ? 0 : strlen(row->path_hex) / 2;
     char *path;
 
-    if (hex == NULL) {
-        return strdup(snp_json_str(row, "path", "?"));
+    if (row->path_hex == NULL) {
+        return snp_need_copy(json_string_value(row->path));
     }
-    path = calloc(n + 1, 1);
-    for (size_t i = 0; path != NULL && i < n; i++) {
-        static const char digits[] = "0123456789abcdef";
-        const char *high = strchr(digits, hex[2 * i]);
-        const char *low = strchr(digits, hex[2 * i + 1]);
+    path = snp_need(calloc(n + 1, 1));
+    for (size_t i = 0; i < n; i++) {
+        const char *high = strchr(digits, row->path_hex[2 * i]);
+        const char *low = strchr(digits, row->path_hex[2 * i + 1]);
 
         path[i] = '?';
         if (high != NULL && low != NULL) {
@@ -405,7 +356,7 @@ static char *path_of(const json_t *row)
 
 /* One changed file, ready to be shown. */
 struct change {
-    const json_t *row;
+    char *path; /* owned */
     struct side a;
     struct side b;
     bool has_lines; /* both sides are text of a size that can be compared */
@@ -416,18 +367,44 @@ struct change {
 
 static void change_done(struct change *change)
 {
+    free(change->path);
     free(change->a.bytes);
     free(change->b.bytes);
     snp_buf_done(&change->hunks);
+}
+
+static uint64_t number(int64_t value)
+{
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+static const char *target_of(const char *type, const json_t *target)
+{
+    return snp_streq(type, "link") && json_is_string(target) ? json_string_value(target) : NULL;
+}
+
+static void change_read(const json_t *json, struct change *ret)
+{
+    SNP_READ(snp_diff_file, row, json);
+
+    snp_buf_init(&ret->hunks, DIFF_MAX);
+    ret->path = path_of(&row);
+    ret->a = (struct side){.type = row.type_a,
+                           .hash = row.a,
+                           .target = target_of(row.type_a, row.target_a),
+                           .size = number(row.size_a),
+                           .mode = (unsigned)number(row.mode_a)};
+    ret->b = (struct side){.type = row.type_b,
+                           .hash = row.b,
+                           .target = target_of(row.type_b, row.target_b),
+                           .size = number(row.size_b),
+                           .mode = (unsigned)number(row.mode_b)};
 }
 
 static int change_load(struct comparison *all, struct change *change, struct snp_err *err)
 {
     int r;
 
-    snp_buf_init(&change->hunks, DIFF_MAX);
-    side_read(change->row, "a", &change->a);
-    side_read(change->row, "b", &change->b);
     if (change->a.size > TEXT_MAX || change->b.size > TEXT_MAX) {
         return 0;
     }
@@ -435,23 +412,17 @@ static int change_load(struct comparison *all, struct change *change, struct snp
         change->has_lines = true; /* only its mode changed */
         return 0;
     }
-    r = side_fetch(all->client, &change->a, err);
-    if (r == 0) {
-        r = side_fetch(all->client, &change->b, err);
-    }
+    r = side_fetch(all->cli, &change->a, err);
+    r = r < 0 ? r : side_fetch(all->cli, &change->b, err);
     if (r < 0 || is_binary(&change->a) || is_binary(&change->b)) {
         return r;
     }
-    change->has_lines = true;
     r = hunks_make(all, &change->a, &change->b, &change->hunks, err);
-    if (r == SNP_E_LIMIT) {
-        change->has_lines = false;
-        return 0;
-    }
+    change->has_lines = r != SNP_E_LIMIT;
     if (r == 0) {
         hunks_count(&change->hunks, &change->added, &change->removed);
     }
-    return r;
+    return r == SNP_E_LIMIT ? 0 : r;
 }
 
 /* "new file mode 644", and a line for each end of what changed its kind or mode. */
@@ -478,118 +449,81 @@ static int modes_add(struct comparison *all, const struct change *change)
     return r;
 }
 
-/* Where a link led and leads: patch(1) knows no links, and would make a file of its target. */
-static int links_add(struct comparison *all, const struct change *change)
+/* Where a link led or leads: patch(1) knows no links, and would make a file of its target. */
+static int link_add(struct comparison *all, const char *what, const char *target)
 {
-    const struct {
-        const char *what;
-        const char *target;
-    } rows[] = {
-        {"old", change->a.target},
-        {"new", change->b.target},
-    };
-    int r = 0;
+    snp_autofree char *quoted = target == NULL ? NULL : name_quoted("", target);
 
-    for (size_t i = 0; i < SNP_ARRAY_LEN(rows) && r == 0; i++) {
-        snp_autofree char *target =
-            rows[i].target == NULL ? NULL : name_quoted("", rows[i].target);
-
-        if (rows[i].target != NULL) {
-            r = target == NULL
-                    ? SNP_E_NOMEM
-                    : linef(all, SNP_STYLE_PLAIN, "%s link to %s", rows[i].what, target);
-        }
-    }
-    return r;
+    return quoted == NULL ? 0 : linef(all, SNP_STYLE_PLAIN, "%s link to %s", what, quoted);
 }
 
 static int change_add(struct comparison *all, const struct change *change)
 {
-    snp_autofree char *path = path_of(change->row);
-    snp_autofree char *a = path == NULL ? NULL : name_quoted("a/", path);
-    snp_autofree char *b = path == NULL ? NULL : name_quoted("b/", path);
-    char size_a[SIZE_MAX_BYTES];
-    char size_b[SIZE_MAX_BYTES];
-    int r;
+    snp_autofree char *a = name_quoted("a/", change->path);
+    snp_autofree char *b = name_quoted("b/", change->path);
+    const char *shown_a = has_content(&change->a) ? a : "/dev/null";
+    const char *shown_b = has_content(&change->b) ? b : "/dev/null";
+    int r = linef(all, SNP_STYLE_BOLD, "diff %s %s", a, b);
 
-    if (a == NULL || b == NULL) {
-        return SNP_E_NOMEM;
-    }
-    r = linef(all, SNP_STYLE_BOLD, "diff %s %s", a, b);
-    if (r == 0) {
-        r = modes_add(all, change);
-    }
-    if (r == 0) {
-        r = links_add(all, change);
-    }
+    r = r < 0 ? r : modes_add(all, change);
+    r = r < 0 ? r : link_add(all, "old", change->a.target);
+    r = r < 0 ? r : link_add(all, "new", change->b.target);
     if (r == 0 && !change->has_lines && (has_content(&change->a) || has_content(&change->b))) {
-        return linef(all, SNP_STYLE_PLAIN, "Binary files %s and %s differ (%s, %s)",
-                     !has_content(&change->a) ? "/dev/null" : a,
-                     !has_content(&change->b) ? "/dev/null" : b,
-                     snp_format_bytes(change->a.size, size_a, sizeof(size_a)),
-                     snp_format_bytes(change->b.size, size_b, sizeof(size_b)));
+        return linef(all, SNP_STYLE_PLAIN, "Binary files %s and %s differ (%s, %s)", shown_a,
+                     shown_b, snp_human_bytes(change->a.size).text,
+                     snp_human_bytes(change->b.size).text);
     }
     if (r < 0 || change->hunks.len == 0) {
         return r;
     }
-    r = linef(all, SNP_STYLE_BOLD, "--- %s", !has_content(&change->a) ? "/dev/null" : a);
-    if (r == 0) {
-        r = linef(all, SNP_STYLE_BOLD, "+++ %s", !has_content(&change->b) ? "/dev/null" : b);
-    }
-    return r == 0 ? hunks_add(all, &change->hunks) : r;
+    r = linef(all, SNP_STYLE_BOLD, "--- %s", shown_a);
+    r = r < 0 ? r : linef(all, SNP_STYLE_BOLD, "+++ %s", shown_b);
+    return r < 0 ? r : hunks_add(all, &change->hunks);
 }
 
 static int change_stat(struct comparison *all, const struct change *change)
 {
-    snp_autofree char *path = path_of(change->row);
-    snp_autofree char *name = path == NULL ? NULL : name_quoted("", path);
-    char size_a[SIZE_MAX_BYTES];
-    char size_b[SIZE_MAX_BYTES];
+    snp_autofree char *name = name_quoted("", change->path);
 
-    if (name == NULL) {
-        return SNP_E_NOMEM;
-    }
     if (!change->has_lines) {
         return linef(all, SNP_STYLE_PLAIN, " %s | %s -> %s", name,
-                     snp_format_bytes(change->a.size, size_a, sizeof(size_a)),
-                     snp_format_bytes(change->b.size, size_b, sizeof(size_b)));
+                     snp_human_bytes(change->a.size).text,
+                     snp_human_bytes(change->b.size).text);
     }
-    return linef(all, SNP_STYLE_PLAIN, " %s | +%llu -%llu", name,
-                 (unsigned long long)change->added, (unsigned long long)change->removed);
+    return linef(all, SNP_STYLE_PLAIN, " %s | +%" PRIu64 " -%" PRIu64, name, change->added,
+                 change->removed);
 }
 
 /* The text of a file's differences as a member of its row, for --json. */
-static int change_json(const struct change *change)
+static void change_json(const struct change *change, json_t *row)
 {
-    json_t *row = (json_t *)(uintptr_t)change->row;
-    json_t *text =
+    (void)json_object_set_new(
+        row, "unified",
         change->has_lines
             ? snp_json_bytes(change->hunks.len == 0 ? "" : snp_buf_bytes(&change->hunks),
                              change->hunks.len)
-            : json_null();
-
-    return json_object_set_new(row, "unified", text) < 0 ? SNP_E_NOMEM : 0;
+            : json_null());
 }
 
-static int file_add(struct comparison *all, const json_t *row, struct snp_err *err)
+static int file_add(struct comparison *all, json_t *row, struct snp_err *err)
 {
-    struct change change = {.row = row};
-    int r = change_load(all, &change, err);
+    snp_cleanup(change_done) struct change change = {0};
+    int r;
 
+    change_read(row, &change);
+    r = change_load(all, &change, err);
     if (r < 0) {
-        change_done(&change);
         return r;
     }
     all->added += change.added;
     all->removed += change.removed;
-    if (snp_opts_flag(all->opts, "json", false)) {
-        r = change_json(&change);
+    if (all->cli->is_json) {
+        change_json(&change, row);
     } else if (snp_opts_flag(all->opts, "stat", false)) {
         r = change_stat(all, &change);
     } else {
         r = change_add(all, &change);
     }
-    change_done(&change);
     return r < 0
                ? snp_fail(err, (enum snp_code)r,
                           "more than %d MiB of differences; --stat counts them", ALL_MAX >> 20)
@@ -611,25 +545,20 @@ static int files_add(struct comparison *all, const json_t *answer, struct snp_er
 static int total_add(struct comparison *all)
 {
     return linef(all, SNP_STYLE_BOLD,
-                 "%zu variable%s, %zu file%s changed, %llu lines added, %llu removed",
+                 "%zu variable%s, %zu file%s changed, %" PRIu64 " lines added, %" PRIu64
+                 " removed",
                  all->variables, all->variables == 1 ? "" : "s", all->files,
-                 all->files == 1 ? "" : "s", (unsigned long long)all->added,
-                 (unsigned long long)all->removed);
+                 all->files == 1 ? "" : "s", all->added, all->removed);
 }
 
 static void comparison_done(struct comparison *all)
 {
-    static const char *const names[] = {"a", "b"};
+    static const char *const names[] = {"/a", "/b", ""};
 
     for (size_t i = 0; all->folder != NULL && i < SNP_ARRAY_LEN(names); i++) {
-        snp_autofree char *path = snp_format("%s/%s", all->folder, names[i]);
+        snp_autofree char *path = snp_need_format("%s%s", all->folder, names[i]);
 
-        if (path != NULL) {
-            (void)unlink(path);
-        }
-    }
-    if (all->folder != NULL) {
-        (void)rmdir(all->folder);
+        (void)remove(path);
     }
     free(all->folder);
     free(all->a);
@@ -639,8 +568,8 @@ static void comparison_done(struct comparison *all)
 
 static int compare(struct comparison *all, struct snp_reply *reply, struct snp_err *err)
 {
-    bool is_json = snp_opts_flag(all->opts, "json", false);
-    int r = snp_remote_call(all->client, SNP_WRITE(snp_diff_request, .a = all->a, .b = all->b),
+    bool is_json = all->cli->is_json;
+    int r = snp_remote_call(all->cli, SNP_WRITE(snp_diff_request, .a = all->a, .b = all->b),
                             reply, err);
 
     if (r < 0) {
@@ -650,8 +579,8 @@ static int compare(struct comparison *all, struct snp_reply *reply, struct snp_e
         return snp_fail(err, SNP_E_LIMIT, "more variables than can be shown; --json has all");
     }
     r = files_add(all, reply->head, err);
-    if (r == 0 && !is_json && snp_opts_flag(all->opts, "stat", false) && total_add(all) < 0) {
-        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    if (r == 0 && !is_json && snp_opts_flag(all->opts, "stat", false)) {
+        (void)!total_add(all);
     }
     return r;
 }
@@ -666,54 +595,40 @@ static int sides_find(struct comparison *all, struct snp_err *err)
     if (r < 0 || all->a == NULL) {
         return r;
     }
-    at = strchr(all->a, '@');
     if (second != NULL) {
         return snp_remote_moment_of(all->opts, second, &all->b, err);
     }
-    all->b = at == NULL ? NULL : strndup(all->a, (size_t)(at - all->a));
-    return at != NULL && all->b == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    at = strchr(all->a, '@');
+    all->b = at == NULL ? NULL : snp_need(strndup(all->a, (size_t)(at - all->a)));
+    return 0;
 }
 
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoclient struct snp_client *client = NULL;
+    snp_cleanup(comparison_done) struct comparison all = {.cli = cli, .opts = opts};
     snp_autoreply struct snp_reply reply = {0};
-    struct comparison all = {
-        .opts = opts, .is_term = snp_term_is(stdout), .has_color = snp_term_has_color(stdout)};
+    struct snp_diff_answer answer;
     struct snp_err err;
-    int exit_code = SNP_EXIT_OK;
     int r = sides_find(&all, &err);
 
     if (r == 0 && all.b == NULL) {
-        exit_code = snp_snapshots_tell(cli, all.a, snp_opts_flag(opts, "json", false),
-                                       "diff SESSION@NAME");
-        comparison_done(&all);
-        return exit_code;
+        return snp_snapshots_tell(cli, all.a, "diff SESSION@NAME");
     }
-    r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     snp_buf_init(&all.out, ALL_MAX);
-    all.client = client;
-    if (r == 0) {
-        r = compare(&all, &reply, &err);
+    r = r < 0 ? r : compare(&all, &reply, &err);
+    if (r < 0 || cli->is_json) {
+        return snp_cli_end(cli, r, &err, reply.head);
     }
-    if (r < 0) {
-        exit_code = snp_cli_fail(cli, &err);
-    } else if (snp_opts_flag(opts, "json", false)) {
-        exit_code = snp_cli_print_json(reply.head);
-    } else {
-        if (snp_pager_write(snp_buf_bytes(&all.out), all.out.len,
-                            snp_opts_flag(opts, "pager", true)) < 0) {
-            exit_code = SNP_EXIT_FAILED;
-        }
-        if (snp_json_bool(reply.head, "truncated", false)) {
-            snp_cli_warn(
-                cli, "not all differences are shown: there are more than an answer can hold");
-        }
-        snp_lost_tell(json_object_get(reply.head, "lost_a"), "not compared, not saved in A");
-        snp_lost_tell(json_object_get(reply.head, "lost_b"), "not compared, not saved in B");
+    snp_record_read(reply.head, &snp_diff_answer_form, &answer);
+    r = snp_pager_write(snp_buf_bytes(&all.out), all.out.len,
+                        snp_opts_flag(opts, "pager", true));
+    if (answer.truncated) {
+        snp_cli_warn(cli,
+                     "not all differences are shown: there are more than an answer can hold");
     }
-    comparison_done(&all);
-    return exit_code;
+    snp_lost_tell(answer.lost_a, "not compared, not saved in A");
+    snp_lost_tell(answer.lost_b, "not compared, not saved in B");
+    return r < 0 ? SNP_EXIT_FAILED : SNP_EXIT_OK;
 }
 
 static const struct snp_opt options[] = {
@@ -735,7 +650,7 @@ const struct snp_verb snp_verb_diff = {
                    "applies its changes to lines of regular files; patch ignores links, modes, "
                    "folders, and empty and binary files. On a terminal it is coloured and "
                    "shown by $SNIPARA_SANDBOX_PAGER, $PAGER or less.",
-    .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
+    .spec = SNP_SPEC(options, args),
     .examples = "diff work@loaded work\n"
                 "diff try-1 try-2 --stat\n"
                 "diff work@loaded work | patch -p1 --dry-run",

@@ -17,6 +17,7 @@
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/need.h"
 #include "cli/policy.h"
 #include "cli/remote.h"
 #include "cli/setup/rootfs.h"
@@ -87,7 +88,7 @@ struct job {
     struct snp_cli *cli;
     const struct snp_opts *opts;
     const struct snp_verb *verb;
-    struct snp_config *config; /* owned */
+    const struct snp_config *config; /* borrowed */
     bool is_command;
     json_t *argv; /* owned, or NULL */
     char *raw;    /* owned: code, then standard input */
@@ -99,7 +100,6 @@ struct job {
 
 static void job_done(struct job *job)
 {
-    snp_config_free(job->config);
     json_decref(job->argv);
     json_decref(job->head);
     free(job->raw);
@@ -117,9 +117,7 @@ static int words_take(struct job *job, struct snp_err *err)
             return snp_fail(err, SNP_E_INVALID,
                             "argument %zu is not UTF-8, which arguments must be", i + 1);
         }
-        if (json_array_append_new(job->argv, json_string(words[i])) < 0) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
+        (void)json_array_append_new(job->argv, json_string(words[i]));
     }
     return 0;
 }
@@ -137,8 +135,8 @@ static int shell_take(struct job *job, const char *text, size_t len, struct snp_
         return snp_fail(err, SNP_E_INVALID, "a shell line cannot hold a NUL byte");
     }
     job->is_command = true;
-    job->argv = json_pack("[s, s, o]", "/bin/sh", "-c", snp_json_bytes(text, len));
-    return job->argv == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    job->argv = snp_need(json_pack("[s, s, o]", "/bin/sh", "-c", snp_json_bytes(text, len)));
+    return 0;
 }
 
 /* What comes after --file FILE: FILE is argument 0, as for a script. */
@@ -147,9 +145,7 @@ static int script_args_take(struct job *job, const char *file, struct snp_err *e
     if (job->argv == NULL) {
         job->argv = json_array();
     }
-    if (json_array_append_new(job->argv, snp_json_bytes(file, strlen(file))) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    (void)json_array_append_new(job->argv, snp_json_bytes(file, strlen(file)));
     return words_take(job, err);
 }
 
@@ -238,10 +234,10 @@ static int code_take(struct job *job, struct snp_err *err)
             return r;
         }
     }
-    job->raw = read != NULL ? SNP_TAKE_PTR(read) : strdup(text);
+    job->raw = read != NULL ? SNP_TAKE_PTR(read) : snp_need_copy(text);
     job->raw_len = len;
     job->code_len = len;
-    return job->raw == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
+    return 0;
 }
 
 static int stdin_take(struct job *job, struct snp_err *err)
@@ -249,7 +245,6 @@ static int stdin_take(struct job *job, struct snp_err *err)
     const char *path = snp_opts_str(job->opts, "stdin");
     snp_autofree char *input = NULL;
     size_t len = 0;
-    char *both;
     int r;
 
     if (path == NULL) {
@@ -260,12 +255,8 @@ static int stdin_take(struct job *job, struct snp_err *err)
         return snp_err_wrap(err, "--stdin");
     }
     SNP_ASSERT(input != NULL);
-    both = realloc(job->raw, job->raw_len + len + 1);
-    if (both == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    memcpy(both + job->raw_len, input, len);
-    job->raw = both;
+    job->raw = snp_need(realloc(job->raw, job->raw_len + len + 1));
+    memcpy(job->raw + job->raw_len, input, len);
     job->raw_len += len;
     job->has_stdin = true;
     return 0;
@@ -298,14 +289,11 @@ static int rootfs_find(const struct job *job, char **ret_path, struct snp_err *e
 static int env_add(
     json_t *env, const char *name, size_t name_len, const char *value, struct snp_err *err)
 {
-    snp_autofree char *key = strndup(name, name_len);
+    snp_autofree char *key = snp_need(strndup(name, name_len));
 
-    if (key == NULL ||
-        json_object_set_new(env, key, snp_json_bytes(value, strlen(value))) < 0) {
-        return snp_fail(err, SNP_E_INVALID, "'%s' is no name of a variable",
-                        key == NULL ? "" : key);
-    }
-    return 0;
+    return json_object_set_new(env, key, snp_json_bytes(value, strlen(value))) < 0
+               ? snp_fail(err, SNP_E_INVALID, "'%s' is not a valid variable name", key)
+               : 0;
 }
 
 static int env_collect(const struct job *job, json_t *env, struct snp_err *err)
@@ -353,21 +341,11 @@ static int head_make(struct job *job, struct snp_err *err)
         r = snp_session_name_check(session, err);
         r = r < 0 ? snp_err_wrap(err, "--session '%.80s'", session) : 0;
     }
-    if (r == 0) {
-        r = snp_cli_tier_check(job->config, err);
-    }
-    if (r == 0) {
-        r = snp_cli_template_check(job->config, err);
-    }
-    if (r == 0) {
-        r = project_find(job, &project, err);
-    }
-    if (r == 0) {
-        r = rootfs_find(job, &rootfs, err);
-    }
-    if (r == 0) {
-        r = env_collect(job, env, err);
-    }
+    r = r < 0 ? r : snp_cli_tier_check(job->config, err);
+    r = r < 0 ? r : snp_cli_template_check(job->config, err);
+    r = r < 0 ? r : project_find(job, &project, err);
+    r = r < 0 ? r : rootfs_find(job, &rootfs, err);
+    r = r < 0 ? r : env_collect(job, env, err);
     if (r < 0) {
         return r;
     }
@@ -375,15 +353,14 @@ static int head_make(struct job *job, struct snp_err *err)
     job->head = SNP_WRITE(
         snp_exec_request, .session = session, .kind = job->is_command ? "command" : "python",
         .code_len = job->code_len, .stdin = job->has_stdin, .argv = job->argv,
-        .tell_wait = session != NULL && !snp_opts_flag(job->opts, "quiet", false) &&
-                     !snp_opts_flag(job->opts, "json", false),
+        .tell_wait =
+            session != NULL && !snp_opts_flag(job->opts, "quiet", false) && !job->cli->is_json,
         .tier = has_tier ? snp_cli_tier(job->config) : NULL,
         .template = has_template ? snp_config_str(job->config, SNP_KEY_TEMPLATE) : NULL,
         .limits = limits, .defaults = defaults, .project = project, .rootfs = rootfs,
         .env = env, .allow_degraded = snp_opts_flag(job->opts, "allow-degraded", false),
         .require_exact = snp_config_bool(job->config, SNP_KEY_REQUIRE_EXACT),
-        .stream = snp_opts_flag(job->opts, "stream", true) &&
-                  !snp_opts_flag(job->opts, "json", false),
+        .stream = snp_opts_flag(job->opts, "stream", true) && !job->cli->is_json,
         .transaction = snp_config_bool(job->config, SNP_KEY_TRANSACTION),
         .atomic = snp_opts_flag(job->opts, "atomic", false),
         .durability = snp_config_str(job->config, SNP_KEY_DURABILITY),
@@ -397,58 +374,44 @@ static int head_make(struct job *job, struct snp_err *err)
 
 /* Running --------------------------------------------------------------------------------- */
 
-static int on_event(
-    void *ctx, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err)
-{
-    return snp_view_event(ctx, head, raw, raw_len, err);
-}
-
 static int job_run(struct job *job, struct snp_view *view, int *ret_exit, struct snp_err *err)
 {
-    snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
     snp_autojson json_t *result = NULL;
-    struct snp_call call = {
+    const struct snp_call call = {
         .head = job->head,
         .raw = job->raw,
         .raw_len = job->raw_len,
-        .event = on_event,
+        .event = snp_view_event,
         .ctx = view,
     };
-    int r = snp_remote_connect(true, &client, err);
+    int r;
 
-    if (r == 0) {
-        r = snp_client_call(client, &call, &reply, err);
-    }
+    job->cli->takes_signals = true;
+    r = snp_remote_send(job->cli, &call, &reply, err);
     if (r < 0) {
         return r;
     }
     *ret_exit = snp_result_exit(reply.head, job->is_command);
-    if (!view->is_live) {
-        result = snp_view_result(view, reply.head);
-        if (result == NULL) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
-        if (view->display_dir != NULL && snp_view_save(view, reply.head, err) < 0) {
-            return err->code;
-        }
-        if (snp_cli_print_json(result) != 0) {
-            return snp_fail(err, SNP_E_SYS, "standard output is closed");
+    if (view->is_live) {
+        if (snp_view_finish(view, reply.head) < 0 && *ret_exit == 0) {
+            *ret_exit = SNP_EXIT_FAILED;
         }
         return 0;
     }
-    if (snp_view_finish(view, reply.head) < 0 && *ret_exit == 0) {
-        *ret_exit = SNP_EXIT_FAILED;
+    result = snp_view_result(view, reply.head);
+    if (view->display_dir != NULL && snp_view_save(view, reply.head, err) < 0) {
+        return err->code;
     }
-    return 0;
+    return snp_cli_print_json(result) == SNP_EXIT_OK
+               ? 0
+               : snp_fail(err, SNP_E_SYS, "standard output is closed");
 }
 
 /* Options that mean nothing as they are given together: said, not passed over. */
 static int options_check(const struct snp_opts *opts, struct snp_err *err)
 {
     static const char *const of_sessions[] = {"atomic", "durability", "checkpoint", "recover"};
-    const char *recover = snp_opts_str(opts, "recover");
-    bool is_known = recover == NULL;
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(of_sessions); i++) {
         if (snp_opts_str(opts, "session") == NULL && snp_opts_given(opts, of_sessions[i])) {
@@ -461,52 +424,35 @@ static int options_check(const struct snp_opts *opts, struct snp_err *err)
         return snp_fail(err, SNP_E_INVALID,
                         "--atomic undoes by the transaction that --no-transaction leaves out");
     }
-    for (size_t i = 0; !is_known && snp_exec_recovers[i] != NULL; i++) {
-        is_known = strcmp(recover, snp_exec_recovers[i]) == 0;
-    }
-    return is_known ? 0
-                    : snp_fail(err, SNP_E_INVALID,
-                               "--recover is ask, replay or checkpoint, not '%.40s'", recover);
+    return snp_cli_recover_check(snp_opts_str(opts, "recover"), err);
 }
 
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    struct job job = {.cli = cli, .opts = opts};
-    struct snp_view view = {0};
+    snp_cleanup(job_done) struct job job = {.cli = cli, .opts = opts};
+    struct snp_view view;
     struct snp_err err;
     int exit_code = SNP_EXIT_FAILED;
     int r = options_check(opts, &err);
 
-    if (r == 0) {
-        r = code_take(&job, &err);
-    }
+    r = r < 0 ? r : code_take(&job, &err);
     if (r == SNP_E_INVALID) {
-        job_done(&job);
         return snp_cli_usage(cli, "%s", err.msg);
     }
-    if (r == 0) {
-        r = snp_cli_config(cli, &snp_verb_exec, opts, &job.config, &err);
+    r = r < 0 ? r : snp_cli_config(cli, opts, &job.config, &err);
+    r = r < 0 ? r : stdin_take(&job, &err);
+    r = r < 0 ? r : head_make(&job, &err);
+    if (r < 0) {
+        return snp_cli_fail(cli, &err);
     }
-    if (r == 0) {
-        r = stdin_take(&job, &err);
-    }
-    if (r == 0) {
-        r = head_make(&job, &err);
-    }
-    if (r == 0 && snp_view_init(&view, !snp_opts_flag(opts, "json", false),
-                                snp_opts_str(opts, "display-dir")) < 0) {
-        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
-    }
+    snp_view_init(&view, !cli->is_json, snp_opts_str(opts, "display-dir"));
     view.is_quiet = snp_opts_flag(opts, "quiet", false);
     view.argv = job.is_command ? job.argv : NULL;
-    if (r == 0) {
-        r = job_run(&job, &view, &exit_code, &err);
-    }
+    r = job_run(&job, &view, &exit_code, &err);
     if (r == 0 && !view.is_quiet) {
         snp_cli_tier_notice(cli, job.config);
     }
     snp_view_done(&view);
-    job_done(&job);
     return r < 0 ? snp_cli_fail(cli, &err) : exit_code;
 }
 
@@ -519,7 +465,7 @@ const struct snp_verb snp_verb_exec = {
                    "Without --session the sandbox ends with the code. With it, variables and "
                    "files stay for the "
                    "next call. Ctrl-C interrupts the code; a second one gives up waiting.",
-    .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
+    .spec = SNP_SPEC(options, args),
     .examples = "exec 'print(6 * 7)'\n"
                 "exec --session work -f load.py data.csv\n"
                 "exec --session work 'df.describe()'\n"

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <sys/stat.h>
 
@@ -21,7 +20,9 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/need.h"
 #include "cli/remote.h"
+#include "cli/session/target.h"
 #include "cli/show/human.h"
 #include "cli/show/term.h"
 #include "policy/session_name.h"
@@ -29,8 +30,6 @@
 #include "wire/rpc.h"
 
 enum {
-    LS_COLUMNS = 4,
-    CELL_MAX = 32,
     CREATED_MODE = 0644,
     BLOCK = 4096,                 /* as file systems keep them */
     HOLE_MIN = 16 << 10,          /* a shorter one is sent as zeros */
@@ -40,16 +39,14 @@ enum {
 /* Of files copied at once, holes included; more only for a workspace that is larger. */
 #define FILES_BYTES_MAX ((uint64_t)16 << 30)
 
-/* A file or folder of a session, and the way to it. */
+/* A file or folder of a session. */
 struct place {
-    struct snp_client *client; /* owned */
-    char *session;             /* owned */
-    char *path;                /* owned */
+    char *session; /* owned */
+    char *path;    /* owned */
 };
 
 static void place_done(struct place *place)
 {
-    snp_client_free(place->client);
     free(place->session);
     free(place->path);
 }
@@ -59,7 +56,8 @@ static void place_done(struct place *place)
  * "SESSION:PATH", or with --session PATH; without it a plain word is a session. A missing path is path_default, or
  * refused if that is NULL.
  */
-static int place_find(const struct snp_opts *opts,
+static int place_find(struct snp_cli *cli,
+                      const struct snp_opts *opts,
                       const char *word,
                       const char *path_default,
                       struct place *ret,
@@ -71,25 +69,22 @@ static int place_find(const struct snp_opts *opts,
 
     if (r == 0 && session == NULL && word != NULL) {
         path = NULL;
-        session = strdup(word);
-        r = session == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                            : snp_session_name_check(session, err);
+        session = snp_need_copy(word);
+        r = snp_session_name_check(session, err);
         r = r < 0 ? snp_err_wrap(err, "'%.80s'", word) : 0;
+    }
+    path = path == NULL ? path_default : path;
+    if (r == 0 && path == NULL) {
+        r = snp_fail(err, SNP_E_INVALID, "'%s' must be SESSION:PATH",
+                     word != NULL      ? word
+                     : session != NULL ? session
+                                       : "");
     }
     if (r < 0) {
         return r;
     }
-    path = path == NULL ? path_default : path;
-    if (path == NULL) {
-        return snp_fail(err, SNP_E_INVALID, "'%s' must be SESSION:PATH",
-                        word == NULL ? session == NULL ? "" : session : word);
-    }
-    ret->path = strdup(path);
-    if (ret->path == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    r = snp_remote_connect(false, &ret->client, err);
-    return r < 0 ? r : snp_remote_session(ret->client, session, &ret->session, err);
+    ret->path = snp_need_copy(path);
+    return snp_remote_session(cli, session, &ret->session, err);
 }
 
 /* A path's last part; "" if it ends with a slash. */
@@ -107,21 +102,19 @@ static int source_open(const char *path,
                        struct stat *ret_stat,
                        struct snp_err *err)
 {
-    /* Not blocking, so that a FIFO is refused and not waited for. */
-    snp_autoclose int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    snp_autoclose int fd = -1;
+    int r = snp_file_open(path, &fd, err);
 
-    if (fd < 0 && errno == ENOENT) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "there is no file %s", path);
+    if (r == 0 && fstat(fd, ret_stat) < 0) {
+        r = snp_fail_sys(err, errno, "open %s", path);
     }
-    if (fd < 0 || fstat(fd, ret_stat) < 0) {
-        return snp_fail_sys(err, errno, "open %s", path);
+    if (r == 0 && !S_ISREG(ret_stat->st_mode)) {
+        r = snp_fail_with(err, SNP_E_INVALID,
+                          S_ISDIR(ret_stat->st_mode) ? SNP_REMEDY_RECURSE : SNP_REMEDY_NONE,
+                          NULL, 0, "%s is not a regular file", path);
     }
-    if (!S_ISREG(ret_stat->st_mode)) {
-        return snp_fail(err, SNP_E_INVALID, "%s is not a regular file%s", path,
-                        S_ISDIR(ret_stat->st_mode) ? "; -r copies a folder" : "");
-    }
-    *ret_fd = SNP_TAKE_FD(fd);
-    return 0;
+    *ret_fd = r < 0 ? -1 : SNP_TAKE_FD(fd);
+    return r;
 }
 
 static int put_chunk(const struct snp_remote_file *transfer,
@@ -135,12 +128,10 @@ static int put_chunk(const struct snp_remote_file *transfer,
         SNP_WRITE(snp_put_request, .session = transfer->session, .path = transfer->path,
                   .offset = offset, .truncate = truncate, .mode = transfer->mode);
     snp_autoreply struct snp_reply reply = {0};
-    struct snp_call call = {.head = head, .raw = bytes, .raw_len = n};
+    const struct snp_call call = {.head = head, .raw = bytes, .raw_len = n};
 
-    if (head == NULL) {
-        return snp_fail(err, SNP_E_INVALID, "the path is not UTF-8");
-    }
-    return snp_client_call(transfer->client, &call, &reply, err);
+    return head == NULL ? snp_fail(err, SNP_E_INVALID, "the path is not UTF-8")
+                        : snp_remote_send(transfer->cli, &call, &reply, err);
 }
 
 /* Where the bytes at offset end: at a hole that is worth a call of its own, or after a chunk. */
@@ -185,15 +176,12 @@ int snp_file_put(const struct snp_remote_file *to,
                  uint64_t *ret_size,
                  struct snp_err *err)
 {
-    snp_autofree char *chunk = malloc(SNP_FILE_CHUNK_MAX);
+    snp_autofree char *chunk = snp_need(malloc(SNP_FILE_CHUNK_MAX));
     uint64_t offset = 0;
     uint64_t sent = 0; /* up to here the session has it */
     bool is_first = true;
     ssize_t n;
 
-    if (chunk == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     do {
         int r = 0;
 
@@ -216,12 +204,11 @@ int snp_file_put(const struct snp_remote_file *to,
     return 0;
 }
 
-/* One file or folder that went over. */
+/* One file or folder that goes over; put and get begin with the place, and fill in the rest. */
 struct copied {
-    char *from;    /* owned; as it was given */
-    char *to;      /* owned */
-    char *session; /* owned */
-    char *path;    /* owned; in the session */
+    struct place place; /* owned */
+    char *from;         /* owned */
+    char *to;           /* owned; NULL = standard output */
     struct snp_moved moved;
     bool is_tree;
     bool is_put;
@@ -229,47 +216,43 @@ struct copied {
 
 static void copied_done(struct copied *copied)
 {
+    place_done(&copied->place);
     free(copied->from);
     free(copied->to);
-    free(copied->session);
-    free(copied->path);
 }
 #define autocopied snp_cleanup(copied_done)
 
 static int copied_print(const struct copied *copied)
 {
-    const char *here = copied->is_put ? copied->from : copied->to;
+    const char *here = copied->is_put || copied->to == NULL ? copied->from : copied->to;
     snp_autojson json_t *answer = json_pack(
-        "{s:s, s:s, s:o, s:I, s:I, s:I}", "session", copied->session, "path", copied->path,
-        copied->is_put ? "source" : "destination", snp_cli_path_json(here), "files",
-        (json_int_t)copied->moved.files, "bytes", (json_int_t)copied->moved.bytes, "left_out",
-        (json_int_t)copied->moved.skipped);
+        "{s:s, s:s, s:o, s:I, s:I, s:I}", "session", copied->place.session, "path",
+        copied->place.path, copied->is_put ? "source" : "destination", snp_cli_path_json(here),
+        "files", (json_int_t)copied->moved.files, "bytes", (json_int_t)copied->moved.bytes,
+        "left_out", (json_int_t)copied->moved.skipped);
 
-    return answer == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(answer);
+    return snp_cli_print_json(answer);
 }
 
 /* "from -> to (3 files, 5 KiB)" */
 static void copied_tell(const struct copied *copied)
 {
     const struct snp_moved *moved = &copied->moved;
-    char text[CELL_MAX];
-    char files[CELL_MAX] = "";
 
+    (void)fprintf(stderr, "%s -> %s (", copied->from, copied->to);
     if (copied->is_tree) {
-        (void)snprintf(files, sizeof(files), "%llu file%s, ", (unsigned long long)moved->files,
-                       moved->files == 1 ? "" : "s");
+        (void)fprintf(stderr, "%" PRIu64 " file%s, ", moved->files,
+                      moved->files == 1 ? "" : "s");
     }
-    (void)fprintf(stderr, "%s -> %s (%s%s)\n", copied->from, copied->to, files,
-                  snp_format_bytes(moved->bytes, text, sizeof(text)));
+    (void)fprintf(stderr, "%s)\n", snp_human_bytes(moved->bytes).text);
     if (moved->skipped > 0) {
-        (void)fprintf(stderr, "Skipped %llu links, sockets or other special files.\n",
-                      (unsigned long long)moved->skipped);
+        (void)fprintf(stderr, "Skipped %" PRIu64 " links, sockets or other special files.\n",
+                      moved->skipped);
     }
 }
 
 /* The end of `put` and `get`: r < 0 is why it failed. */
 static int copied_end(const struct snp_cli *cli,
-                      const struct snp_opts *opts,
                       const struct copied *copied,
                       int r,
                       const struct snp_err *err)
@@ -277,16 +260,16 @@ static int copied_end(const struct snp_cli *cli,
     if (r < 0) {
         return snp_cli_fail(cli, err);
     }
-    if (snp_opts_flag(opts, "json", false)) {
+    if (cli->is_json) {
         return copied_print(copied);
     }
-    if (copied->to != NULL) { /* else it went to standard output */
+    if (copied->to != NULL) {
         copied_tell(copied);
     }
     return SNP_EXIT_OK;
 }
 
-/* Without the slashes at its end; owned, NULL when out of memory. */
+/* Without the slashes at its end; owned. */
 static char *trimmed(const char *path)
 {
     size_t n = strlen(path);
@@ -294,180 +277,62 @@ static char *trimmed(const char *path)
     while (n > 1 && path[n - 1] == '/') {
         n--;
     }
-    return strndup(path, n);
+    return snp_need(strndup(path, n));
 }
 
-static int put_tree(const struct snp_opts *opts, struct copied *copied, struct snp_err *err)
+/* "s:dir/" keeps the own name of what is put there. */
+static void name_keep(struct place *place, const char *name)
 {
-    const char *source = snp_opts_arg(opts, 0);
-    snp_autofree char *from = trimmed(source);
-    snp_autofree char *real = realpath(source, NULL);
-    autoplace struct place place = {0};
-    snp_autofree char *whole = NULL;
-    struct snp_remote_file to;
-    int r;
+    char *whole = place->path;
 
-    if (from == NULL || real == NULL) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "there is no folder %s", source);
+    if (base_name(whole)[0] == '\0') {
+        place->path = snp_need_format("%s%s", whole, name);
+        free(whole);
     }
-    r = place_find(opts, snp_opts_arg(opts, 1), base_name(real), &place, err);
-    if (r < 0) {
-        return r;
-    }
-    SNP_ASSERT(place.path != NULL);
-    whole = base_name(place.path)[0] == '\0' ? snp_format("%s%s", place.path, base_name(real))
-                                             : strdup(place.path);
-    copied->to = snp_format("%s:%s", place.session, whole == NULL ? "" : whole);
-    to = (struct snp_remote_file){place.client, place.session, whole, 0, false};
-    r = whole == NULL || copied->to == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                                            : snp_tree_put(&to, from, &copied->moved, err);
-    copied->from = SNP_TAKE_PTR(from);
-    copied->session = SNP_TAKE_PTR(place.session);
-    copied->path = SNP_TAKE_PTR(whole);
-    return r;
 }
 
-static int put(const struct snp_opts *opts, struct copied *copied, struct snp_err *err)
+static int put(struct snp_cli *cli,
+               const struct snp_opts *opts,
+               struct copied *copied,
+               struct snp_err *err)
 {
     const char *source = snp_opts_arg(opts, 0);
-    autoplace struct place place = {0};
-    snp_autofree char *whole = NULL;
+    struct place *place = &copied->place;
+    snp_autofree char *real = copied->is_tree ? realpath(source, NULL) : NULL;
+    const char *name = base_name(real == NULL ? source : real);
     snp_autoclose int fd = -1;
     struct stat st = {0};
-    struct snp_remote_file transfer = {0};
-    int r = source_open(source, &fd, &st, err);
+    struct snp_remote_file to = {.cli = cli};
+    int r = !copied->is_tree ? source_open(source, &fd, &st, err)
+            : real == NULL   ? snp_fail(err, SNP_E_NOT_FOUND, "%s: no such folder", source)
+                             : 0;
 
-    r = r < 0 ? r : place_find(opts, snp_opts_arg(opts, 1), base_name(source), &place, err);
+    r = r < 0 ? r : place_find(cli, opts, snp_opts_arg(opts, 1), name, place, err);
     if (r < 0) {
         return r;
     }
-    SNP_ASSERT(place.path != NULL);
-    /* "s:dir/" keeps the file's own name. */
-    whole = base_name(place.path)[0] == '\0' ? snp_format("%s%s", place.path, base_name(source))
-                                             : SNP_TAKE_PTR(place.path);
-    copied->from = strdup(source);
-    copied->to = whole == NULL ? NULL : snp_format("%s:%s", place.session, whole);
-    if (copied->from == NULL || copied->to == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    transfer =
-        (struct snp_remote_file){place.client, place.session, whole, st.st_mode & 0777, false};
-    r = snp_file_put(&transfer, fd, &copied->moved.bytes, err);
+    name_keep(place, name);
+    copied->from = copied->is_tree ? trimmed(source) : snp_need_copy(source);
+    copied->to = snp_need_format("%s:%s", place->session, place->path);
     copied->moved.files = 1;
-    copied->session = SNP_TAKE_PTR(place.session);
-    copied->path = SNP_TAKE_PTR(whole);
-    return r;
+    to.session = place->session;
+    to.path = place->path;
+    to.mode = st.st_mode & 0777;
+    return copied->is_tree ? snp_tree_put(&to, copied->from, &copied->moved, err)
+                           : snp_file_put(&to, fd, &copied->moved.bytes, err);
 }
 
 static int run_put(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    bool recursive = snp_opts_flag(opts, "recursive", false);
-    autocopied struct copied copied = {.is_tree = recursive, .is_put = true};
+    autocopied struct copied copied = {.is_tree = snp_opts_flag(opts, "recursive", false),
+                                       .is_put = true};
     struct snp_err err;
-    int r = recursive ? put_tree(opts, &copied, &err) : put(opts, &copied, &err);
+    int r = put(cli, opts, &copied, &err);
 
-    return copied_end(cli, opts, &copied, r, &err);
+    return copied_end(cli, &copied, r, &err);
 }
 
 /* get and output ------------------------------------------------------------------------------ */
-
-/* A file being received: a temporary beside its place, a device, or standard output (path NULL). */
-struct target {
-    char *path;      /* owned */
-    char *temporary; /* owned; removed unless taken into place; NULL = written into directly */
-    int fd;          /* owned unless standard output */
-};
-
-static void target_done(struct target *target)
-{
-    if (target->temporary != NULL) {
-        (void)unlink(target->temporary);
-    }
-    if (target->path != NULL) {
-        snp_closep(&target->fd);
-    }
-    free(target->path);
-    free(target->temporary);
-}
-
-int snp_place_open(const char *path, int *ret_fd, struct snp_err *err)
-{
-    struct stat st;
-    snp_autoclose int fd = -1;
-
-    *ret_fd = -1;
-    if (lstat(path, &st) < 0) {
-        return errno == ENOENT ? 0 : snp_fail_sys(err, errno, "look at %s", path);
-    }
-    if (S_ISREG(st.st_mode)) {
-        return 0;
-    }
-    /* A link to such a thing (/dev/stdout) is as good as the thing. */
-    if (stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode))) {
-        fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-        if (fd < 0 || fstat(fd, &st) < 0) {
-            return snp_fail_sys(err, errno, "open %s", path);
-        }
-    }
-    if (fd < 0 || (!S_ISCHR(st.st_mode) && !S_ISFIFO(st.st_mode))) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "%.100s is no regular file, and is not replaced; name another, or - "
-                        "for standard output",
-                        path);
-    }
-    *ret_fd = SNP_TAKE_FD(fd);
-    return 0;
-}
-
-static int target_open(const char *path, struct target *target, struct snp_err *err)
-{
-    char id[33];
-    int special = -1;
-    int r = snp_place_open(path, &special, err);
-
-    if (r < 0) {
-        return r;
-    }
-    if (special >= 0) {
-        target->fd = special;
-        target->path = strdup(path);
-        return target->path == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
-    }
-    if (snp_random_id(id) < 0) {
-        return snp_fail_sys(err, errno, "random name");
-    }
-    target->path = strdup(path);
-    target->temporary = snp_format("%.*s.%s.part", (int)strlen(path), path, id);
-    if (target->path == NULL || target->temporary == NULL) {
-        free(SNP_TAKE_PTR(target->temporary));
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    target->fd =
-        open(target->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (target->fd < 0) {
-        int eno = errno;
-
-        free(SNP_TAKE_PTR(target->temporary)); /* not ours to remove */
-        return snp_fail_sys(err, eno, "create %s", path);
-    }
-    return 0;
-}
-
-static int target_commit(struct target *target, unsigned mode, struct snp_err *err)
-{
-    mode_t mask = umask(0);
-
-    (void)umask(mask);
-    if (target->temporary == NULL) {
-        return 0; /* written into a device or FIFO */
-    }
-    if (fchmod(target->fd, (mode & 0777) & ~mask) < 0 || fsync(target->fd) < 0 ||
-        rename(target->temporary, target->path) < 0) {
-        return snp_fail_sys(err, errno, "write %s", target->path);
-    }
-    free(SNP_TAKE_PTR(target->temporary));
-    return 0;
-}
 
 /*
  * A file on its way here. The session's code may change it meanwhile, so what is written here is
@@ -569,10 +434,10 @@ static int take_piece(struct snp_remote_file *from,
                       bool *ret_end,
                       struct snp_err *err)
 {
-    const json_t *head = reply->head;
-    uint64_t hole = (uint64_t)snp_json_int(head, "hole", 0);
-    bool is_mixed = !from->is_written && snp_json_bool(head, "project", false);
-    uint64_t most = (uint64_t)snp_json_int(head, "room", 0);
+    SNP_READ(snp_get_answer, piece, reply->head);
+    uint64_t hole = piece.hole > 0 ? (uint64_t)piece.hole : 0;
+    uint64_t most = piece.room > 0 ? (uint64_t)piece.room : 0;
+    bool is_mixed = !from->is_written && piece.project;
     int r;
 
     to->room = is_mixed || most == 0 ? FILES_BYTES_MAX : most;
@@ -582,9 +447,9 @@ static int take_piece(struct snp_remote_file *from,
         reply->raw_len > most - to->offset - hole) {
         return snp_fail(err, SNP_E_LIMIT, "the files are larger than may be copied at once");
     }
-    *ret_end = snp_json_bool(head, "eof", true);
-    from->mode = (unsigned)snp_json_int(head, "mode", CREATED_MODE);
-    if (!*ret_end && reply->raw_len == 0 && hole == 0) {
+    *ret_end = piece.eof;
+    from->mode = (unsigned)piece.mode;
+    if (!piece.eof && reply->raw_len == 0 && hole == 0) {
         return snp_fail(err, SNP_E_PEER, "the file ended early");
     }
     r = receive_zeros(to, hole, err);
@@ -601,7 +466,7 @@ int snp_file_get(struct snp_remote_file *from,
 
     while (!at_end) {
         snp_autoreply struct snp_reply reply = {0};
-        int r = snp_remote_call(from->client,
+        int r = snp_remote_call(from->cli,
                                 SNP_WRITE(snp_get_request, .session = from->session,
                                           .path = from->path, .offset = to.offset,
                                           .length = SNP_FILE_CHUNK_MAX, .holes = true),
@@ -620,130 +485,85 @@ int snp_file_get(struct snp_remote_file *from,
     return 0;
 }
 
-/* Where `get` writes: DEST, or DEST/NAME if that is a folder, or ./NAME. NULL: out of memory. */
+/* Where `get` writes: DEST, or DEST/NAME if that is a folder, or ./NAME; "-" = standard output. */
 static char *destination(const char *dest, const char *path)
 {
     struct stat st;
 
     if (dest == NULL) {
-        return strdup(base_name(path));
+        return snp_need_copy(base_name(path));
     }
-    if (stat(dest, &st) == 0 && S_ISDIR(st.st_mode)) {
-        return snp_format("%s/%s", dest, base_name(path));
-    }
-    return strdup(dest);
+    return stat(dest, &st) == 0 && S_ISDIR(st.st_mode)
+               ? snp_need_format("%s/%s", dest, base_name(path))
+               : snp_need_copy(dest);
 }
 
-static int get(const struct snp_opts *opts, struct copied *copied, struct snp_err *err)
+static int get_file(struct snp_remote_file *from, struct copied *copied, struct snp_err *err)
+{
+    snp_autotarget struct snp_target target = {.fd = -1};
+    int r = snp_target_open(copied->to, true, &target, err);
+
+    r = r < 0 ? r : snp_file_get(from, target.fd, &copied->moved, err);
+    r = r < 0 ? r : snp_target_commit(&target, (int)from->mode, err);
+    copied->moved.files = 1;
+    if (target.path == NULL) {
+        free(SNP_TAKE_PTR(copied->to));
+    }
+    return r;
+}
+
+static int get(struct snp_cli *cli,
+               const struct snp_opts *opts,
+               struct copied *copied,
+               struct snp_err *err)
 {
     const char *dest = snp_opts_arg(opts, 1);
-    autoplace struct place place = {0};
-    snp_autofree char *to = NULL;
-    struct snp_remote_file from;
-    struct target target = {.fd = STDOUT_FILENO};
-    int r = place_find(opts, snp_opts_arg(opts, 0), NULL, &place, err);
+    struct place *place = &copied->place;
+    struct snp_remote_file from = {.cli = cli, .mode = CREATED_MODE};
+    char *path;
+    int r =
+        place_find(cli, opts, snp_opts_arg(opts, 0), copied->is_tree ? "." : NULL, place, err);
 
     if (r < 0) {
         return r;
     }
-    SNP_ASSERT(place.path != NULL);
-    if (base_name(place.path)[0] == '\0') {
+    if (!copied->is_tree && base_name(place->path)[0] == '\0') {
         return snp_fail_with(err, SNP_E_INVALID, SNP_REMEDY_RECURSE, NULL, 0,
                              "'%s' names a folder", snp_opts_arg(opts, 0));
     }
-    to = destination(dest, place.path);
-    if (to == NULL || !snp_utf8_valid(place.path, strlen(place.path))) {
+    if (!snp_utf8_valid(place->path, strlen(place->path))) {
         return snp_fail(err, SNP_E_INVALID, "the path is not UTF-8");
     }
-    if (!snp_streq(dest, "-")) {
-        r = target_open(to, &target, err);
-    }
-    if (r == 0) {
-        from = (struct snp_remote_file){place.client, place.session, place.path, CREATED_MODE,
-                                        false};
-        r = snp_file_get(&from, target.fd, &copied->moved, err);
-    }
-    if (r == 0 && target.path != NULL) {
-        r = target_commit(&target, from.mode, err);
-        copied->to = SNP_TAKE_PTR(to);
-    }
-    target_done(&target);
-    copied->moved.files = 1;
-    copied->from = snp_format("%s:%s", place.session, place.path);
-    copied->session = SNP_TAKE_PTR(place.session);
-    copied->path = SNP_TAKE_PTR(place.path);
-    return r == 0 && copied->from == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : r;
-}
-
-static int get_tree(const struct snp_opts *opts, struct copied *copied, struct snp_err *err)
-{
-    const char *dest = snp_opts_arg(opts, 1);
-    autoplace struct place place = {0};
-    snp_autofree char *path = NULL;
-    snp_autofree char *to = NULL;
-    struct snp_remote_file from;
-    int r = place_find(opts, snp_opts_arg(opts, 0), ".", &place, err);
-
-    if (r < 0) {
-        return r;
-    }
-    SNP_ASSERT(place.path != NULL);
-    path = trimmed(place.path);
-    if (path != NULL && !snp_utf8_valid(path, strlen(path))) {
-        return snp_fail(err, SNP_E_INVALID, "the path is not UTF-8");
-    }
+    path = trimmed(place->path);
+    free(place->path);
+    place->path = path;
     /* All of a session is called as it is. */
-    to = path == NULL ? NULL : destination(dest, strcmp(path, ".") == 0 ? place.session : path);
-    copied->from = snp_format("%s:%s", place.session, path == NULL ? "" : path);
-    if (to == NULL || copied->from == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    from = (struct snp_remote_file){place.client, place.session, path, 0, false};
-    r = snp_tree_get(&from, to, &copied->moved, err);
-    copied->to = SNP_TAKE_PTR(to);
-    copied->session = SNP_TAKE_PTR(place.session);
-    copied->path = SNP_TAKE_PTR(path);
-    return r;
+    copied->to = destination(dest, strcmp(path, ".") == 0 ? place->session : path);
+    copied->from = snp_need_format("%s:%s", place->session, path);
+    from.session = place->session;
+    from.path = path;
+    return copied->is_tree ? snp_tree_get(&from, copied->to, &copied->moved, err)
+                           : get_file(&from, copied, err);
 }
 
 static int run_get(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    bool recursive = snp_opts_flag(opts, "recursive", false);
-    autocopied struct copied copied = {.is_tree = recursive};
+    autocopied struct copied copied = {.is_tree = snp_opts_flag(opts, "recursive", false)};
     struct snp_err err;
     int r;
 
-    if (snp_streq(snp_opts_arg(opts, 1), "-") && snp_opts_flag(opts, "json", false)) {
+    if (snp_streq(snp_opts_arg(opts, 1), "-") && cli->is_json) {
         return snp_cli_usage(cli, "--json and - both want standard output; name a file");
     }
-    r = recursive ? get_tree(opts, &copied, &err) : get(opts, &copied, &err);
-    return copied_end(cli, opts, &copied, r, &err);
+    r = get(cli, opts, &copied, &err);
+    return copied_end(cli, &copied, r, &err);
 }
 
-/* What a cell printed, on its way to standard output. */
-struct output {
-    struct snp_buf *kept; /* for JSON; NULL = print each piece, on a terminal escaped */
-    bool is_cut;
-};
-
-static int output_piece(struct output *output,
-                        const struct snp_reply *reply,
-                        struct snp_err *err)
-{
-    if (output->kept != NULL) {
-        return snp_buf_add(output->kept, reply->raw, reply->raw_len) < 0
-                   ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                   : 0;
-    }
-    if (snp_term_write(stdout, reply->raw, reply->raw_len) < 0 || fflush(stdout) != 0) {
-        return snp_fail_sys(err, errno, "write");
-    }
-    return 0;
-}
-
-static int output_read(struct snp_client *client,
+/* All of what a cell printed: into kept, or (NULL) to standard output, on a terminal escaped. */
+static int output_read(struct snp_cli *cli,
                        const struct snp_output_request *asked,
-                       struct output *output,
+                       struct snp_buf *kept,
+                       bool *ret_cut,
                        struct snp_err *err)
 {
     struct snp_output_request piece = *asked;
@@ -751,138 +571,107 @@ static int output_read(struct snp_client *client,
 
     while (!at_end) {
         snp_autoreply struct snp_reply reply = {0};
-        int r;
+        int r = snp_remote_call(cli, snp_record_write(&snp_output_request_form, &piece), &reply,
+                                err);
+        SNP_READ(snp_output_answer, answer, reply.head);
 
-        r = snp_remote_call(client, snp_record_write(&snp_output_request_form, &piece), &reply,
-                            err);
-        r = r < 0 ? r : output_piece(output, &reply, err);
         if (r < 0) {
             return r;
         }
+        if (kept != NULL) {
+            (void)snp_need(snp_buf_add(kept, reply.raw, reply.raw_len) < 0 ? NULL : kept);
+        } else if (snp_term_write(stdout, reply.raw, reply.raw_len) < 0 ||
+                   fflush(stdout) != 0) {
+            return snp_fail_sys(err, errno, "write");
+        }
         piece.offset += reply.raw_len;
-        at_end = snp_json_bool(reply.head, "eof", true) || reply.raw_len == 0;
-        output->is_cut = snp_json_bool(reply.head, "truncated", false);
+        at_end = answer.eof || reply.raw_len == 0;
+        *ret_cut = answer.truncated;
     }
     return 0;
 }
 
 /* Bytes that are no text come as base64. */
-static int output_json(const struct snp_output_request *asked,
-                       const struct output *output,
-                       struct snp_err *err)
+static int output_print(const struct snp_output_request *asked,
+                        const struct snp_buf *kept,
+                        bool is_cut)
 {
-    const char *bytes = output->kept->len == 0 ? "" : snp_buf_bytes(output->kept);
-    size_t n = output->kept->len;
-    bool is_text = snp_utf8_valid(bytes, n);
-    snp_autofree char *coded = is_text ? NULL : snp_base64(bytes, n);
+    const char *bytes = kept->len == 0 ? "" : snp_buf_bytes(kept);
+    bool is_text = snp_utf8_valid(bytes, kept->len);
+    snp_autofree char *coded = is_text ? NULL : snp_need(snp_base64(bytes, kept->len));
     snp_autojson json_t *answer = json_pack(
         "{s:s, s:s, s:I, s:b, s:o}", "handle", asked->handle, "stream", asked->stream, "bytes",
-        (json_int_t)n, "truncated", output->is_cut, is_text ? "text" : "base64",
-        is_text ? json_stringn(bytes, n) : json_string(coded));
+        (json_int_t)kept->len, "truncated", is_cut, is_text ? "text" : "base64",
+        is_text ? json_stringn(bytes, kept->len) : json_string(coded));
 
-    if (answer == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    return snp_cli_print_json(answer) == SNP_EXIT_OK ? 0 : snp_fail_sys(err, errno, "write");
+    return snp_cli_print_json(answer);
 }
 
 static int run_output(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoclient struct snp_client *client = NULL;
     const struct snp_output_request asked = {
         .handle = snp_opts_arg(opts, 0),
         .stream = snp_opts_flag(opts, "stderr", false) ? "stderr" : "stdout",
         .length = SNP_FILE_CHUNK_MAX,
     };
     snp_autobuf struct snp_buf kept = {0};
-    struct output output = {.kept = snp_opts_flag(opts, "json", false) ? &kept : NULL};
+    bool is_cut = false;
     struct snp_err err;
-    int r = snp_utf8_valid(asked.handle, strlen(asked.handle))
-                ? snp_remote_connect(false, &client, &err)
-                : snp_fail(&err, SNP_E_INVALID, "the handle is not UTF-8");
 
     snp_buf_init(&kept, OUTPUT_MAX_BYTES);
-    if (r == 0) {
-        r = output_read(client, &asked, &output, &err);
+    if (output_read(cli, &asked, cli->is_json ? &kept : NULL, &is_cut, &err) < 0) {
+        return snp_cli_fail(cli, &err);
     }
-    if (r == 0 && output.kept != NULL) {
-        r = output_json(&asked, &output, &err);
+    if (cli->is_json) {
+        return output_print(&asked, &kept, is_cut);
     }
-    if (r == 0 && output.kept == NULL && output.is_cut) {
+    if (is_cut) {
         (void)fputs("truncated: the rest was not stored (limit 64 MiB a stream, if the disk of "
                     "the state folder has room)\n",
                     stderr);
     }
-    return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
+    return SNP_EXIT_OK;
 }
 
 /* ls ------------------------------------------------------------------------------------------- */
 
-struct ls_row {
-    char size[CELL_MAX];
-    char time[CELL_MAX];
-};
-
-static void row_fill(const json_t *entry, struct ls_row *row, const char **cells)
+static void entries_print(const struct snp_ls_answer *answer)
 {
-    (void)snp_format_bytes((uint64_t)snp_json_int(entry, "size", 0), row->size,
-                           sizeof(row->size));
-    if (snp_json_number(entry, "mtime") > 0) {
-        (void)snp_human_when(snp_json_number(entry, "mtime"), row->time, sizeof(row->time));
-    }
-    cells[0] = snp_json_str(entry, "name", "?");
-    cells[1] = snp_json_str(entry, "type", "?");
-    cells[2] = row->size;
-    cells[3] = row->time;
-}
+    static const char *const heads[] = {"Name", "Type", "Size", "Modified"};
+    struct snp_table table = SNP_TABLE(heads);
 
-static int entries_print(const json_t *head, struct snp_err *err)
-{
-    static const char *const heads[LS_COLUMNS] = {"Name", "Type", "Size", "Modified"};
-    const json_t *entries = json_object_get(head, "entries");
-    size_t n = json_array_size(entries);
-    snp_autofree struct ls_row *rows = calloc(n + 1, sizeof(*rows));
-    snp_autofree const char **cells = calloc((n + 1) * LS_COLUMNS, sizeof(*cells));
-    struct snp_table table = {.heads = heads, .n_cols = LS_COLUMNS, .n_rows = n};
-
-    if (rows == NULL || cells == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    for (size_t i = 0; i < json_array_size(answer->entries); i++) {
+        SNP_READ(snp_ls_entry, entry, json_array_get(answer->entries, i));
+        snp_table_add(&table, json_string_value(entry.name));
+        snp_table_add(&table, entry.type);
+        snp_table_add(&table, snp_human_bytes(entry.size).text);
+        snp_table_add(&table, entry.mtime > 0 ? snp_human_when(entry.mtime).text : NULL);
     }
-    for (size_t i = 0; i < n; i++) {
-        row_fill(json_array_get(entries, i), &rows[i], &cells[i * LS_COLUMNS]);
-    }
-    table.cells = cells;
-    if (n == 0) {
-        (void)puts("no files");
-    } else {
-        snp_table_print(stdout, &table);
-    }
-    if (snp_json_bool(head, "truncated", false)) {
+    snp_table_print(stdout, &table, "no files");
+    if (answer->truncated) {
         (void)fputs("... and more\n", stderr);
     }
-    return 0;
 }
 
 static int run_ls(struct snp_cli *cli, const struct snp_opts *opts)
 {
     autoplace struct place place = {0};
     snp_autoreply struct snp_reply reply = {0};
+    struct snp_ls_answer answer;
     struct snp_err err;
-    int r = place_find(opts, snp_opts_arg(opts, 0), ".", &place, &err);
+    int r = place_find(cli, opts, snp_opts_arg(opts, 0), ".", &place, &err);
 
     if (r == 0) {
         r = snp_remote_call(
-            place.client,
-            SNP_WRITE(snp_ls_request, .session = place.session, .path = place.path), &reply,
-            &err);
+            cli, SNP_WRITE(snp_ls_request, .session = place.session, .path = place.path),
+            &reply, &err);
     }
-    if (r == 0 && snp_opts_flag(opts, "json", false)) {
-        return snp_cli_print_json(reply.head);
+    if (r < 0 || cli->is_json) {
+        return snp_cli_end(cli, r, &err, reply.head);
     }
-    if (r == 0) {
-        r = entries_print(reply.head, &err);
-    }
-    return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
+    snp_record_read(reply.head, &snp_ls_answer_form, &answer);
+    entries_print(&answer);
+    return SNP_EXIT_OK;
 }
 
 /* Verbs ---------------------------------------------------------------------------------------- */
@@ -921,28 +710,27 @@ static const struct snp_opt output_options[] = {
 const struct snp_verb snp_verb_put = {
     .name = "put",
     .summary = "copy a file or folder into a session",
-    .spec = {put_options, SNP_ARRAY_LEN(put_options), put_args, SNP_ARRAY_LEN(put_args), false},
+    .spec = SNP_SPEC(put_options, put_args),
     .examples = "put data.csv work:data.csv\nput -r data work:\nput data.csv -s work",
     .run = run_put,
 };
 const struct snp_verb snp_verb_get = {
     .name = "get",
     .summary = "copy a file or folder out of a session",
-    .spec = {get_options, SNP_ARRAY_LEN(get_options), get_args, SNP_ARRAY_LEN(get_args), false},
+    .spec = SNP_SPEC(get_options, get_args),
     .examples = "get work:plot.png\nget work:report.txt -\nget -r work:results",
     .run = run_get,
 };
 const struct snp_verb snp_verb_ls = {
     .name = "ls",
     .summary = "list a session's files",
-    .spec = {ls_options, SNP_ARRAY_LEN(ls_options), ls_args, SNP_ARRAY_LEN(ls_args), false},
+    .spec = SNP_SPEC(ls_options, ls_args),
     .examples = "ls work\nls work:results --json",
     .run = run_ls,
 };
 const struct snp_verb snp_verb_output = {
     .name = "output",
     .summary = "print the full text of a cell's cut output",
-    .spec = {output_options, SNP_ARRAY_LEN(output_options), output_args,
-             SNP_ARRAY_LEN(output_args), false},
+    .spec = SNP_SPEC(output_options, output_args),
     .run = run_output,
 };

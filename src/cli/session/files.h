@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "client/client.h"
+#include "cli/cli.h"
 
 /* A file or folder of a session; all borrowed. */
 struct snp_remote_file {
-    struct snp_client *client;
+    struct snp_cli *cli;
     const char *session;
     const char *path;
     unsigned mode;   /* put: to be set; get: out */
@@ -41,14 +41,6 @@ int snp_file_get(struct snp_remote_file *from,
                  int fd,
                  struct snp_moved *moved,
                  struct snp_err *err) SNP_NODISCARD;
-
-/*
- * How to write to `path` on this machine. *ret_fd = -1: nothing is there, or a regular file,
- * which a finished one may be renamed over. Else it is a character device or FIFO, to be
- * written into; closed by the caller. SNP_E_INVALID: a link, folder, socket or block device,
- * none of which is replaced.
- */
-int snp_place_open(const char *path, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
 
 /*
  * Copy what is below the folder `source`; folders without files are left out, links not

@@ -14,6 +14,6 @@
  * below the one it was made from, and those where sessions stand now are marked;
  * elsewhere it is a table with a line each, the oldest first.
  */
-int snp_snapshots_print(FILE *out, const json_t *answer, struct snp_err *err) SNP_NODISCARD;
+void snp_snapshots_print(FILE *out, const json_t *answer);
 
 #endif

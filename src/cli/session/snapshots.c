@@ -20,134 +20,104 @@ enum {
 
 /* snapshot ----------------------------------------------------------------------------------- */
 
-static void snapshot_tell(const json_t *answer, const char *session)
+static void snapshot_tell(const struct snp_snapshot_answer *made, const char *session)
 {
-    char span[SNP_HUMAN_MAX];
-    const json_t *where = json_object_get(answer, "where");
+    size_t i;
+    json_t *where;
 
-    (void)printf("%s@%s: %s after cell %lld (%s", session, snp_json_str(answer, "name", "?"),
-                 session, (long long)snp_json_int(answer, "cell", 0),
-                 snp_human_span((uint64_t)snp_json_int(answer, "us", 0), span, sizeof(span)));
-    for (size_t i = 0; i < json_array_size(where); i++) {
-        const char *place = json_string_value(json_array_get(where, i));
+    (void)printf("%s@%s: %s after cell %" PRIu64 " (%s", session, made->name, session,
+                 made->cell, snp_human_span(made->us).text);
+    json_array_foreach(made->where, i, where)
+    {
+        const char *place = json_string_value(where);
 
         (void)printf("%s%s %s", i == 0 ? "; " : " and ", snp_streq(place, "disk") ? "on" : "in",
                      place == NULL ? "?" : place);
     }
     (void)puts(")");
-    snp_lost_tell(json_object_get(answer, "lost"), "not saved");
+    snp_lost_tell(made->lost, "not saved");
 }
 
 static int run_snapshot(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
     snp_autofree char *given = NULL;
     snp_autofree char *session = NULL;
+    struct snp_snapshot_answer made;
     const char *name = NULL;
     struct snp_err err;
     int r = snp_remote_split(opts, snp_opts_arg(opts, 0), '@', &given, &name, &err);
 
-    r = r < 0 ? r : snp_remote_connect(false, &client, &err);
+    r = r < 0 ? r : snp_remote_session(cli, given, &session, &err);
     if (r == 0) {
-        r = snp_remote_session(client, given, &session, &err);
-    }
-    if (r == 0) {
-        r = snp_remote_call(client,
+        r = snp_remote_call(cli,
                             SNP_WRITE(snp_snapshot_request, .session = session, .name = name,
                                       .wait = snp_opts_flag(opts, "wait", false)),
                             &reply, &err);
     }
-    if (r < 0) {
-        return snp_cli_fail(cli, &err);
+    if (r < 0 || cli->is_json) {
+        return snp_cli_end(cli, r, &err, reply.head);
     }
-    if (snp_opts_flag(opts, "json", false)) {
-        return snp_cli_print_json(reply.head);
-    }
-    snapshot_tell(reply.head, session);
+    snp_record_read(reply.head, &snp_snapshot_answer_form, &made);
+    snapshot_tell(&made, session);
     return SNP_EXIT_OK;
 }
 
 /* snapshots ---------------------------------------------------------------------------------- */
 
-static int session_names_print(struct snp_client *client, struct snp_err *err)
+static int list_get(struct snp_cli *cli,
+                    const char *session,
+                    struct snp_reply *ret,
+                    struct snp_err *err)
 {
-    snp_autoreply struct snp_reply reply = {0};
-    int r = snp_remote_call(client, snp_record_write(&snp_sessions_list_request_form, NULL),
-                            &reply, err);
-    size_t i;
-    json_t *item;
-
-    json_array_foreach(r < 0 ? NULL : json_object_get(reply.head, "sessions"), i, item)
-    {
-        const char *name = snp_json_str(item, "name", NULL);
-
-        if (name != NULL) {
-            (void)puts(name);
-        }
-    }
-    return r;
+    return snp_remote_call(cli, SNP_WRITE(snp_snapshots_list_request, .session = session), ret,
+                           err);
 }
 
 /* For the completion of shells: SESSION@NAME, and sessions too; no daemon is started. */
-static int names_print(bool with_sessions)
+static int names_print(struct snp_cli *cli, bool with_sessions)
 {
-    const struct snp_client_options options = {.has_start = false, .signal_fd = -1};
-    snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
     struct snp_err err;
     size_t i;
     json_t *item;
 
-    if (snp_client_connect(&options, &client, &err) < 0) {
+    if (snp_remote_find(cli, &err) < 0) {
         return SNP_EXIT_OK; /* nothing is known without a daemon */
     }
-    if (with_sessions && session_names_print(client, &err) < 0) {
-        return SNP_EXIT_FAILED;
-    }
-    if (snp_remote_call(client, SNP_WRITE(snp_snapshots_list_request, .session = NULL), &reply,
-                        &err) < 0) {
+    if ((with_sessions && snp_sessions_names(cli) != SNP_EXIT_OK) ||
+        list_get(cli, NULL, &reply, &err) < 0) {
         return SNP_EXIT_FAILED;
     }
     json_array_foreach(json_object_get(reply.head, "snapshots"), i, item)
     {
-        const char *name = snp_json_str(item, "name", NULL);
-        const char *session = snp_json_str(item, "session_name", NULL);
-
-        if (name != NULL && session != NULL) {
-            (void)printf("%s@%s\n", session, name);
+        SNP_READ(snp_snapshot_row, row, item);
+        if (row.name != NULL && row.session_name != NULL) {
+            (void)printf("%s@%s\n", row.session_name, row.name);
         }
     }
     return SNP_EXIT_OK;
 }
 
-int snp_snapshots_tell(struct snp_cli *cli, const char *session, bool is_json, const char *next)
+int snp_snapshots_tell(struct snp_cli *cli, const char *session, const char *next)
 {
-    snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
     struct snp_err err;
-    int r = snp_remote_connect(false, &client, &err);
+    int r = list_get(cli, session, &reply, &err);
 
-    if (r == 0) {
-        r = snp_remote_call(client, SNP_WRITE(snp_snapshots_list_request, .session = session),
-                            &reply, &err);
-    }
-    if (r < 0) {
-        return snp_cli_fail(cli, &err);
-    }
-    if (is_json) {
-        return snp_cli_print_json(reply.head);
+    if (r < 0 || cli->is_json) {
+        return snp_cli_end(cli, r, &err, reply.head);
     }
     if (json_array_size(json_object_get(reply.head, "snapshots")) == 0) {
         (void)puts("no snapshots");
         next = next == NULL ? NULL : "snapshot SESSION@NAME";
     } else {
-        r = snp_snapshots_print(stdout, reply.head, &err);
+        snp_snapshots_print(stdout, reply.head);
     }
-    if (r == 0 && next != NULL) {
+    if (next != NULL) {
         snp_cli_next(cli, next);
     }
-    return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
+    return SNP_EXIT_OK;
 }
 
 static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
@@ -156,23 +126,19 @@ static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_err err;
 
     if (snp_opts_flag(opts, "names", false)) {
-        return names_print(snp_opts_flag(opts, "sessions", false));
+        return names_print(cli, snp_opts_flag(opts, "sessions", false));
     }
-    return snp_remote_given(opts, &session, &err) < 0
-               ? snp_cli_fail(cli, &err)
-               : snp_snapshots_tell(cli, session, snp_opts_flag(opts, "json", false), NULL);
+    return snp_remote_given(opts, &session, &err) < 0 ? snp_cli_fail(cli, &err)
+                                                      : snp_snapshots_tell(cli, session, NULL);
 }
 
 static int run_remove(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoclient struct snp_client *client = NULL;
     snp_autojson json_t *done = json_array();
     struct snp_err err;
     int exit_code = SNP_EXIT_OK;
-    int r = snp_remote_refs_check(opts, &err);
 
-    r = r < 0 ? r : snp_remote_connect(false, &client, &err);
-    if (r < 0) {
+    if (snp_remote_refs_check(opts, &err) < 0) {
         return snp_cli_fail(cli, &err);
     }
     for (size_t i = 0; i < snp_opts_n_args(opts); i++) {
@@ -180,35 +146,26 @@ static int run_remove(struct snp_cli *cli, const struct snp_opts *opts)
         snp_autoreply struct snp_reply reply = {0};
 
         if (snp_remote_moment_of(opts, snp_opts_arg(opts, i), &snapshot, &err) < 0 ||
-            snp_remote_call(client,
-                            SNP_WRITE(snp_snapshots_remove_request, .snapshot = snapshot),
+            snp_remote_call(cli, SNP_WRITE(snp_snapshots_remove_request, .snapshot = snapshot),
                             &reply, &err) < 0) {
             exit_code = snp_cli_fail(cli, &err);
-        } else if (json_array_append_new(done, json_string(snapshot)) < 0) {
-            exit_code = SNP_EXIT_FAILED;
+        } else {
+            (void)json_array_append_new(done, json_string(snapshot));
         }
     }
-    if (snp_opts_flag(opts, "json", false)) {
-        snp_autojson json_t *answer = json_pack("{s:O}", "removed", done);
-
-        return snp_cli_print_json(answer) != 0 ? SNP_EXIT_FAILED : exit_code;
-    }
-    for (size_t i = 0; i < json_array_size(done); i++) {
-        (void)printf("removed %s\n", json_string_value(json_array_get(done, i)));
-    }
-    return exit_code;
+    return snp_cli_done_list(cli, "removed", done, NULL, exit_code);
 }
 
 /* fork ---------------------------------------------------------------------------------------- */
 
 static int run_fork(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
     snp_autofree char *from = NULL;
-    const json_t *sessions;
     int64_t n = snp_opts_int(opts, "number", 1);
-    char span[SNP_HUMAN_MAX];
+    struct snp_fork_answer made;
+    size_t i;
+    json_t *item;
     struct snp_err err;
     int r;
 
@@ -218,30 +175,26 @@ static int run_fork(struct snp_cli *cli, const struct snp_opts *opts)
     }
     r = snp_remote_moment_of(opts, snp_opts_arg(opts, 0), &from, &err);
     if (r == 0 && from == NULL) {
-        return snp_sessions_tell(cli, snp_opts_flag(opts, "json", false), "fork SESSION");
+        return snp_sessions_tell(cli, "fork SESSION");
     }
-    r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     if (r == 0) {
-        r = snp_remote_call(client,
-                            SNP_WRITE(snp_fork_request, .from = from, .n = (int64_t)n,
+        r = snp_remote_call(cli,
+                            SNP_WRITE(snp_fork_request, .from = from, .n = n,
                                       .name = snp_opts_str(opts, "name")),
                             &reply, &err);
     }
-    if (r < 0) {
-        return snp_cli_fail(cli, &err);
+    if (r < 0 || cli->is_json) {
+        return snp_cli_end(cli, r, &err, reply.head);
     }
-    if (snp_opts_flag(opts, "json", false)) {
-        return snp_cli_print_json(reply.head);
-    }
-    sessions = json_object_get(reply.head, "sessions");
-    for (size_t i = 0; i < json_array_size(sessions); i++) {
-        (void)puts(snp_json_str(json_array_get(sessions, i), "name", "?"));
+    snp_record_read(reply.head, &snp_fork_answer_form, &made);
+    json_array_foreach(made.sessions, i, item)
+    {
+        (void)puts(snp_json_str(item, "name", "?"));
     }
     (void)fflush(stdout);
-    (void)fprintf(
-        stderr, "forked %s by %s in %s\n", from, snp_json_str(reply.head, "how", "?"),
-        snp_human_span((uint64_t)snp_json_int(reply.head, "us", 0), span, sizeof(span)));
-    snp_lost_tell(json_object_get(reply.head, "lost"), "not in the forks");
+    (void)fprintf(stderr, "forked %s by %s in %s\n", from, made.how,
+                  snp_human_span(made.us).text);
+    snp_lost_tell(made.lost, "not in the forks");
     return SNP_EXIT_OK;
 }
 
@@ -249,40 +202,31 @@ static int run_fork(struct snp_cli *cli, const struct snp_opts *opts)
 
 static int run_rollback(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
     snp_autofree char *snapshot = NULL;
-    bool by_memory;
-    char span[SNP_HUMAN_MAX];
+    struct snp_rollback_answer done;
     struct snp_err err;
     int r = snp_remote_refs_check(opts, &err);
 
     r = r < 0 ? r : snp_remote_moment_of(opts, snp_opts_arg(opts, 0), &snapshot, &err);
     if (r == 0 && snp_opts_n_args(opts) == 0) {
-        return snp_snapshots_tell(cli, snapshot, snp_opts_flag(opts, "json", false),
-                                  "rollback SESSION@NAME");
+        return snp_snapshots_tell(cli, snapshot, "rollback SESSION@NAME");
     }
-    r = r < 0 ? r : snp_remote_connect(false, &client, &err);
     if (r == 0) {
-        r = snp_remote_call(client, SNP_WRITE(snp_rollback_request, .snapshot = snapshot),
-                            &reply, &err);
+        r = snp_remote_call(cli, SNP_WRITE(snp_rollback_request, .snapshot = snapshot), &reply,
+                            &err);
     }
-    if (r < 0) {
-        return snp_cli_fail(cli, &err);
+    if (r < 0 || cli->is_json) {
+        return snp_cli_end(cli, r, &err, reply.head);
     }
-    if (snp_opts_flag(opts, "json", false)) {
-        return snp_cli_print_json(reply.head);
-    }
-    by_memory = strcmp(snp_json_str(reply.head, "how", ""), "memory") == 0;
-    (void)printf(
-        "Rolled back %s to \"%s\" (cell %lld; from %s, %s).\n",
-        snp_json_str(reply.head, "session_name", "?"),
-        strchr(snapshot, '@') == NULL ? snapshot : strchr(snapshot, '@') + 1,
-        (long long)snp_json_int(reply.head, "cell", 0),
-        by_memory ? "memory" : "its checkpoint on disk",
-        snp_human_span((uint64_t)snp_json_int(reply.head, "us", 0), span, sizeof(span)));
-    snp_lost_tell(json_object_get(reply.head, "lost"), "could not be saved then");
-    snp_lost_tell(json_object_get(reply.head, "failed"), "could not be restored");
+    snp_record_read(reply.head, &snp_rollback_answer_form, &done);
+    (void)printf("Rolled back %s to \"%s\" (cell %" PRIu64 "; from %s, %s).\n",
+                 done.session_name,
+                 strchr(snapshot, '@') == NULL ? snapshot : strchr(snapshot, '@') + 1,
+                 done.cell, snp_streq(done.how, "memory") ? "memory" : "its checkpoint on disk",
+                 snp_human_span(done.us).text);
+    snp_lost_tell(done.lost, "could not be saved then");
+    snp_lost_tell(done.failed, "could not be restored");
     return SNP_EXIT_OK;
 }
 
@@ -336,8 +280,7 @@ const struct snp_verb snp_verb_snapshot = {
         "Take a snapshot: a session's variables, files, limits and place in its history as "
         "they are now. This takes milliseconds. A copy is then written to disk; --wait waits "
         "for it, and names variables that cannot be saved there.",
-    .spec = {snapshot_options, SNP_ARRAY_LEN(snapshot_options), snapshot_args,
-             SNP_ARRAY_LEN(snapshot_args), false},
+    .spec = SNP_SPEC(snapshot_options, snapshot_args),
     .examples = "exec -s work 'import csv; rows = list(csv.reader(open(\"big.csv\")))'\n"
                 "snapshot loaded -s work\n"
                 "exec -s work 'rows.clear()'\n"
@@ -350,8 +293,7 @@ static const struct snp_verb verb_list = {
     .summary = "draw the tree of snapshots; in a pipe a plain list",
     .description = "Show all snapshots: each below its parent, with the cell it was taken "
                    "after, where it is stored, and the sessions that are at it now.",
-    .spec = {list_options, SNP_ARRAY_LEN(list_options), list_args, SNP_ARRAY_LEN(list_args),
-             false},
+    .spec = SNP_SPEC(list_options, list_args),
     .examples = "snapshots list work\nsnapshots list --json",
     .run = run_list,
 };
@@ -360,8 +302,7 @@ static const struct snp_verb verb_remove = {
     .summary = "remove snapshots, in memory and on disk",
     .description = "Remove snapshots. Sessions and snapshots made from them stay, and move to "
                    "their parent in the tree.",
-    .spec = {remove_options, SNP_ARRAY_LEN(remove_options), remove_args,
-             SNP_ARRAY_LEN(remove_args), false},
+    .spec = SNP_SPEC(remove_options, remove_args),
     .examples = "snapshots remove work@loaded",
     .run = run_remove,
 };
@@ -382,8 +323,7 @@ const struct snp_verb snp_verb_fork = {
         "Make sessions that begin as another session is now, or as it was at a snapshot. Each "
         "runs in a separate sandbox, with the same limits. Prints their names, one a line. If "
         "one cannot be made, none is. Without an argument it lists the sessions.",
-    .spec = {fork_options, SNP_ARRAY_LEN(fork_options), fork_args, SNP_ARRAY_LEN(fork_args),
-             false},
+    .spec = SNP_SPEC(fork_options, fork_args),
     .examples = "fork work -n 3 --name try\n"
                 "exec -s try-1 'model.fit(rows, depth=3)'\n"
                 "fork work@loaded",
@@ -397,8 +337,7 @@ const struct snp_verb snp_verb_rollback = {
                    "running cell has ended. Processes of the session are ended. All snapshots "
                    "stay, later ones too. A snapshot that is no longer in memory is read from "
                    "disk; variables that could not be saved there are named.",
-    .spec = {rollback_options, SNP_ARRAY_LEN(rollback_options), rollback_args,
-             SNP_ARRAY_LEN(rollback_args), false},
+    .spec = SNP_SPEC(rollback_options, rollback_args),
     .examples = "rollback loaded\nrollback work@loaded --json",
     .run = run_rollback,
 };

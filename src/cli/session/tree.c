@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/session/files.h"
 #include "wire/file.h"
@@ -58,16 +59,13 @@ static int put_entry(const struct snp_remote_file *to,
                      struct snp_moved *moved,
                      struct snp_err *err)
 {
-    snp_autofree char *path = snp_format("%s/%s", to->path, name);
+    snp_autofree char *path = snp_need_format("%s/%s", to->path, name);
     struct snp_remote_file below = *to;
     snp_autoclose int fd = -1;
     struct stat st;
     uint64_t size = 0;
     int r;
 
-    if (path == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 && (errno == ELOOP || errno == ENXIO)) {
         moved->skipped++; /* a link; a socket */
@@ -99,16 +97,13 @@ static int put_entry(const struct snp_remote_file *to,
 /* With nothing in it; others are made with what goes into them. */
 static int put_empty(const struct snp_remote_file *to, struct snp_err *err)
 {
-    snp_autofree char *path = snp_format("%s/", to->path);
+    snp_autofree char *path = snp_need_format("%s/", to->path);
     snp_autoreply struct snp_reply reply = {0};
-    json_t *head = path == NULL ? NULL
-                                : SNP_WRITE(snp_put_request, .session = to->session,
-                                            .path = path, .truncate = true);
 
-    if (head == NULL) {
-        return snp_fail(err, SNP_E_INVALID, "the path is not UTF-8");
-    }
-    return snp_remote_call(to->client, head, &reply, err);
+    return snp_remote_call(
+        to->cli,
+        SNP_WRITE(snp_put_request, .session = to->session, .path = path, .truncate = true),
+        &reply, err);
 }
 
 /* dir_fd is consumed. */
@@ -203,14 +198,11 @@ static int get_entry(const struct snp_remote_file *from,
 {
     const char *name = snp_json_str(entry, "name", "");
     const char *type = snp_json_str(entry, "type", "");
-    snp_autofree char *path = snp_format("%s/%s", from->path, name);
+    snp_autofree char *path = snp_need_format("%s/%s", from->path, name);
     struct snp_remote_file below = *from;
     snp_autoclose int fd = -1;
     int r;
 
-    if (path == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     if (!is_component(name)) {
         return snp_fail(err, SNP_E_PEER, "the session lists a file '%.100s'", name);
     }
@@ -246,9 +238,8 @@ static int get_folder(const struct snp_remote_file *from,
     }
     if (r == 0) {
         r = snp_remote_call(
-            from->client,
-            SNP_WRITE(snp_ls_request, .session = from->session, .path = from->path), &reply,
-            err);
+            from->cli, SNP_WRITE(snp_ls_request, .session = from->session, .path = from->path),
+            &reply, err);
     }
     if (r < 0) {
         return r;
@@ -284,7 +275,7 @@ static int file_refuse(const struct snp_remote_file *from, struct snp_err *err)
     snp_autoreply struct snp_reply reply = {0};
     struct snp_err ignored;
     int r = snp_remote_call(
-        from->client,
+        from->cli,
         SNP_WRITE(snp_get_request, .session = from->session, .path = from->path, .length = 1),
         &reply, &ignored);
 
@@ -356,16 +347,13 @@ static int named_get(const struct snp_remote_file *from,
                      struct snp_moved *moved,
                      struct snp_err *err)
 {
-    snp_autofree char *whole = snp_format("%s/%s", from->path, path);
-    snp_autofree char *parts = strdup(path);
+    snp_autofree char *whole = snp_need_format("%s/%s", from->path, path);
+    snp_autofree char *parts = snp_need_copy(path);
     struct snp_remote_file file = *from;
     snp_autoclose int fd = -1;
     const char *name = "";
     int r;
 
-    if (whole == NULL || parts == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     r = parent_open(dest_fd, parts, &fd, &name, err);
     if (r < 0) {
         return r;

@@ -15,35 +15,28 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/need.h"
 #include "cli/show/term.h"
 
 enum {
-    COLUMNS = 4,              /* section, setting, value, source */
-    ROWS_MAX = SNP_KEY_N + 8, /* keys, files, derived rows */
     VALUE_MAX_BYTES = 64 * 1024,
 };
 
-struct rows {
-    const struct snp_config *config;
-    char *values[ROWS_MAX]; /* owned */
-    const char *cells[ROWS_MAX * COLUMNS];
-    enum snp_style styles[ROWS_MAX * COLUMNS];
-    size_t n;
-    bool is_short_of_memory;
-};
-
-/* Add a row; value is taken over, the rest borrowed. */
-static void add_row(
-    struct rows *rows, const char *section, const char *name, char *value, const char *source)
+/* Add a row; value is taken over. */
+static void add_row(struct snp_table *table,
+                    const char *section,
+                    const char *name,
+                    char *value,
+                    const char *source)
 {
-    SNP_ASSERT(rows->n < ROWS_MAX);
-    rows->is_short_of_memory = rows->is_short_of_memory || value == NULL;
-    const char *const cells[COLUMNS] = {section, name, value, source};
-    memcpy(&rows->cells[rows->n * COLUMNS], cells, sizeof(cells));
-    rows->styles[rows->n * COLUMNS] = SNP_STYLE_CYAN;
-    rows->styles[rows->n * COLUMNS + COLUMNS - 1] =
-        snp_streq(source, "default") ? SNP_STYLE_DIM : SNP_STYLE_GREEN;
-    rows->values[rows->n++] = value;
+    snp_autofree char *owned = snp_need(value);
+
+    snp_table_add(table, section);
+    snp_table_style(table, SNP_STYLE_CYAN);
+    snp_table_add(table, name);
+    snp_table_add(table, owned);
+    snp_table_add(table, source);
+    snp_table_style(table, snp_streq(source, "default") ? SNP_STYLE_DIM : SNP_STYLE_GREEN);
 }
 
 static char *yes_no(bool value)
@@ -65,8 +58,7 @@ static char *join_items(const char *const *items, size_t n)
             return snp_format("%zu items", n);
         }
     }
-    const char *text = snp_buf_cstr(&out);
-    return text == NULL ? NULL : strdup(text);
+    return snp_need_copy(snp_need(snp_buf_cstr(&out)));
 }
 
 static char *limit_text(const struct snp_config *config, enum snp_config_key key)
@@ -95,9 +87,6 @@ static char *setup_text(const struct snp_config *config)
     size_t n = snp_config_list(config, SNP_KEY_DOCKER_WORKSPACE_INSTALL_EXTRAS, &items);
     snp_autofree char *extras = join_items(items, n);
     bool is_custom = snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_INSTALL_COMMAND) != NULL;
-    if (extras == NULL) {
-        return NULL;
-    }
     return snp_format("%s%s%s%s%s", snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_SETUP),
                       is_custom ? " via custom install command" : "",
                       n > 0 ? " + extras [" : "", extras, n > 0 ? "]" : "");
@@ -168,54 +157,65 @@ static const char *const sections[] = {
     "Runtime", "Sandbox", "Docker", "Limits", "Sub-calls", "Security", "Logging", "Snipara",
 };
 
-static void add_files(struct rows *rows)
+static void add_files(struct snp_table *table, const struct snp_config *config)
 {
-    const char *file = snp_config_file(rows->config);
-    const char *env_file = snp_config_env_file(rows->config);
-    add_row(rows, "Source", "Config file", strdup(file == NULL ? "not found" : file), "-");
-    add_row(rows, "Source", "Project .env", strdup(env_file == NULL ? "not found" : env_file),
+    const char *file = snp_config_file(config);
+    const char *env_file = snp_config_env_file(config);
+
+    add_row(table, "Source", "Config file", strdup(file == NULL ? "not found" : file), "-");
+    add_row(table, "Source", "Project .env", strdup(env_file == NULL ? "not found" : env_file),
             "-");
 }
 
-static void add_section(struct rows *rows, const char *section)
+static void add_section(struct snp_table *table,
+                        const struct snp_config *config,
+                        const char *section)
 {
     if (snp_streq(section, "Snipara")) {
-        add_row(rows, section, "Enabled", yes_no(snp_config_snipara_enabled(rows->config)),
+        add_row(table, section, "Enabled", yes_no(snp_config_snipara_enabled(config)),
                 "derived");
     }
     for (int i = SNP_KEY_NONE + 1; i < SNP_KEY_N; i++) {
         enum snp_config_key key = (enum snp_config_key)i;
         const struct snp_config_info *info = snp_config_info(key);
+
         if (snp_streq(info->section, section)) {
-            add_row(rows, section, info->row, value_text(rows->config, key),
-                    snp_config_source(rows->config, key));
+            add_row(table, section, info->row, value_text(config, key),
+                    snp_config_source(config, key));
         }
     }
 }
 
-static int print_table(const struct snp_config *config)
+static void print_table(const struct snp_config *config)
 {
-    static const char *const heads[COLUMNS] = {"Section", "Setting", "Value", "Source"};
-    snp_autofree struct rows *rows = calloc(1, sizeof(*rows));
-    if (rows == NULL) {
-        return SNP_EXIT_FAILED;
-    }
-    rows->config = config;
-    add_files(rows);
+    static const char *const heads[] = {"Section", "Setting", "Value", "Source"};
+    struct snp_table table = SNP_TABLE(heads);
+
+    add_files(&table, config);
     for (size_t i = 0; i < SNP_ARRAY_LEN(sections); i++) {
-        add_section(rows, sections[i]);
+        add_section(&table, config, sections[i]);
     }
     snp_term_put(stdout, SNP_STYLE_BOLD, "Effective Configuration");
     (void)fputs("\n\n", stdout);
-    struct snp_table table = {heads, COLUMNS, rows->cells, rows->n, rows->styles};
-    snp_table_print(stdout, &table);
-    for (size_t i = 0; i < rows->n; i++) {
-        free(rows->values[i]);
-    }
-    return rows->is_short_of_memory ? SNP_EXIT_FAILED : SNP_EXIT_OK;
+    snp_table_print(stdout, &table, "");
 }
 
-static int run_show(struct snp_cli *cli, const struct snp_opts *opts);
+static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autojson json_t *object = NULL;
+    struct snp_err err;
+    const struct snp_config *config = NULL;
+
+    if (snp_cli_config(cli, opts, &config, &err) < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    if (!cli->is_json) {
+        print_table(config);
+        return SNP_EXIT_OK;
+    }
+    object = snp_need(snp_config_to_json(config));
+    return snp_cli_print_json(object);
+}
 
 static const struct snp_opt show_options[] = {
     SNP_CLI_OPT_CONFIG,
@@ -228,7 +228,7 @@ static const struct snp_verb verb_show = {
     .description = "Print every value in force and its source: an option, a variable, .env, "
                    "the file, or the default. Unknown keys are named on standard error. "
                    "Secrets are only shown as set or not.",
-    .spec = {show_options, SNP_ARRAY_LEN(show_options), NULL, 0, false},
+    .spec = SNP_OPTIONS(show_options),
     .asks_models = true,
     .examples = "config show\nconfig show --json",
     .exit_codes =
@@ -236,20 +236,6 @@ static const struct snp_verb verb_show = {
         "malformed",
     .run = run_show,
 };
-
-static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
-{
-    struct snp_err err;
-    snp_autoconfig struct snp_config *config = NULL;
-    if (snp_cli_config(cli, &verb_show, opts, &config, &err) < 0) {
-        return snp_cli_fail(cli, &err);
-    }
-    if (!snp_opts_flag(opts, "json", false)) {
-        return print_table(config);
-    }
-    snp_autojson json_t *object = snp_config_to_json(config);
-    return object == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(object);
-}
 
 const struct snp_verb snp_verb_config = {
     .name = "config",

@@ -16,106 +16,82 @@ enum {
     NAMES_MAX_BYTES = 1024,
 };
 
-/* SNP_E_NOT_FOUND: none runs. */
-static int daemon_find(struct snp_client **ret, struct snp_err *err)
+static int hello(struct snp_cli *cli, struct snp_reply *ret, struct snp_err *err)
 {
-    const struct snp_client_options options = {.has_start = false, .signal_fd = -1};
+    return snp_remote_call(cli, SNP_WRITE(snp_hello_request, .version = SNP_RPC_VERSION), ret,
+                           err);
+}
 
-    return snp_client_connect(&options, ret, err);
+static int stats_get(struct snp_cli *cli, struct snp_reply *ret, struct snp_err *err)
+{
+    return snp_remote_call(cli, snp_record_write(&snp_stats_request_form, NULL), ret, err);
 }
 
 /* status ---------------------------------------------------------------------------------- */
 
-static int status_get(struct snp_client *client, json_t **ret, struct snp_err *err)
-{
-    snp_autoreply struct snp_reply hello = {0};
-    snp_autoreply struct snp_reply stats = {0};
-    snp_autofree char *socket = NULL;
-    int r = snp_remote_call(client, SNP_WRITE(snp_hello_request, .version = SNP_RPC_VERSION),
-                            &hello, err);
-
-    if (r == 0) {
-        r = snp_remote_call(client, snp_record_write(&snp_stats_request_form, NULL), &stats,
-                            err);
-    }
-    if (r == 0) {
-        r = snp_socket_path(&socket, err);
-    }
-    if (r < 0) {
-        return r;
-    }
-    *ret = json_pack("{s:b, s:s, s:I, s:I, s:I, s:I, s:s}", "running", true, "version",
-                     snp_json_str(hello.head, "program", "?"), "pid",
-                     (json_int_t)snp_json_int(stats.head, "pid", 0), "uptime_ms",
-                     (json_int_t)snp_json_int(hello.head, "uptime_ms", 0), "sessions",
-                     (json_int_t)snp_json_int(stats.head, "sessions", 0), "rss_bytes",
-                     (json_int_t)snp_json_int(stats.head, "rss_bytes", 0), "socket", socket);
-    return *ret == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
-}
-
-static void status_print(const json_t *status)
-{
-    (void)printf(
-        "running: version %s, pid %lld, up %lld s, %lld sessions, %s\n",
-        snp_json_str(status, "version", "?"), (long long)snp_json_int(status, "pid", 0),
-        (long long)(snp_json_int(status, "uptime_ms", 0) / 1000),
-        (long long)snp_json_int(status, "sessions", 0), snp_json_str(status, "socket", "?"));
-}
-
 static int run_status(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoclient struct snp_client *client = NULL;
+    snp_autoreply struct snp_reply greeting = {0};
+    snp_autoreply struct snp_reply stats = {0};
+    snp_autofree char *socket = NULL;
     snp_autojson json_t *status = NULL;
-    bool as_json = snp_opts_flag(opts, "json", false);
+    struct snp_hello_answer daemon;
+    struct snp_stats_answer now;
     struct snp_err err;
-    int r = daemon_find(&client, &err);
+    int r = snp_remote_find(cli, &err);
 
+    (void)opts;
     if (r == SNP_E_NOT_FOUND) {
         status = json_pack("{s:b}", "running", false);
-        if (!as_json) {
-            (void)puts("not running; the next command that needs the daemon starts it");
-        } else if (snp_cli_print_json(status) != 0) {
-            return SNP_EXIT_FAILED;
-        }
+        (void)(cli->is_json ? snp_cli_print_json(status)
+                            : puts("not running; the next command that needs the daemon "
+                                   "starts it"));
         return SNP_EXIT_FAILED;
     }
-    if (r == 0) {
-        r = status_get(client, &status, &err);
-    }
+    r = r < 0 ? r : hello(cli, &greeting, &err);
+    r = r < 0 ? r : stats_get(cli, &stats, &err);
+    r = r < 0 ? r : snp_socket_path(&socket, &err);
     if (r < 0) {
         return snp_cli_fail(cli, &err);
     }
-    if (as_json) {
+    snp_record_read(greeting.head, &snp_hello_answer_form, &daemon);
+    snp_record_read(stats.head, &snp_stats_answer_form, &now);
+    status = json_pack("{s:b, s:s, s:I, s:I, s:I, s:I, s:s}", "running", true, "version",
+                       daemon.program, "pid", (json_int_t)now.pid, "uptime_ms",
+                       (json_int_t)daemon.uptime_ms, "sessions", (json_int_t)now.sessions,
+                       "rss_bytes", (json_int_t)now.rss_bytes, "socket", socket);
+    if (cli->is_json) {
         return snp_cli_print_json(status);
     }
-    status_print(status);
+    (void)printf("running: version %s, pid %" PRIu64 ", up %" PRIu64 " s, %" PRIu64
+                 " sessions, %s\n",
+                 daemon.program, now.pid, daemon.uptime_ms / 1000, now.sessions, socket);
     return SNP_EXIT_OK;
 }
 
 /* stop ------------------------------------------------------------------------------------ */
 
 /* SNP_E_DENIED, naming some, if cells run in named sessions: the end would cut them off. Idle ones are saved. */
-static int unused_check(struct snp_client *client, struct snp_err *err)
+static int unused_check(struct snp_cli *cli, struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
     char names[NAMES_MAX_BYTES] = "";
     size_t n = 0;
     size_t i;
     json_t *item;
-    int r = snp_remote_call(client, snp_record_write(&snp_sessions_list_request_form, NULL),
-                            &reply, err);
+    int r = snp_remote_list(cli, &reply, err);
 
     if (r < 0) {
         return r;
     }
     json_array_foreach(json_object_get(reply.head, "sessions"), i, item)
     {
-        const char *name = snp_json_str(item, "name", NULL);
+        SNP_READ(snp_session_row, row, item);
         size_t used = strlen(names);
 
-        if (name != NULL && snp_streq(snp_json_str(item, "state", ""), "running") &&
-            n++ < NAMES_SHOWN) {
-            (void)snprintf(names + used, sizeof(names) - used, "%s%s", n > 1 ? ", " : "", name);
+        if (row.name != NULL && snp_streq(row.state, "running") && n++ < NAMES_SHOWN) {
+            (void)snprintf(names + used, sizeof(names) - used, "%s%s", n > 1 ? ", " : "",
+                           row.name);
         }
     }
     return n == 0 ? 0
@@ -125,7 +101,6 @@ static int unused_check(struct snp_client *client, struct snp_err *err)
                              n, names, n > NAMES_SHOWN ? ", ..." : "");
 }
 
-/* What became of it; pid 0: none ran. */
 /* What of sessions will not come back. */
 static void lost_print(const json_t *lost)
 {
@@ -144,53 +119,49 @@ static void lost_print(const json_t *lost)
     }
 }
 
-static int stop_print(const struct snp_opts *opts, int64_t pid, json_t *lost)
+/* What became of it; pid 0: none ran. */
+static int stop_print(const struct snp_cli *cli, uint64_t pid, json_t *lost)
 {
     snp_autojson json_t *answer = NULL;
 
-    if (!snp_opts_flag(opts, "json", false)) {
+    if (!cli->is_json) {
         lost_print(lost);
-        (void)(pid == 0 ? puts("not running") : printf("stopped, pid %lld\n", (long long)pid));
+        (void)(pid == 0 ? puts("not running") : printf("stopped, pid %" PRIu64 "\n", pid));
         return SNP_EXIT_OK;
     }
     answer = json_pack("{s:b}", "stopped", pid != 0);
-    if (answer == NULL ||
-        (pid != 0 && json_object_set_new(answer, "pid", json_integer(pid)) < 0) ||
-        (json_array_size(lost) > 0 && json_object_set(answer, "lost", lost) < 0)) {
-        return SNP_EXIT_FAILED;
+    if (pid != 0) {
+        (void)json_object_set_new(answer, "pid", json_integer((json_int_t)pid));
+    }
+    if (json_array_size(lost) > 0) {
+        (void)json_object_set(answer, "lost", lost);
     }
     return snp_cli_print_json(answer);
 }
 
 static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply stats = {0};
     snp_autoreply struct snp_reply reply = {0};
+    struct snp_stats_answer now;
     struct snp_err err;
-    int r = daemon_find(&client, &err);
+    int r = snp_remote_find(cli, &err);
 
     if (r == SNP_E_NOT_FOUND) {
-        return stop_print(opts, 0, NULL);
+        return stop_print(cli, 0, NULL);
     }
-    if (r == 0) {
-        r = snp_remote_call(client, snp_record_write(&snp_stats_request_form, NULL), &stats,
-                            &err);
-    }
+    r = r < 0 ? r : stats_get(cli, &stats, &err);
+    snp_record_read(stats.head, &snp_stats_answer_form, &now);
     /* One that cannot open its journal has none, and cannot say which. */
-    if (r == 0 && snp_json_int(stats.head, "sessions", 1) > 0 &&
-        !snp_opts_flag(opts, "force", false)) {
-        r = unused_check(client, &err);
+    if (r == 0 && now.sessions > 0 && !snp_opts_flag(opts, "force", false)) {
+        r = unused_check(cli, &err);
     }
     if (r == 0) {
-        r = snp_remote_call(client, snp_record_write(&snp_shutdown_request_form, NULL), &reply,
+        r = snp_remote_call(cli, snp_record_write(&snp_shutdown_request_form, NULL), &reply,
                             &err);
     }
-    if (r < 0) {
-        return snp_cli_fail(cli, &err);
-    }
-    return stop_print(opts, snp_json_int(stats.head, "pid", 0),
-                      json_object_get(reply.head, "lost"));
+    return r < 0 ? snp_cli_fail(cli, &err)
+                 : stop_print(cli, now.pid, json_object_get(reply.head, "lost"));
 }
 
 /* Verbs ----------------------------------------------------------------------------------- */
@@ -204,7 +175,7 @@ static const struct snp_opt stop_options[] = {
 static const struct snp_verb verb_status = {
     .name = "status",
     .summary = "say whether the daemon runs",
-    .spec = {status_options, SNP_ARRAY_LEN(status_options), NULL, 0, false},
+    .spec = SNP_OPTIONS(status_options),
     .exit_codes = "0  it runs\n1  it does not, or cannot be asked\n2  used wrongly",
     .run = run_status,
 };
@@ -215,7 +186,7 @@ static const struct snp_verb verb_stop = {
         "Stop the daemon. Named sessions are saved first; the next command starts a new daemon "
         "(after an upgrade the new version), which finds them. Unnamed cells end. While "
         "sessions run cells it refuses, unless --force is given, which cuts the cells off.",
-    .spec = {stop_options, SNP_ARRAY_LEN(stop_options), NULL, 0, false},
+    .spec = SNP_OPTIONS(stop_options),
     .exit_codes = "0  no daemon runs now\n1  failed, or a session runs a cell\n2  used wrongly",
     .run = run_stop,
 };

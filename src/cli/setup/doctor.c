@@ -14,6 +14,7 @@
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/show/human.h"
 #include "cli/show/term.h"
@@ -22,8 +23,6 @@
 #include "wire/session.h"
 
 enum {
-    COLUMNS = 3,
-    ROWS_MAX = 300,
     PATH_TEXT_MAX = 64 << 10,
     TIERS_MAX = 64, /* looked at */
 };
@@ -42,8 +41,8 @@ enum check_state {
 
 /* The checks collected so far, as they are printed with --json. */
 struct report {
-    json_t *checks; /* owned */
-    char tier_name[SNP_TIER_NAME_MAX + 1];
+    struct snp_cli *cli;
+    json_t *checks;               /* owned */
     const char *tier;             /* that exec takes here; NULL: the configuration is refused */
     bool usable;                  /* it runs */
     struct snp_tier_files *tiers; /* borrowed, the strongest first */
@@ -65,23 +64,29 @@ static const struct {
 
 static const char *const state_names[] = {"ok", "missing", "failed", "warning"};
 
-static int report_add(struct report *report,
-                      const char *name,
-                      enum check_state state,
-                      json_t *details)
+static void report_add(struct report *report,
+                       const char *name,
+                       enum check_state state,
+                       json_t *details)
 {
-    snp_autojson json_t *row = details;
-
-    if (row == NULL || json_object_set_new(row, "name", json_string(name)) < 0 ||
-        json_object_set_new(row, "status", json_string(state_names[state])) < 0) {
-        return SNP_E_NOMEM;
-    }
-    return json_array_append(report->checks, row);
+    (void)json_object_set_new(details, "name", json_string(name));
+    (void)json_object_set_new(details, "status", json_string(state_names[state]));
+    (void)json_array_append_new(report->checks, details);
 }
 
 static json_t *details(const char *detail, const char *cost, const char *fix)
 {
-    return json_pack("{s:s?, s:s?, s:s?}", "detail", detail, "cost", cost, "fix", fix);
+    return snp_need(
+        json_pack("{s:s?, s:s?, s:s?}", "detail", detail, "cost", cost, "fix", fix));
+}
+
+/* Failed for a reason that a message says. */
+static void report_fail(struct report *report,
+                        const char *name,
+                        const struct snp_err *err,
+                        const char *cost)
+{
+    report_add(report, name, CHECK_FAILED, details(err->msg, cost, "see the message"));
 }
 
 /* The first executable of that name in PATH; NULL if there is none. The caller frees. */
@@ -91,7 +96,7 @@ static char *program_find(const char *name)
 
     while (path != NULL && *path != '\0') {
         size_t n = strcspn(path, ":");
-        snp_autofree char *file = snp_format("%.*s/%s", (int)n, path, name);
+        snp_autofree char *file = snp_need_format("%.*s/%s", (int)n, path, name);
 
         if (file != NULL && n > 0 && access(file, X_OK) == 0) {
             return SNP_TAKE_PTR(file);
@@ -101,35 +106,28 @@ static char *program_find(const char *name)
     return NULL;
 }
 
-static int check_config(struct snp_cli *cli,
-                        const struct snp_verb *verb,
-                        const struct snp_opts *opts,
-                        struct report *report)
+static void check_config(const struct snp_opts *opts, struct report *report)
 {
-    snp_autoconfig struct snp_config *config = NULL;
+    struct snp_cli *cli = report->cli;
+    const struct snp_config *config = NULL;
     struct snp_err err;
-    int r = snp_cli_config(cli, verb, opts, &config, &err);
+    int r = snp_cli_config(cli, opts, &config, &err);
     const char *file = r < 0 ? NULL : snp_config_file(config);
 
     r = r < 0 ? r : snp_cli_tier_check(config, &err);
-    if (r == 0) {
-        (void)snprintf(report->tier_name, sizeof(report->tier_name), "%s",
-                       snp_cli_tier(config));
-        report->tier = report->tier_name;
-        snp_cli_tier_stand_in(cli, config);
-    }
     if (r < 0) {
-        return report_add(
-            report, "configuration", CHECK_FAILED,
-            details(err.msg, "commands refuse to run", "correct the file or variable"));
+        report_add(report, "configuration", CHECK_FAILED,
+                   details(err.msg, "commands refuse to run", "correct the file or variable"));
+        return;
     }
-    return report_add(report, "configuration", file == NULL ? CHECK_MISSING : CHECK_OK,
-                      file == NULL
-                          ? details("no file; defaults apply", NULL, "snipara-sandbox init")
-                          : details(file, NULL, NULL));
+    report->tier = snp_cli_tier(config);
+    snp_cli_tier_stand_in(cli, config);
+    report_add(report, "configuration", file == NULL ? CHECK_MISSING : CHECK_OK,
+               file == NULL ? details("no file; defaults apply", NULL, "snipara-sandbox init")
+                            : details(file, NULL, NULL));
 }
 
-static int check_folders(struct report *report)
+static void check_folders(struct report *report)
 {
     static const struct {
         const char *name;
@@ -138,124 +136,96 @@ static int check_folders(struct report *report)
         {"runtime folder", snp_runtime_dir},
         {"state folder",   snp_state_dir  },
     };
-    int r = 0;
 
-    for (size_t i = 0; i < SNP_ARRAY_LEN(rows) && r == 0; i++) {
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         snp_autofree char *path = NULL;
         struct snp_err err;
 
         if (rows[i].find(&path, &err) < 0) {
-            r = report_add(report, rows[i].name, CHECK_FAILED,
-                           details(err.msg, "the daemon cannot run", "see the message"));
+            report_fail(report, rows[i].name, &err, "the daemon cannot run");
         } else {
-            r = report_add(report, rows[i].name, CHECK_OK, details(path, NULL, NULL));
+            report_add(report, rows[i].name, CHECK_OK, details(path, NULL, NULL));
         }
     }
-    return r;
 }
 
-static int check_tools(struct report *report)
+static void check_tools(struct report *report)
 {
-    int r = 0;
-
-    for (size_t i = 0; i < SNP_ARRAY_LEN(tools) && r == 0; i++) {
+    for (size_t i = 0; i < SNP_ARRAY_LEN(tools); i++) {
         snp_autofree char *path = program_find(tools[i].program);
 
-        r = path != NULL
-                ? report_add(report, tools[i].program, CHECK_OK, details(path, NULL, NULL))
-                : report_add(report, tools[i].program, CHECK_MISSING,
-                             details(tools[i].detail, tools[i].cost, tools[i].fix));
+        report_add(report, tools[i].program, path != NULL ? CHECK_OK : CHECK_MISSING,
+                   path != NULL ? details(path, NULL, NULL)
+                                : details(tools[i].detail, tools[i].cost, tools[i].fix));
     }
-    return r;
 }
 
-static int probe_add(struct report *report, const json_t *head)
+static void probe_add(struct report *report, const json_t *features)
 {
-    size_t i;
-    json_t *feature;
-    int r = 0;
-
-    json_array_foreach(json_object_get(head, "features"), i, feature)
-    {
-        enum check_state state = snp_json_bool(feature, "ok", false) ? CHECK_OK : CHECK_MISSING;
-
-        r = report_add(report, snp_json_str(feature, "name", "?"), state,
-                       details(snp_json_str(feature, "detail", NULL),
-                               state == CHECK_OK ? NULL : snp_json_str(feature, "cost", NULL),
-                               state == CHECK_OK ? NULL : snp_json_str(feature, "fix", NULL)));
-        if (r < 0) {
-            return r;
-        }
+    for (size_t i = 0; i < json_array_size(features); i++) {
+        SNP_READ(snp_feature_row, row, json_array_get(features, i));
+        report_add(report, row.name, row.ok ? CHECK_OK : CHECK_MISSING,
+                   details(row.detail, row.ok ? NULL : row.cost, row.ok ? NULL : row.fix));
     }
-    return r;
 }
 
 /* What a tier of the user's says of itself, and that nobody else does. */
-static json_t *claims(const struct snp_tier_file *file, const json_t *probe)
+static json_t *claims(const struct snp_tier_file *file, const json_t *guarantees)
 {
-    const json_t *list = json_object_get(probe, "guarantees");
     snp_autobuf struct snp_buf text = {0};
     size_t i;
     json_t *one;
     int r;
 
     snp_buf_init(&text, PATH_TEXT_MAX);
-    r = snp_buf_addf(&text, "your own: %s; nothing checks what it claims: ", file->path);
-    json_array_foreach((json_t *)(uintptr_t)list, i, one)
+    r = snp_buf_addf(&text, "your own: %s; nothing checks what it claims: %s", file->path,
+                     json_array_size(guarantees) == 0 ? "no guarantees" : "");
+    json_array_foreach((json_t *)(uintptr_t)guarantees, i, one)
     {
         r = r < 0 ? r
                   : snp_buf_addf(&text, "%s%.40s", i == 0 ? "" : ", ", json_string_value(one));
     }
-    if (r == 0 && json_array_size(list) == 0) {
-        r = snp_buf_adds(&text, "no guarantees");
-    }
-    return r < 0 ? NULL : details(snp_buf_cstr(&text), NULL, NULL);
+    return details(r < 0 ? file->path : snp_need(snp_buf_cstr(&text)), NULL, NULL);
 }
 
-static int check_tier(struct report *report,
-                      struct snp_client *client,
-                      const struct snp_tier_file *file,
-                      bool *ret_works)
+static void check_tier(struct report *report, const struct snp_tier_file *file, bool *ret_works)
 {
-    snp_autofree char *name = snp_format("%s tier", file->name);
-    snp_autoreply struct snp_reply probe = {0};
+    snp_autofree char *name = snp_need_format("%s tier", file->name);
+    snp_autoreply struct snp_reply reply = {0};
+    struct snp_probe_answer probe;
     struct snp_err err;
-    int r = 0;
 
-    if (name == NULL) {
-        return SNP_E_NOMEM;
-    }
     if (file->refused != NULL) {
-        return report_add(report, name, CHECK_MISSING,
-                          details("not used", NULL, file->refused));
+        report_add(report, name, CHECK_MISSING, details("not used", NULL, file->refused));
+        return;
     }
-    if (snp_remote_call(client, SNP_WRITE(snp_probe_request, .tier = file->name), &probe,
+    if (snp_remote_call(report->cli, SNP_WRITE(snp_probe_request, .tier = file->name), &reply,
                         &err) < 0) {
-        return report_add(report, name, file->is_users ? CHECK_MISSING : CHECK_FAILED,
-                          details(err.msg, "it does not run", "see the message"));
+        report_add(report, name, file->is_users ? CHECK_MISSING : CHECK_FAILED,
+                   details(err.msg, "it does not run", "see the message"));
+        return;
     }
-    *ret_works = snp_json_bool(probe.head, "usable", false);
+    snp_record_read(reply.head, &snp_probe_answer_form, &probe);
+    *ret_works = probe.usable;
     if (file->is_users) {
-        r = report_add(report, name, *ret_works ? CHECK_OK : CHECK_MISSING,
-                       claims(file, probe.head));
+        report_add(report, name, probe.usable ? CHECK_OK : CHECK_MISSING,
+                   claims(file, probe.guarantees));
     }
-    return r < 0 ? r : probe_add(report, probe.head);
+    probe_add(report, probe.features);
 }
 
-static int check_tiers(struct report *report, struct snp_client *client)
+static void check_tiers(struct report *report)
 {
     struct snp_err err;
-    int r = snp_tier_files_find(report->tiers, &err);
 
-    if (r < 0) {
-        return report_add(report, "tiers", CHECK_FAILED,
-                          details(err.msg, "nothing runs", "see the message"));
+    if (snp_tier_files_find(report->tiers, &err) < 0) {
+        report_fail(report, "tiers", &err, "nothing runs");
+        return;
     }
     snp_tier_files_rank(report->tiers);
-    for (size_t i = 0; r == 0 && i < report->tiers->n && i < TIERS_MAX; i++) {
-        r = check_tier(report, client, &report->tiers->files[i], &report->works[i]);
+    for (size_t i = 0; i < report->tiers->n && i < TIERS_MAX; i++) {
+        check_tier(report, &report->tiers->files[i], &report->works[i]);
     }
-    return r;
 }
 
 /* The strongest that works here and is named, or is taken unasked; NULL = none. */
@@ -272,12 +242,6 @@ static const struct snp_tier_file *taken(const struct report *report, const char
         }
     }
     return NULL;
-}
-
-/* What exec will do: a weak tier never takes the place of another by itself. */
-static void judge(struct report *report)
-{
-    report->usable = report->tier != NULL && taken(report, report->tier) != NULL;
 }
 
 static void verdict(const struct report *report)
@@ -305,7 +269,9 @@ static void verdict(const struct report *report)
 }
 
 /* The latest event, not older than that, by which something was lost; NULL = none. */
-static json_t *loss_find(const json_t *events, const char **ret_cost, const char **ret_fix)
+static const json_t *loss_find(const json_t *events,
+                               const char **ret_cost,
+                               const char **ret_fix)
 {
     static const struct {
         const char *kind;
@@ -328,11 +294,11 @@ static json_t *loss_find(const json_t *events, const char **ret_cost, const char
     double oldest = (double)time(NULL) - LOSS_SECONDS;
 
     for (size_t i = 0; i < json_array_size(events); i++) {
-        json_t *event = json_array_get(events, i);
-        const char *kind = snp_json_str(event, "kind", "");
+        const json_t *event = json_array_get(events, i);
+        SNP_READ(snp_journal_row, row, event);
 
         for (size_t k = 0; k < SNP_ARRAY_LEN(rows); k++) {
-            if (strcmp(rows[k].kind, kind) == 0 && snp_json_number(event, "at") >= oldest) {
+            if (snp_streq(rows[k].kind, row.kind) && row.at >= oldest) {
                 *ret_cost = rows[k].cost;
                 *ret_fix = rows[k].fix;
                 return event;
@@ -343,10 +309,10 @@ static json_t *loss_find(const json_t *events, const char **ret_cost, const char
 }
 
 /* Whether sessions can be kept, and what recovery had to do. */
-static int check_journal(struct report *report, struct snp_client *client)
+static void check_journal(struct report *report)
 {
     snp_autoreply struct snp_reply reply = {0};
-    const json_t *events;
+    json_t *events;
     const json_t *loss;
     const json_t *said;
     const char *cost = NULL;
@@ -354,110 +320,96 @@ static int check_journal(struct report *report, struct snp_client *client)
     json_t *row;
     struct snp_err err;
 
-    if (snp_remote_call(client, SNP_WRITE(snp_journal_events_request, .limit = EVENTS_MAX),
+    if (snp_remote_call(report->cli, SNP_WRITE(snp_journal_events_request, .limit = EVENTS_MAX),
                         &reply, &err) < 0) {
-        return report_add(report, "journal", CHECK_FAILED,
-                          details(err.msg, "no named sessions",
-                                  "make room or mend the state folder; sessions that are there "
-                                  "are found again"));
+        report_add(report, "journal", CHECK_FAILED,
+                   details(err.msg, "no named sessions",
+                           "make room or mend the state folder; sessions that are there "
+                           "are found again"));
+        return;
     }
     events = json_object_get(reply.head, "events");
     loss = loss_find(events, &cost, &fix);
     said = loss != NULL ? loss : json_array_get(events, 0);
     row = details(said == NULL ? "in use" : snp_json_str(said, "text", "?"), cost, fix);
-    if (row != NULL &&
-        json_object_set(row, "events", json_object_get(reply.head, "events")) < 0) {
-        json_decref(row);
-        row = NULL;
-    }
-    return report_add(report, "journal", loss == NULL ? CHECK_OK : CHECK_WARNING, row);
+    (void)json_object_set(row, "events", events);
+    report_add(report, "journal", loss == NULL ? CHECK_OK : CHECK_WARNING, row);
 }
 
-static int check_daemon(struct report *report)
+static void check_daemon(struct report *report)
 {
-    snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply stats = {0};
     snp_autoreply struct snp_reply hello = {0};
     snp_autofree char *text = NULL;
+    struct snp_hello_answer daemon;
+    struct snp_stats_answer now;
     struct snp_err err;
-    int r = snp_remote_connect(false, &client, &err);
+    int r = snp_remote_call(report->cli, snp_record_write(&snp_stats_request_form, NULL),
+                            &stats, &err);
 
+    /* It may be an older one that was running when this program was installed. */
     if (r == 0) {
-        r = snp_remote_call(client, snp_record_write(&snp_stats_request_form, NULL), &stats,
+        r = snp_remote_call(report->cli,
+                            SNP_WRITE(snp_hello_request, .version = SNP_RPC_VERSION), &hello,
                             &err);
     }
     if (r < 0) {
-        return report_add(report, "daemon", CHECK_FAILED,
-                          details(err.msg, "nothing runs", "see the message"));
+        report_fail(report, "daemon", &err, "nothing runs");
+        return;
     }
-    /* It may be an older one that was running when this program was installed. */
-    if (snp_remote_call(client, SNP_WRITE(snp_hello_request, .version = SNP_RPC_VERSION),
-                        &hello, &err) < 0) {
-        return report_add(report, "daemon", CHECK_FAILED,
-                          details(err.msg, "nothing runs", "see the message"));
-    }
-    text = snp_format("version %s, pid %lld, %lld sessions",
-                      snp_json_str(hello.head, "program", "?"),
-                      (long long)snp_json_int(stats.head, "pid", 0),
-                      (long long)snp_json_int(stats.head, "sessions", 0));
-    r = report_add(report, "daemon", CHECK_OK, details(text, NULL, NULL));
-    if (r == 0) {
-        r = check_journal(report, client);
-    }
-    if (r < 0) {
-        return r;
-    }
-    r = check_tiers(report, client);
-    judge(report);
-    return r;
+    snp_record_read(hello.head, &snp_hello_answer_form, &daemon);
+    snp_record_read(stats.head, &snp_stats_answer_form, &now);
+    text = snp_need_format("version %s, pid %" PRIu64 ", %" PRIu64 " sessions", daemon.program,
+                           now.pid, now.sessions);
+    report_add(report, "daemon", CHECK_OK, details(text, NULL, NULL));
+    check_journal(report);
+    check_tiers(report);
+    /* What exec will do: a weak tier never takes the place of another by itself. */
+    report->usable = report->tier != NULL && taken(report, report->tier) != NULL;
 }
 
 /* Printing ------------------------------------------------------------------------------------ */
 
-/* "detail; cost: ...; fix: ..." The caller frees; NULL when out of memory. */
-static char *details_text(const json_t *check)
+/* "detail; cost: ...; fix: ..." */
+static void details_add(struct snp_table *table, const json_t *check)
 {
-    static const char *const keys[] = {"detail", "cost", "fix"};
+    static const char *const keys[][2] = {
+        {"detail", ""      },
+        {"cost",   "cost: "},
+        {"fix",    "fix: " }
+    };
     snp_autobuf struct snp_buf text = {0};
 
     snp_buf_init(&text, PATH_TEXT_MAX);
     for (size_t i = 0; i < SNP_ARRAY_LEN(keys); i++) {
-        const char *value = snp_json_str(check, keys[i], NULL);
+        const char *value = snp_json_str(check, keys[i][0], "");
 
-        if (value != NULL && value[0] != '\0' &&
-            snp_buf_addf(&text, "%s%s%s%s", text.len > 0 ? "; " : "", i > 0 ? keys[i] : "",
-                         i > 0 ? ": " : "", value) < 0) {
-            return NULL;
+        if (value[0] != '\0') { /* what fits is shown */
+            (void)!snp_buf_addf(&text, "%s%s%s", text.len > 0 ? "; " : "", keys[i][1], value);
         }
     }
-    return snp_buf_cstr(&text) == NULL ? NULL : strdup(snp_buf_cstr(&text));
+    snp_table_add(table, snp_need(snp_buf_cstr(&text)));
 }
 
 static int report_print(const struct report *report)
 {
-    static const char *const heads[COLUMNS] = {"Check", "Status", "Details"};
-    size_t n = json_array_size(report->checks);
-    char *texts[ROWS_MAX] = {NULL};
-    const char *cells[ROWS_MAX * COLUMNS];
-    enum snp_style styles[ROWS_MAX * COLUMNS] = {SNP_STYLE_PLAIN};
-    struct snp_table table = {heads, COLUMNS, cells, n < ROWS_MAX ? n : ROWS_MAX, styles};
+    static const char *const heads[] = {"Check", "Status", "Details"};
+    struct snp_table table = SNP_TABLE(heads);
+    size_t i;
+    json_t *check;
 
-    for (size_t i = 0; i < table.n_rows; i++) {
-        const json_t *check = json_array_get(report->checks, i);
+    json_array_foreach(report->checks, i, check)
+    {
         const char *status = snp_json_str(check, "status", "?");
 
-        texts[i] = details_text(check);
-        cells[i * COLUMNS] = snp_json_str(check, "name", "?");
-        cells[i * COLUMNS + 1] = status;
-        cells[i * COLUMNS + 2] = texts[i];
-        styles[i * COLUMNS + 1] = strcmp(status, "ok") == 0       ? SNP_STYLE_GREEN
-                                  : strcmp(status, "failed") == 0 ? SNP_STYLE_RED
-                                                                  : SNP_STYLE_YELLOW;
+        snp_table_add(&table, snp_json_str(check, "name", "?"));
+        snp_table_add(&table, status);
+        snp_table_style(&table, strcmp(status, "ok") == 0       ? SNP_STYLE_GREEN
+                                : strcmp(status, "failed") == 0 ? SNP_STYLE_RED
+                                                                : SNP_STYLE_YELLOW);
+        details_add(&table, check);
     }
-    snp_table_print(stdout, &table);
-    for (size_t i = 0; i < table.n_rows; i++) {
-        free(texts[i]);
-    }
+    snp_table_print(stdout, &table, "");
     (void)puts("");
     verdict(report);
     return report->usable ? SNP_EXIT_OK : SNP_EXIT_FAILED;
@@ -465,40 +417,24 @@ static int report_print(const struct report *report)
 
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autojson json_t *checks = json_array();
+    snp_autojson json_t *checks = snp_need(json_array());
+    snp_autojson json_t *whole = NULL;
     snp_autotierfiles struct snp_tier_files tiers = {0};
-    struct report report = {.checks = checks, .tiers = &tiers};
+    struct report report = {.cli = cli, .checks = checks, .tiers = &tiers};
     struct snp_err err;
-    int r;
 
     if (snp_opts_flag(opts, "names", false)) {
         return snp_cli_tier_names(&err) < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
     }
-    r = check_config(cli, &snp_verb_doctor, opts, &report);
-
-    if (r == 0) {
-        r = check_folders(&report);
+    check_config(opts, &report);
+    check_folders(&report);
+    check_tools(&report);
+    check_daemon(&report);
+    if (!cli->is_json) {
+        return report_print(&report);
     }
-    if (r == 0) {
-        r = check_tools(&report);
-    }
-    if (r == 0) {
-        r = check_daemon(&report);
-    }
-    if (r < 0) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        return snp_cli_fail(cli, &err);
-    }
-    if (snp_opts_flag(opts, "json", false)) {
-        snp_autojson json_t *whole =
-            json_pack("{s:b, s:O}", "usable", report.usable, "checks", report.checks);
-
-        if (snp_cli_print_json(whole) != 0) {
-            return SNP_EXIT_FAILED;
-        }
-        return report.usable ? SNP_EXIT_OK : SNP_EXIT_FAILED;
-    }
-    return report_print(&report);
+    whole = json_pack("{s:b, s:O}", "usable", report.usable, "checks", report.checks);
+    return snp_cli_print_json(whole) == 0 && report.usable ? SNP_EXIT_OK : SNP_EXIT_FAILED;
 }
 
 static const struct snp_opt options[] = {
@@ -512,7 +448,7 @@ static const struct snp_opt options[] = {
 const struct snp_verb snp_verb_doctor = {
     .name = "doctor",
     .summary = "check what this host can do",
-    .spec = {options, SNP_ARRAY_LEN(options), NULL, 0, false},
+    .spec = SNP_OPTIONS(options),
     .exit_codes = "0  exec runs here as configured (perhaps with something missing)\n"
                   "1  exec refuses to run here as configured\n"
                   "2  used wrongly",

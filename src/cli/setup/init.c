@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/need.h"
 #include "cli/show/term.h"
 
 enum {
@@ -99,39 +100,32 @@ static int write_file(
 {
     int r = snp_file_write_atomic(path, bytes, n, FILE_MODE, err);
 
-    if (r == 0 && json_array_append_new(created, snp_cli_path_json(path)) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    if (r == 0) {
+        (void)json_array_append_new(created, snp_cli_path_json(path));
     }
     return r;
 }
 
 /* The configuration that is there already (caller frees), NULL if none. */
-static int find_existing(const char *dir, char **ret, struct snp_err *err)
+static char *find_existing(const char *dir)
 {
     static const char *const names[] = {"snipara-sandbox.toml", "rlm.toml"};
     for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
-        snp_autofree char *path = snp_format("%s/%s", dir, names[i]);
-        if (path == NULL) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
+        snp_autofree char *path = snp_need_format("%s/%s", dir, names[i]);
         if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-            *ret = SNP_TAKE_PTR(path);
-            return 0;
+            return SNP_TAKE_PTR(path);
         }
     }
-    *ret = NULL;
-    return 0;
+    return NULL;
 }
 
 static int write_files(const char *dir, bool with_snipara, json_t *created, struct snp_err *err)
 {
-    snp_autofree char *config = snp_format("%s/snipara-sandbox.toml", dir);
-    snp_autofree char *example = snp_format("%s/.env.example", dir);
+    snp_autofree char *config = snp_need_format("%s/snipara-sandbox.toml", dir);
+    snp_autofree char *example = snp_need_format("%s/.env.example", dir);
     snp_autobuf struct snp_buf text = {0};
     snp_buf_init(&text, TEMPLATE_MAX_BYTES);
-    if (config == NULL || example == NULL || build_template(&text, with_snipara) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    (void)snp_need(build_template(&text, with_snipara) < 0 ? NULL : &text);
     int r = snp_mkdir_p(dir, FOLDER_MODE, err);
     if (r == 0) {
         r = write_file(config, snp_buf_bytes(&text), text.len, created, err);
@@ -155,7 +149,7 @@ static int created_print(const json_t *created, bool as_json, bool with_snipara)
     if (as_json) {
         snp_autojson json_t *answer = json_pack("{s:O}", "created", created);
 
-        return answer == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(answer);
+        return snp_cli_print_json(answer);
     }
     json_array_foreach(created, i, path)
     {
@@ -178,18 +172,16 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_err err;
     const char *dir = snp_opts_n_args(opts) > 0 ? snp_opts_arg(opts, 0) : ".";
     bool with_snipara = !snp_opts_flag(opts, "no-snipara", false);
-    snp_autofree char *existing = NULL;
-    int r = find_existing(dir, &existing, &err);
-    if (r == 0 && existing != NULL && !snp_opts_flag(opts, "force", false)) {
+    snp_autofree char *existing = find_existing(dir);
+
+    if (existing != NULL && !snp_opts_flag(opts, "force", false)) {
         (void)snp_fail(&err, SNP_E_DENIED, "Config already exists: %s (--force replaces it)",
                        existing);
         return snp_cli_fail(cli, &err);
     }
-    if (r == 0) {
-        r = write_files(dir, with_snipara, created, &err);
-    }
-    return r < 0 ? snp_cli_fail(cli, &err)
-                 : created_print(created, snp_opts_flag(opts, "json", false), with_snipara);
+    return write_files(dir, with_snipara, created, &err) < 0
+               ? snp_cli_fail(cli, &err)
+               : created_print(created, cli->is_json, with_snipara);
 }
 
 static const struct snp_opt options[] = {
@@ -207,7 +199,7 @@ const struct snp_verb snp_verb_init = {
     .description =
         "Write a first snipara-sandbox.toml, and .env.example where there is none. An "
         "existing configuration is not changed.",
-    .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
+    .spec = SNP_SPEC(options, args),
     .examples = "init\ninit ./project --no-snipara",
     .exit_codes =
         "0  written\n1  a configuration exists, or the folder cannot be written\n2  used "

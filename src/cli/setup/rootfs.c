@@ -20,6 +20,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/need.h"
 #include "cli/setup/template_build.h"
 #include "cli/spawn.h"
 #include "registry/treehash.h"
@@ -164,7 +165,7 @@ static void sweep(const char *dir, const char *current)
 
     while (list != NULL && n < SNP_ARRAY_LEN(kept) &&
            (entry = readdir(list)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
-        snp_autofree char *path = snp_format("%s/%s", dir, entry->d_name);
+        snp_autofree char *path = snp_need_format("%s/%s", dir, entry->d_name);
         struct stat st;
 
         if (entry->d_name[0] == '.' || path == NULL || snp_streq(path, current) ||
@@ -192,14 +193,12 @@ static int archive_folder(const char *archive,
                           struct snp_err *err)
 {
     char hash[SNP_TREE_HASH_LEN + 1];
-    snp_autofree char *dir = snp_format("%s/rootfs", state_dir);
-    snp_autofree char *lock = dir == NULL ? NULL : snp_format("%s/.lock", dir);
+    snp_autofree char *dir = snp_need_format("%s/rootfs", state_dir);
+    snp_autofree char *lock = snp_need_format("%s/.lock", dir);
     snp_autofree char *folder = NULL;
     snp_autofree char *part = NULL;
     snp_autoclose int fd = -1;
-    int r = dir == NULL || lock == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                                        : snp_mkdir_p(dir, 0700, err);
-
+    int r = snp_mkdir_p(dir, 0700, err);
     if (r == 0) {
         r = snp_file_hash(archive, hash, err);
     }
@@ -210,11 +209,8 @@ static int archive_folder(const char *archive,
     if (fd < 0 || SNP_RETRY(flock(fd, LOCK_EX)) < 0) {
         return snp_fail_sys(err, errno, "lock %.300s", lock);
     }
-    folder = snp_format("%s/%s", dir, hash + strlen("sha256:"));
-    part = snp_format("%s-part", folder);
-    if (folder == NULL || part == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    folder = snp_need_format("%s/%s", dir, hash + strlen("sha256:"));
+    part = snp_need_format("%s-part", folder);
     if (utimensat(AT_FDCWD, folder, NULL, AT_SYMLINK_NOFOLLOW) < 0) { /* not there: make it */
         sweep(dir, folder);
         r = contents_check(archive, err);

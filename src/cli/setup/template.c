@@ -20,8 +20,10 @@
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/setup/template_build.h"
+#include "cli/show/human.h"
 #include "cli/show/term.h"
 #include "policy/template_name.h"
 #include "registry/registry.h"
@@ -29,8 +31,6 @@
 #include "wire/session.h"
 
 enum {
-    COLUMNS = 5,
-    CELL_MAX = 96,
     PATH_LEN = 4096,
 };
 
@@ -68,10 +68,7 @@ static int place_open(struct place *place, bool to_change, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    place->dir = snp_registry_dir(place->state);
-    if (place->dir == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    place->dir = snp_need(snp_registry_dir(place->state));
     if (!to_change) {
         return 0;
     }
@@ -99,8 +96,8 @@ static void folders_sweep(const struct place *place)
     const struct dirent *entry;
 
     while (dir != NULL && (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
-        snp_autofree char *folder = snp_format("%s/%s", place->dir, entry->d_name);
-        snp_autofree char *venv = folder == NULL ? NULL : snp_format("%s/venv", folder);
+        snp_autofree char *folder = snp_need_format("%s/%s", place->dir, entry->d_name);
+        snp_autofree char *venv = folder == NULL ? NULL : snp_need_format("%s/venv", folder);
         bool is_used = venv == NULL || entry->d_name[0] == '.' || entry->d_type != DT_DIR;
         size_t i;
         json_t *item;
@@ -119,30 +116,26 @@ static void folders_sweep(const struct place *place)
 }
 
 /* Sessions would miss modules that they have not imported yet. */
-static int unused_check(const char *name, struct snp_err *err)
+static int unused_check(struct snp_cli *cli, const char *name, struct snp_err *err)
 {
-    const struct snp_client_options options = {.has_start = false, .signal_fd = -1};
-    snp_autoclient struct snp_client *client = NULL;
     snp_autoreply struct snp_reply reply = {0};
-    const json_t *list;
     size_t i;
     json_t *item;
 
-    if (snp_client_connect(&options, &client, err) < 0) {
+    if (snp_remote_find(cli, err) < 0) {
         return 0; /* without a daemon there are no sessions */
     }
-    if (snp_remote_call(client, snp_record_write(&snp_sessions_list_request_form, NULL), &reply,
-                        err) < 0) {
+    if (snp_remote_list(cli, &reply, err) < 0) {
         return err->code;
     }
-    list = json_object_get(reply.head, "sessions");
-    json_array_foreach((json_t *)(uintptr_t)list, i, item)
+    json_array_foreach(json_object_get(reply.head, "sessions"), i, item)
     {
-        if (snp_streq(snp_json_str(item, "template", NULL), name)) {
+        SNP_READ(snp_session_row, row, item);
+        if (snp_streq(row.template, name)) {
             return snp_fail(err, SNP_E_DENIED,
                             "template %s is in use by session %.64s: destroy it first, or give "
                             "--force",
-                            name, snp_json_str(item, "name", snp_json_str(item, "id", "?")));
+                            name, row.name == NULL ? row.id : row.name);
         }
     }
     return 0;
@@ -193,15 +186,16 @@ static char *preload_text(const json_t *old)
 
     json_array_foreach(list, i, item)
     {
-        char *longer = snp_format("%s%s%s", text == NULL ? "" : text, text == NULL ? "" : ",",
-                                  json_string_value(item));
+        char *longer = snp_need_format("%s%s%s", text == NULL ? "" : text,
+                                       text == NULL ? "" : ",", json_string_value(item));
         free(text);
         text = longer;
     }
     return text;
 }
 
-static int old_record(const struct place *place,
+static int old_record(struct snp_cli *cli,
+                      const struct place *place,
                       const struct snp_opts *opts,
                       const char *name,
                       json_t **ret,
@@ -221,21 +215,22 @@ static int old_record(const struct place *place,
     }
     (void)!snp_registry_read(place->state, name, ret,
                              &ignored); /* a damaged one is replaced, too */
-    return snp_opts_flag(opts, "force", false) ? 0 : unused_check(name, err);
+    return snp_opts_flag(opts, "force", false) ? 0 : unused_check(cli, name, err);
 }
 
 static void added_print(const json_t *record)
 {
-    char size[32];
-
-    (void)printf(
-        "added %s: Python %s, %lld files, %s, %s\n", snp_json_str(record, "name", "?"),
-        snp_json_str(record, "version", "?"), (long long)snp_json_int(record, "files", 0),
-        snp_format_bytes((uint64_t)snp_json_int(record, "bytes", 0), size, sizeof(size)),
-        snp_json_str(record, "hash", "?"));
+    (void)printf("added %s: Python %s, %lld files, %s, %s\n", snp_json_str(record, "name", "?"),
+                 snp_json_str(record, "version", "?"),
+                 (long long)snp_json_int(record, "files", 0),
+                 snp_human_bytes((uint64_t)snp_json_int(record, "bytes", 0)).text,
+                 snp_json_str(record, "hash", "?"));
 }
 
-static int add(const struct snp_opts *opts, json_t **ret, struct snp_err *err)
+static int add(struct snp_cli *cli,
+               const struct snp_opts *opts,
+               json_t **ret,
+               struct snp_err *err)
 {
     const char *python = getenv("SNIPARA_SANDBOX_PYTHON"); /* NOLINT(concurrency-mt-unsafe) */
     struct place place;
@@ -258,7 +253,7 @@ static int add(const struct snp_opts *opts, json_t **ret, struct snp_err *err)
     }
     r = place_open(&place, true, err);
     if (r == 0) {
-        r = old_record(&place, opts, build.name, &old, err);
+        r = old_record(cli, &place, opts, build.name, &old, err);
     }
     all = r == 0 ? snp_registry_list(place.state) : NULL;
     if (r == 0 && old == NULL && json_array_size(all) >= SNP_REGISTRY_MAX) {
@@ -288,6 +283,7 @@ static int run_add(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autojson json_t *record = NULL;
     struct snp_err err;
+    int r;
 
     if (snp_opts_given(opts, "venv") &&
         (snp_opts_given(opts, "python") || snp_opts_given(opts, "requirements"))) {
@@ -298,11 +294,9 @@ static int run_add(struct snp_cli *cli, const struct snp_opts *opts)
         !snp_opts_given(opts, "replace")) {
         return snp_cli_usage(cli, "--index is where --requirements come from");
     }
-    if (add(opts, &record, &err) < 0) {
-        return snp_cli_fail(cli, &err);
-    }
-    if (snp_opts_flag(opts, "json", false)) {
-        return snp_cli_print_json(record);
+    r = add(cli, opts, &record, &err);
+    if (r < 0 || cli->is_json) {
+        return snp_cli_end(cli, r, &err, record);
     }
     added_print(record);
     return SNP_EXIT_OK;
@@ -310,87 +304,59 @@ static int run_add(struct snp_cli *cli, const struct snp_opts *opts)
 
 /* list ------------------------------------------------------------------------------------- */
 
-static const char *const heads[COLUMNS] = {"Name", "Python", "Preloads", "Size", "Hash"};
-
-struct row {
-    char preload[CELL_MAX];
-    char size[CELL_MAX];
-    char hash[20];
-};
-
-static void row_fill(const json_t *record, struct row *row, const char **cells)
+static void list_print(const json_t *list)
 {
-    snp_autofree char *preload = preload_text(record);
+    static const char *const heads[] = {"Name", "Python", "Preloads", "Size", "Hash"};
+    struct snp_table table = SNP_TABLE(heads);
+    size_t i;
+    json_t *record;
 
-    (void)snprintf(row->preload, sizeof(row->preload), "%s", preload == NULL ? "" : preload);
-    (void)snp_format_bytes((uint64_t)snp_json_int(record, "bytes", 0), row->size,
-                           sizeof(row->size));
-    (void)snprintf(row->hash, sizeof(row->hash), "%s", snp_json_str(record, "hash", ""));
-    cells[0] = snp_json_str(record, "name", "?");
-    cells[1] = snp_json_str(record, "version", "?");
-    cells[2] = row->preload;
-    cells[3] = row->size;
-    cells[4] = row->hash;
-}
-
-static int list_print(const json_t *list, struct snp_err *err)
-{
-    size_t own = SNP_ARRAY_LEN(builtin);
-    size_t n = own + json_array_size(list);
-    snp_autofree struct row *rows = calloc(n, sizeof(*rows));
-    snp_autofree const char **cells = calloc(n * COLUMNS, sizeof(*cells));
-    struct snp_table table = {.heads = heads, .n_cols = COLUMNS, .n_rows = n};
-
-    if (rows == NULL || cells == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    for (i = 0; i < SNP_ARRAY_LEN(builtin); i++) {
+        snp_table_add(&table, builtin[i].name);
+        snp_table_add(&table, "system");
+        snp_table_add(&table, builtin[i].what);
+        snp_table_add(&table, NULL);
+        snp_table_add(&table, NULL);
     }
-    for (size_t i = 0; i < n; i++) {
-        const char **row = &cells[i * COLUMNS];
-        if (i >= own) {
-            row_fill(json_array_get(list, i - own), &rows[i], row);
-            continue;
-        }
-        row[0] = builtin[i].name;
-        row[1] = "system";
-        row[2] = builtin[i].what;
-        row[3] = row[4] = "";
+    json_array_foreach((json_t *)(uintptr_t)list, i, record)
+    {
+        snp_autofree char *preload = preload_text(record);
+
+        snp_table_add(&table, snp_json_str(record, "name", "?"));
+        snp_table_add(&table, snp_json_str(record, "version", "?"));
+        snp_table_add(&table, preload);
+        snp_table_add(&table, snp_human_bytes((uint64_t)snp_json_int(record, "bytes", 0)).text);
+        snp_table_addf(&table, "%.19s", snp_json_str(record, "hash", ""));
     }
-    table.cells = cells;
-    snp_table_print(stdout, &table);
-    return 0;
+    snp_table_print(stdout, &table, "");
 }
 
 static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autojson json_t *list = NULL;
     struct place place;
+    size_t i;
+    json_t *item;
     struct snp_err err;
     int r = place_open(&place, false, &err);
 
-    if (r == 0) {
-        list = snp_registry_list(place.state);
-    }
+    list = r < 0 ? NULL : snp_registry_list(place.state);
     place_done(&place);
-    if (r == 0 && snp_opts_flag(opts, "json", false)) {
-        return snp_cli_print_json(list);
+    if (r < 0 || cli->is_json) {
+        return snp_cli_end(cli, r, &err, list);
     }
-    if (r == 0 && snp_opts_flag(opts, "names", false)) {
-        size_t i;
-        json_t *item;
-
-        for (i = 0; i < SNP_ARRAY_LEN(builtin); i++) {
-            (void)puts(builtin[i].name);
-        }
-        json_array_foreach(list, i, item)
-        {
-            (void)puts(snp_json_str(item, "name", ""));
-        }
+    if (!snp_opts_flag(opts, "names", false)) {
+        list_print(list);
         return SNP_EXIT_OK;
     }
-    if (r == 0) {
-        r = list_print(list, &err);
+    for (i = 0; i < SNP_ARRAY_LEN(builtin); i++) {
+        (void)puts(builtin[i].name);
     }
-    return r < 0 ? snp_cli_fail(cli, &err) : SNP_EXIT_OK;
+    json_array_foreach(list, i, item)
+    {
+        (void)puts(snp_json_str(item, "name", ""));
+    }
+    return SNP_EXIT_OK;
 }
 
 /* show ------------------------------------------------------------------------------------- */
@@ -403,8 +369,9 @@ static void record_print(const json_t *record)
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(shown); i++) {
         const json_t *value = json_object_get(record, shown[i]);
-        snp_autofree char *text =
-            json_is_string(value) ? strdup(json_string_value(value)) : snp_json_text(value);
+        snp_autofree char *text = json_is_string(value)
+                                      ? snp_need_copy(json_string_value(value))
+                                      : snp_json_text(value);
 
         if (value == NULL || json_is_null(value) || text == NULL) {
             continue;
@@ -465,10 +432,8 @@ static int show(const char *name, json_t **ret, struct snp_err *err)
         r = snp_registry_read(place.state, name, &record, err);
     }
     place_done(&place);
-    if (r == 0 && json_object_set_new(record, "state", json_string(state_of(record))) < 0) {
-        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     if (r == 0) {
+        (void)json_object_set_new(record, "state", json_string(state_of(record)));
         *ret = SNP_TAKE_PTR(record);
     }
     return r;
@@ -480,11 +445,8 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_err err;
     int r = show(snp_opts_arg(opts, 0), &record, &err);
 
-    if (r < 0) {
-        return snp_cli_fail(cli, &err);
-    }
-    if (snp_opts_flag(opts, "json", false)) {
-        return snp_cli_print_json(record);
+    if (r < 0 || cli->is_json) {
+        return snp_cli_end(cli, r, &err, record);
     }
     record_print(record);
     return SNP_EXIT_OK;
@@ -492,7 +454,8 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
 
 /* remove ----------------------------------------------------------------------------------- */
 
-static int remove_one(const struct place *place,
+static int remove_one(struct snp_cli *cli,
+                      const struct place *place,
                       const char *name,
                       bool force,
                       struct snp_err *err)
@@ -504,11 +467,11 @@ static int remove_one(const struct place *place,
     if (r < 0) {
         return r;
     }
-    path = snp_format("%s/%s.json", place->dir, name);
+    path = snp_need_format("%s/%s.json", place->dir, name);
     if (path == NULL || access(path, F_OK) < 0) { /* says what there is */
         return snp_registry_read(place->state, name, &record, err);
     }
-    r = force ? 0 : unused_check(name, err);
+    r = force ? 0 : unused_check(cli, name, err);
     if (r == 0 && unlink(path) < 0) {
         r = snp_fail_sys(err, errno, "remove %.300s", path);
     }
@@ -519,8 +482,6 @@ static int run_remove(struct snp_cli *cli, const struct snp_opts *opts)
 {
     bool force = snp_opts_flag(opts, "force", false);
     snp_autojson json_t *removed = json_array();
-    snp_autojson json_t *answer = json_pack("{s:O}", "removed", removed);
-    bool as_json = snp_opts_flag(opts, "json", false);
     int exit_code = SNP_EXIT_OK;
     struct place place;
     struct snp_err err;
@@ -537,18 +498,15 @@ static int run_remove(struct snp_cli *cli, const struct snp_opts *opts)
     for (size_t i = 0; i < snp_opts_n_args(opts); i++) {
         const char *name = snp_opts_arg(opts, i);
 
-        if (remove_one(&place, name, force, &err) < 0) {
+        if (remove_one(cli, &place, name, force, &err) < 0) {
             exit_code = snp_cli_fail(cli, &err);
             continue;
         }
         (void)json_array_append_new(removed, json_string(name));
-        if (!as_json) {
-            (void)printf("removed %s\n", name);
-        }
     }
     folders_sweep(&place);
     place_done(&place);
-    return as_json && snp_cli_print_json(answer) != SNP_EXIT_OK ? SNP_EXIT_FAILED : exit_code;
+    return snp_cli_done_list(cli, "removed", removed, NULL, exit_code);
 }
 
 /* Verbs ------------------------------------------------------------------------------------ */
@@ -576,7 +534,7 @@ static const struct snp_verb verb_add = {
                    "--template NAME.\nPackages are installed here, outside any sandbox, by "
                    "venv and pip of that interpreter; inside they are read-only. Their content "
                    "is hashed, and a template that was changed afterwards does not start.",
-    .spec = {add_options, SNP_ARRAY_LEN(add_options), one_name, 1, false},
+    .spec = SNP_SPEC(add_options, one_name),
     .examples =
         "template add web --requirements requirements.txt\n"
         "template add web --requirements requirements.txt --index ./wheels --preload flask\n"
@@ -588,19 +546,19 @@ static const struct snp_verb verb_add = {
 static const struct snp_verb verb_list = {
     .name = "list",
     .summary = "list the templates",
-    .spec = {list_options, SNP_ARRAY_LEN(list_options), NULL, 0, false},
+    .spec = SNP_OPTIONS(list_options),
     .run = run_list,
 };
 static const struct snp_verb verb_show = {
     .name = "show",
     .summary = "show one template, and whether its files have changed",
-    .spec = {show_options, SNP_ARRAY_LEN(show_options), one_name, 1, false},
+    .spec = SNP_SPEC(show_options, one_name),
     .run = run_show,
 };
 static const struct snp_verb verb_remove = {
     .name = "remove",
     .summary = "remove templates; your virtual environments stay",
-    .spec = {remove_options, SNP_ARRAY_LEN(remove_options), some_names, 1, false},
+    .spec = SNP_SPEC(remove_options, some_names),
     .run = run_remove,
 };
 static const struct snp_verb *const verbs[] = {&verb_add, &verb_list, &verb_show, &verb_remove,

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/need.h"
 #include "cli/spawn.h"
 #include "policy/prefix.h"
 #include "registry/python.h"
@@ -258,16 +259,15 @@ static int script_move(const char *path, const char *from, struct snp_err *err)
 static int scripts_move(const char *venv, struct snp_err *err)
 {
     SNP_ASSERT(venv != NULL);
-    snp_autofree char *bin = snp_format("%s/bin", venv);
+    snp_autofree char *bin = snp_need_format("%s/bin", venv);
     DIR *dir = bin == NULL ? NULL : opendir(bin);
     const struct dirent *entry;
     int r = 0;
 
     while (r == 0 && dir != NULL &&
            (entry = readdir(dir)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
-        snp_autofree char *path = snp_format("%s/%s", bin, entry->d_name);
-        r = path == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                         : script_move(path, venv, err);
+        snp_autofree char *path = snp_need_format("%s/%s", bin, entry->d_name);
+        r = script_move(path, venv, err);
     }
     if (dir != NULL) {
         (void)closedir(dir);
@@ -394,7 +394,7 @@ static int use_venv(const struct snp_build *build, json_t **ret, struct snp_err 
 static int make_venv(const struct snp_build *build, json_t **ret, struct snp_err *err)
 {
     snp_autofree char *folder =
-        snp_format("%s/templates/%s.XXXXXX", build->state_dir, build->name);
+        snp_need_format("%s/templates/%s.XXXXXX", build->state_dir, build->name);
     snp_autofree char *venv = NULL;
     struct interpreter interpreter = {0};
     int r = interpreter_find(build->python, &interpreter, err);
@@ -406,9 +406,8 @@ static int make_venv(const struct snp_build *build, json_t **ret, struct snp_err
         interpreter_done(&interpreter);
         return r;
     }
-    venv = snp_format("%s/venv", folder);
-    r = venv == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                     : venv_make(build, &interpreter, venv, err);
+    venv = snp_need_format("%s/venv", folder);
+    r = venv_make(build, &interpreter, venv, err);
     if (r == 0 && build->requirements != NULL) {
         r = packages_install(build, venv, err);
         r = r < 0 ? r : scripts_move(venv, err);

@@ -12,13 +12,10 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/need.h"
 #include "cli/show/human.h"
 #include "cli/show/term.h"
 #include "config/dotenv.h"
-
-enum {
-    COLUMNS = 4,
-};
 
 static const char *const names[] = {"snipara-sandbox.toml", "rlm.toml", ".env"};
 
@@ -50,8 +47,9 @@ static void print_asks(const struct snp_config_source *file)
     (void)puts(" sets:");
     json_object_foreach((json_t *)(uintptr_t)file->asks, name, value)
     {
-        snp_autofree char *text = json_is_string(value) ? strdup(json_string_value(value))
-                                                        : json_dumps(value, JSON_ENCODE_ANY);
+        snp_autofree char *text = json_is_string(value)
+                                      ? snp_need_copy(json_string_value(value))
+                                      : json_dumps(value, JSON_ENCODE_ANY);
         (void)printf("  %s = ", name);
         print_text(text == NULL ? "?" : text);
         (void)putchar('\n');
@@ -87,9 +85,8 @@ static int take(const struct snp_config_source *file,
                    : file->trust == SNP_TRUST_CHANGED ? "  changed since it was trusted"
                                                       : "  not trusted");
     }
-    return json_array_append_new(list, file_to_json(file, !only_show || was_trusted)) < 0
-               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-               : 0;
+    (void)json_array_append_new(list, file_to_json(file, !only_show || was_trusted));
+    return 0;
 }
 
 static int take_all(struct snp_cli *cli,
@@ -115,8 +112,7 @@ static int take_all(struct snp_cli *cli,
         struct snp_config_source file;
         snp_config_source_of(config, (enum snp_config_file_kind)kind, &file);
         if (file.path != NULL) {
-            r = take(&file, snp_opts_flag(opts, "show", false),
-                     snp_opts_flag(opts, "json", false), list, err);
+            r = take(&file, snp_opts_flag(opts, "show", false), cli->is_json, list, err);
         }
     }
     return r == 0 && json_array_size(list) == 0
@@ -130,8 +126,8 @@ static int revoke_one(const char *path, json_t *revoked, struct snp_err *err)
 {
     int r = snp_trust_revoke(path, err);
 
-    if (r == 0 && json_array_append_new(revoked, snp_cli_path_json(path)) < 0) {
-        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    if (r == 0) {
+        (void)json_array_append_new(revoked, snp_cli_path_json(path));
     }
     return r == SNP_E_NOT_FOUND ? 0 : r;
 }
@@ -150,9 +146,8 @@ static int revoke_all(const char *what, json_t *revoked, struct snp_err *err)
         r = revoke_one(what, revoked, err);
     } else {
         for (size_t i = 0; i < SNP_ARRAY_LEN(names) && r == 0; i++) {
-            snp_autofree char *path = snp_format("%s/%s", dir, names[i]);
-            r = path == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                             : revoke_one(path, revoked, err);
+            snp_autofree char *path = snp_need_format("%s/%s", dir, names[i]);
+            r = revoke_one(path, revoked, err);
         }
         (void)!snp_dotenv_find(dir, &env_file, &source, &foreign, err);
         snp_source_done(&source);
@@ -164,7 +159,7 @@ static int revoke_all(const char *what, json_t *revoked, struct snp_err *err)
                : r;
 }
 
-static int revoke(struct snp_cli *cli, const char *what, bool as_json)
+static int revoke(struct snp_cli *cli, const char *what)
 {
     snp_autojson json_t *revoked = json_array();
     struct snp_err err;
@@ -174,9 +169,9 @@ static int revoke(struct snp_cli *cli, const char *what, bool as_json)
     if (revoke_all(what, revoked, &err) < 0) {
         return snp_cli_fail(cli, &err);
     }
-    if (as_json) {
+    if (cli->is_json) {
         snp_autojson json_t *answer = json_pack("{s:O}", "revoked", revoked);
-        return answer == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(answer);
+        return snp_cli_print_json(answer);
     }
     json_array_foreach(revoked, i, path)
     {
@@ -189,41 +184,33 @@ static int revoke(struct snp_cli *cli, const char *what, bool as_json)
 
 /* ---- the list ---- */
 
-static int print_list(const json_t *list)
+static void print_list(const json_t *list)
 {
-    static const char *const heads[COLUMNS] = {"File", "State", "By", "When"};
-    size_t n = json_array_size(list);
-    snp_autofree const char **cells = calloc(n + 1, COLUMNS * sizeof(char *));
-    snp_autofree char(*whens)[SNP_HUMAN_MAX] = calloc(n + 1, sizeof(*whens));
+    static const char *const heads[] = {"File", "State", "By", "When"};
+    struct snp_table table = SNP_TABLE(heads);
 
-    if (cells == NULL || whens == NULL) {
-        return SNP_EXIT_FAILED;
-    }
-    if (n == 0) {
-        (void)puts("No file is trusted");
-        return SNP_EXIT_OK;
-    }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *record = json_array_get(list, i);
-        const char **row = &cells[i * COLUMNS];
-        row[0] = snp_json_str(record, "path", "?");
-        row[1] = snp_json_str(record, "state", "?");
-        row[2] = snp_json_str(record, "by", "?");
-        row[3] = snp_human_age((double)snp_json_int(record, "at", 0), whens[i], SNP_HUMAN_MAX);
+
+        snp_table_add(&table, snp_json_str(record, "path", "?"));
+        snp_table_add(&table, snp_json_str(record, "state", "?"));
+        snp_table_add(&table, snp_json_str(record, "by", "?"));
+        snp_table_add(&table, snp_human_age((double)snp_json_int(record, "at", 0)).text);
     }
-    snp_table_print(stdout, &(struct snp_table){heads, COLUMNS, cells, n, NULL});
-    return SNP_EXIT_OK;
+    snp_table_print(stdout, &table, "No file is trusted");
 }
 
-static int show_list(struct snp_cli *cli, bool as_json)
+static int show_list(struct snp_cli *cli)
 {
     snp_autojson json_t *list = NULL;
     struct snp_err err;
+    int r = snp_trust_list(&list, &err);
 
-    if (snp_trust_list(&list, &err) < 0) {
-        return snp_cli_fail(cli, &err);
+    if (r < 0 || cli->is_json) {
+        return snp_cli_end(cli, r, &err, list);
     }
-    return as_json ? snp_cli_print_json(list) : print_list(list);
+    print_list(list);
+    return SNP_EXIT_OK;
 }
 
 /* ---- the verb ---- */
@@ -231,7 +218,6 @@ static int show_list(struct snp_cli *cli, bool as_json)
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     const char *what = snp_opts_n_args(opts) > 0 ? snp_opts_arg(opts, 0) : ".";
-    bool as_json = snp_opts_flag(opts, "json", false);
     bool is_list = snp_opts_flag(opts, "list", false);
     bool is_revoke = snp_opts_flag(opts, "revoke", false);
     snp_autojson json_t *files = json_array();
@@ -241,22 +227,16 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_usage(cli, "give one of --show, --list and --revoke");
     }
     if (is_list) {
-        return show_list(cli, as_json);
+        return show_list(cli);
     }
     if (is_revoke) {
-        return revoke(cli, what, as_json);
+        return revoke(cli, what);
     }
     snp_autofree char *dir = realpath(what, NULL);
     int r = dir == NULL ? snp_fail_sys(&err, errno, "%.200s", what)
                         : take_all(cli, dir, opts, files, &err);
-    if (r < 0) {
-        return snp_cli_fail(cli, &err);
-    }
-    if (!as_json) {
-        return SNP_EXIT_OK;
-    }
     snp_autojson json_t *answer = json_pack("{s:O}", "files", files);
-    return answer == NULL ? SNP_EXIT_FAILED : snp_cli_print_json(answer);
+    return r < 0 || cli->is_json ? snp_cli_end(cli, r, &err, answer) : SNP_EXIT_OK;
 }
 
 static const struct snp_opt options[] = {
@@ -279,7 +259,7 @@ const struct snp_verb snp_verb_trust = {
         "command shows these settings and remembers the files by path, owner and content; "
         "trust a changed file again. Files that init wrote, and --config, are trusted without "
         "this command. A file that belongs to neither you nor root is never read.",
-    .spec = {options, SNP_ARRAY_LEN(options), args, SNP_ARRAY_LEN(args), false},
+    .spec = SNP_SPEC(options, args),
     .examples = "trust --show\ntrust\ntrust --revoke ./project",
     .exit_codes = "0  done\n1  there is no such file, or nothing was trusted there\n2  used "
                   "wrongly, or a "

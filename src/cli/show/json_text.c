@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "cli/need.h"
 
 static const char nothing[] = "{}\n";
 
@@ -71,7 +72,7 @@ static void last_comma_blank(char *text, size_t comma, size_t bracket)
 /* Strict JSON of the same length, NUL-terminated; the caller frees. NULL when out of memory. */
 static char *strict_copy(const char *text, size_t n)
 {
-    char *copy = malloc(n + 1);
+    char *copy = snp_need(malloc(n + 1));
     size_t comma = n; /* the last one, if only blanks came since */
     size_t i = 0;
 
@@ -190,9 +191,9 @@ static int put(const struct source *source,
     size_t start = blanks_skip(source->strict, source->n, 0);
     size_t from = 0;
     size_t to = 0;
-    snp_autofree char *member = snp_format("\"%s\": %s", entry->name, value);
+    snp_autofree char *member = snp_need_format("\"%s\": %s", entry->name, value);
     snp_autofree char *group =
-        snp_format("\"%s\": {\n    \"%s\": %s\n  }", entry->group, entry->name, value);
+        snp_need_format("\"%s\": {\n    \"%s\": %s\n  }", entry->group, entry->name, value);
     int r;
 
     if (member == NULL || group == NULL) {
@@ -217,9 +218,6 @@ int snp_json_text_parse(const char *text, size_t n, json_t **ret, struct snp_err
 {
     snp_autofree char *strict = strict_copy(text, n);
 
-    if (strict == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     return blanks_skip(strict, n, 0) == n ? snp_json_parse(nothing, strlen(nothing), ret, err)
                                           : snp_json_parse(strict, n, ret, err);
 }
@@ -267,9 +265,6 @@ int snp_json_text_put(const char *text,
         n = strlen(nothing);
     }
     strict = strict_copy(text, n);
-    if (strict == NULL || value == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     if (blanks_skip(strict, n, 0) == n) {
         return snp_fail(err, SNP_E_INVALID, "it has comments only");
     }

@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/need.h"
 
 static bool is_below(const char *base, const char *path)
 {
@@ -56,7 +57,7 @@ static char *tilde_of(const char *path)
 {
     const char *rest = snp_has_prefix(path, "~/") ? path + 2 : rest_of(path, "/tmp/.home");
 
-    return rest == NULL ? NULL : snp_format("~/%s", rest);
+    return rest == NULL ? NULL : snp_need_format("~/%s", rest);
 }
 
 /* A relative path keeps its folders, so that the code finds it. */
@@ -65,10 +66,11 @@ static char *put_of(const char *path, const char *session)
     bool is_deep = path[0] != '/' && path[0] != '~' && strchr(path, '/') != NULL &&
                    strstr(path, "./") == NULL;
 
-    return session == NULL ? strdup("run the code in a session (exec -s NAME), and copy files "
-                                    "into it with put")
-                           : snp_format("copy it: snipara-sandbox put %s %s:%s", path, session,
-                                        is_deep ? path : "");
+    return session == NULL
+               ? snp_need_copy("run the code in a session (exec -s NAME), and copy files "
+                               "into it with put")
+               : snp_need_format("copy it: snipara-sandbox put %s %s:%s", path, session,
+                                 is_deep ? path : "");
 }
 
 /* Where it is, and the ways to show it; what is printed as a command can be pasted. */
@@ -86,16 +88,18 @@ static char *advice(const char *path, const char *session)
     put = put_of(tilde != NULL ? tilde : path, session);
     rest = tilde != NULL ? NULL : path[0] == '/' ? rest_of(path, cwd) : path;
     if (rest != NULL && cwd[1] != '\0' && is_below(cwd, rest)) {
-        return snp_format("%s is on this machine, not in the sandbox. With --project . it is "
-                          "/workspace/%s; or %s",
-                          path, rest, put == NULL ? "" : put);
+        return snp_need_format(
+            "%s is on this machine, not in the sandbox. With --project . it is "
+            "/workspace/%s; or %s",
+            path, rest, put == NULL ? "" : put);
     }
     rest = tilde != NULL ? tilde + 2 : path[0] == '/' ? rest_of(path, home) : NULL;
     return rest == NULL || home == NULL || !is_below(home, rest)
                ? NULL
-               : snp_format("%s is on this machine, not in the sandbox. Show its folder as "
-                            "/workspace with --project DIR; or %s",
-                            tilde != NULL ? tilde : path, put == NULL ? "" : put);
+               : snp_need_format(
+                     "%s is on this machine, not in the sandbox. Show its folder as "
+                     "/workspace with --project DIR; or %s",
+                     tilde != NULL ? tilde : path, put == NULL ? "" : put);
 }
 
 char *snp_nearby_error(const json_t *error, const char *session)
@@ -108,7 +112,7 @@ char *snp_nearby_error(const json_t *error, const char *session)
         return advice(snp_json_str(error, "path", ""), session);
     }
     if (snp_streq(cause, "no such module") && module[0] != '\0') {
-        file = snp_format("%s.py", module);
+        file = snp_need_format("%s.py", module);
     }
     return file == NULL ? NULL : advice(file, session);
 }

@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/need.h"
 #include "cli/show/term.h"
 
 enum {
@@ -79,7 +80,7 @@ static int pager_start(char *const *words, int in_fd, pid_t *ret_pid)
 /* True if a pager took it, all or as much as it wanted. */
 static bool pager_run(const char *text, size_t n)
 {
-    snp_autofree char *command = strdup(pager_command());
+    snp_autofree char *command = snp_need_copy(pager_command());
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     struct sigaction before;
     char *words[WORDS_MAX + 1];

@@ -18,10 +18,12 @@
 #include "base/base64.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/need.h"
+#include "cli/remote.h"
+#include "cli/show/human.h"
 #include "cli/show/nearby.h"
 #include "cli/show/term.h"
-#include "text/escape.h"
-#include "wire/frame.h"
+#include "wire/result.h"
 
 enum {
     TEXT_MAX = 64 << 20, /* of one stream: the largest limit of output, in bytes */
@@ -87,7 +89,7 @@ static FILE *file_of(enum snp_stream stream)
     return stream == SNP_STREAM_STDOUT ? stdout : stderr;
 }
 
-int snp_view_init(struct snp_view *view, bool is_live, const char *display_dir)
+void snp_view_init(struct snp_view *view, bool is_live, const char *display_dir)
 {
     *view = (struct snp_view){
         .is_live = is_live, .display_dir = display_dir, .at_line_start = true};
@@ -96,8 +98,7 @@ int snp_view_init(struct snp_view *view, bool is_live, const char *display_dir)
         snp_buf_init(&view->pending[i], PENDING_MAX);
     }
     snp_buf_init(&view->said, SAID_MAX);
-    view->displays = json_array();
-    return view->displays == NULL ? SNP_E_NOMEM : 0;
+    view->displays = snp_need(json_array());
 }
 
 void snp_view_done(struct snp_view *view)
@@ -112,24 +113,6 @@ void snp_view_done(struct snp_view *view)
 }
 
 /* Output ------------------------------------------------------------------------------- */
-
-/* Bytes at the end that begin a UTF-8 character whose rest is missing: 0 to 3. */
-static size_t unfinished(const char *bytes, size_t n)
-{
-    for (size_t back = 1; back <= 3 && back <= n; back++) {
-        unsigned char c = (unsigned char)bytes[n - back];
-
-        if ((c & 0xC0U) == 0x80U) {
-            continue;
-        }
-        if ((c >= 0xF0U && back < 4) || (c >= 0xE0U && c < 0xF0U && back < 3) ||
-            (c >= 0xC0U && c < 0xE0U && back < 2)) {
-            return back;
-        }
-        return 0;
-    }
-    return 0;
-}
 
 static void write_out(struct snp_view *view,
                       enum snp_stream stream,
@@ -167,7 +150,8 @@ static void write_live(struct snp_view *view,
         return;
     }
     /* Complete the character that was begun. */
-    while (pending->len > 0 && n > 0 && unfinished(snp_buf_bytes(pending), pending->len) > 0 &&
+    while (pending->len > 0 && n > 0 &&
+           snp_utf8_begun(snp_buf_bytes(pending), pending->len) > 0 &&
            ((unsigned char)bytes[0] & 0xC0U) == 0x80U) {
         if (snp_buf_add(pending, bytes, 1) < 0) {
             break;
@@ -175,11 +159,11 @@ static void write_live(struct snp_view *view,
         bytes++;
         n--;
     }
-    if (n == 0 && unfinished(snp_buf_bytes(pending), pending->len) > 0) {
+    if (n == 0 && snp_utf8_begun(snp_buf_bytes(pending), pending->len) > 0) {
         return;
     }
     pending_flush(view, stream);
-    tail = unfinished(bytes, n);
+    tail = snp_utf8_begun(bytes, n);
     write_out(view, stream, bytes, n - tail);
     if (snp_buf_add(pending, bytes + n - tail, tail) < 0) {
         write_out(view, stream, bytes + n - tail, tail);
@@ -209,29 +193,26 @@ static int event_output(struct snp_view *view,
 
 static int event_gap(struct snp_view *view, const json_t *head, struct snp_err *err)
 {
-    const char *name = snp_json_str(head, "stream", "");
+    SNP_READ(snp_event_gap, gap, head);
     enum snp_stream stream =
-        strcmp(name, "stderr") == 0 ? SNP_STREAM_STDERR : SNP_STREAM_STDOUT;
-    int64_t chars = snp_json_int(head, "omitted_chars", -1);
+        snp_streq(gap.stream, "stderr") ? SNP_STREAM_STDERR : SNP_STREAM_STDOUT;
 
-    if (chars < 0) {
+    if (!json_is_integer(json_object_get(head, "omitted_chars"))) {
         return snp_fail(err, SNP_E_PEER, "a gap without a size");
     }
     view->has_gap[stream] = true;
     view->gap_at[stream] = view->text[stream].len;
-    view->gap_chars[stream] = chars;
+    view->gap_chars[stream] = gap.omitted_chars;
     if (view->is_live) {
         pending_flush(view, stream);
-        (void)fprintf(file_of(stream), "\n... (%lld characters omitted) ...\n",
-                      (long long)chars);
-        if (stream == SNP_STREAM_STDOUT) {
-            view->at_line_start = true;
-        }
+        (void)fprintf(file_of(stream), "\n... (%" PRIu64 " characters omitted) ...\n",
+                      gap.omitted_chars);
+        view->at_line_start = view->at_line_start || stream == SNP_STREAM_STDOUT;
     }
     return 0;
 }
 
-/* One part of a display as its value in JSON. New reference, NULL when out of memory. */
+/* One part of a display as its value in JSON. New reference. */
 static json_t *part_json(const char *mime, const char *bytes, size_t n)
 {
     snp_autofree char *coded = NULL;
@@ -239,8 +220,8 @@ static json_t *part_json(const char *mime, const char *bytes, size_t n)
     if (is_text_type(mime)) {
         return snp_json_bytes(bytes, n);
     }
-    coded = snp_base64(bytes, n);
-    return coded == NULL ? NULL : json_string(coded);
+    coded = snp_need(snp_base64(bytes, n));
+    return json_string(coded);
 }
 
 /* The plain text of a display, in lines of its own. */
@@ -275,9 +256,7 @@ static int event_display(struct snp_view *view,
         if (mime == NULL || len < 0 || (uint64_t)len > raw_len - at) {
             return snp_fail(err, SNP_E_PEER, "a display whose parts do not fit its bytes");
         }
-        if (json_object_set_new(bundle, mime, part_json(mime, raw + at, (size_t)len)) < 0) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
+        (void)json_object_set_new(bundle, mime, part_json(mime, raw + at, (size_t)len));
         if (view->is_live && strcmp(mime, "text/plain") == 0) {
             write_plain(view, raw + at, (size_t)len);
         }
@@ -301,32 +280,29 @@ static void event_waiting(const json_t *head)
         {"rollback", "the session is being rolled back"},
         {"start",    "the session is being started"    }
     };
+    SNP_READ(snp_event_waiting, waiting, head);
     const char *what = "the session is busy";
-    int64_t cell = snp_json_int(head, "cell", 0);
-    int64_t ahead = snp_json_int(head, "ahead", 0);
-    double seconds = (double)snp_json_int(head, "ms", 0) / 1000;
     char running[64];
     char more[64] = "";
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(doing); i++) {
-        what = snp_streq(doing[i][0], snp_json_str(head, "for", "")) ? doing[i][1] : what;
+        what = snp_streq(doing[i][0], waiting.why) ? doing[i][1] : what;
     }
-    if (cell > 0) {
-        (void)snprintf(running, sizeof(running), "cell %lld is running", (long long)cell);
+    if (waiting.cell > 0) {
+        (void)snprintf(running, sizeof(running), "cell %" PRIu64 " is running", waiting.cell);
         what = running;
     }
-    if (ahead > 0) {
-        (void)snprintf(more, sizeof(more), "; %lld more before this one", (long long)ahead);
+    if (waiting.ahead > 0) {
+        (void)snprintf(more, sizeof(more), "; %" PRIu64 " more before this one", waiting.ahead);
     }
-    notef(SNP_STYLE_YELLOW, "waiting", "%s (%.1f s so far)%s", what, seconds, more);
+    notef(SNP_STYLE_YELLOW, "waiting", "%s (%.1f s so far)%s", what, (double)waiting.ms / 1000,
+          more);
 }
 
-int snp_view_event(struct snp_view *view,
-                   const json_t *head,
-                   const char *raw,
-                   size_t raw_len,
-                   struct snp_err *err)
+int snp_view_event(
+    void *ctx, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err)
 {
+    struct snp_view *view = ctx;
     const char *event = snp_json_str(head, "event", "");
 
     if (strcmp(event, "stdout") == 0) {
@@ -350,11 +326,6 @@ int snp_view_event(struct snp_view *view,
 
 /* JSON --------------------------------------------------------------------------------- */
 
-static const char *handle_of(const json_t *head)
-{
-    return snp_json_str(json_object_get(head, "output"), "handle", NULL);
-}
-
 /* A stream's text with a marker where its middle was left out. */
 static json_t *text_json(const struct snp_view *view,
                          enum snp_stream stream,
@@ -363,35 +334,37 @@ static json_t *text_json(const struct snp_view *view,
     const struct snp_buf *text = &view->text[stream];
     const char *bytes = text->len == 0 ? "" : snp_buf_bytes(text);
     snp_autobuf struct snp_buf whole = {0};
+    size_t at = view->gap_at[stream];
+    int r;
 
-    snp_buf_init(&whole, (size_t)TEXT_MAX + LINE_MAX_BYTES);
     if (!view->has_gap[stream]) {
         return snp_json_bytes(bytes, text->len);
     }
-    if (snp_buf_add(&whole, bytes, view->gap_at[stream]) < 0 ||
-        snp_buf_addf(&whole, "\n... (%lld characters omitted",
-                     (long long)view->gap_chars[stream]) < 0 ||
-        (handle != NULL &&
-         snp_buf_addf(&whole, "; full text: snipara-sandbox output %s%s", handle,
-                      stream == SNP_STREAM_STDERR ? " --stderr" : "") < 0) ||
-        snp_buf_adds(&whole, ") ...\n") < 0 ||
-        snp_buf_add(&whole, bytes + view->gap_at[stream], text->len - view->gap_at[stream]) <
-            0) {
-        return NULL;
+    snp_buf_init(&whole, (size_t)TEXT_MAX + LINE_MAX_BYTES);
+    r = snp_buf_add(&whole, bytes, at);
+    r = r < 0 ? r
+              : snp_buf_addf(&whole, "\n... (%" PRIu64 " characters omitted",
+                             view->gap_chars[stream]);
+    if (r == 0 && handle != NULL) {
+        r = snp_buf_addf(&whole, "; full text: snipara-sandbox output %s%s", handle,
+                         stream == SNP_STREAM_STDERR ? " --stderr" : "");
     }
-    return snp_json_bytes(snp_buf_bytes(&whole), whole.len);
+    r = r < 0 ? r : snp_buf_adds(&whole, ") ...\n");
+    r = r < 0 ? r : snp_buf_add(&whole, bytes + at, text->len - at);
+    return r < 0 ? NULL : snp_json_bytes(snp_buf_bytes(&whole), whole.len);
 }
 
 /* A member of the result, taken from where it is known. New reference. */
 static json_t *member_json(const struct snp_view *view, json_t *head, const char *name)
 {
+    static const char *const streams[] = {"stdout", "stderr"};
+    const char *handle = snp_json_str(json_object_get(head, "output"), "handle", NULL);
     json_t *given = json_object_get(head, name);
 
-    if (strcmp(name, "stdout") == 0 && (view->text[0].len > 0 || given == NULL)) {
-        return text_json(view, SNP_STREAM_STDOUT, handle_of(head));
-    }
-    if (strcmp(name, "stderr") == 0 && (view->text[1].len > 0 || given == NULL)) {
-        return text_json(view, SNP_STREAM_STDERR, handle_of(head));
+    for (int i = 0; i < SNP_STREAM_N; i++) {
+        if (strcmp(name, streams[i]) == 0 && (view->text[i].len > 0 || given == NULL)) {
+            return text_json(view, (enum snp_stream)i, handle);
+        }
     }
     if (strcmp(name, "displays") == 0 &&
         (json_array_size(view->displays) > 0 || given == NULL)) {
@@ -402,59 +375,35 @@ static json_t *member_json(const struct snp_view *view, json_t *head, const char
 
 json_t *snp_view_result(const struct snp_view *view, json_t *head)
 {
-    snp_autojson json_t *result = json_object();
-    const char *key;
-    json_t *value;
+    json_t *result = snp_need(json_object());
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(members); i++) {
-        if (json_object_set_new(result, members[i], member_json(view, head, members[i])) < 0) {
-            return NULL;
-        }
+        (void)json_object_set_new(result, members[i], member_json(view, head, members[i]));
     }
-    json_object_foreach(head, key, value)
-    {
-        if (json_object_get(result, key) == NULL && json_object_set(result, key, value) < 0) {
-            return NULL;
-        }
-    }
-    return SNP_TAKE_PTR(result);
+    (void)json_object_update_missing(result, head);
+    return result;
 }
 
 /* For people ---------------------------------------------------------------------------- */
 
 /* "label: text" on stderr; the label is our own, the text of the sandbox and shown in one line. */
-static void note(enum snp_style style, const char *label, struct snp_buf *text)
+static void note(enum snp_style style, const char *label, const char *text)
 {
-    snp_autobuf struct snp_buf shown = {0};
+    snp_autofree char *shown = snp_term_line(text, strnlen(text, LINE_MAX_BYTES));
 
-    snp_buf_init(&shown, (size_t)4 * LINE_MAX_BYTES);
-    for (size_t i = 0; i < text->len; i++) {
-        char *c = snp_buf_bytes(text) + i;
-
-        *c = *c == '\n' || *c == '\r' || *c == '\t' ? ' ' : *c;
-    }
     snp_term_put(stderr, style, label);
-    if (text->len > 0 && snp_escape(&shown, snp_buf_bytes(text), text->len) == 0) {
-        (void)fprintf(stderr, ": %.*s", (int)shown.len, snp_buf_bytes(&shown));
-    }
-    (void)fputc('\n', stderr);
+    (void)fprintf(stderr, ": %s\n", shown);
 }
 
 static void notef(enum snp_style style, const char *label, const char *fmt, ...)
 {
-    snp_autobuf struct snp_buf text = {0};
-    snp_autofree char *line = NULL;
+    snp_autofree char *text = NULL;
     va_list args;
 
-    snp_buf_init(&text, LINE_MAX_BYTES);
     va_start(args, fmt);
-    if (vasprintf(&line, fmt, args) < 0) {
-        line = NULL;
-    }
+    (void)snp_need(vasprintf(&text, fmt, args) < 0 ? NULL : &args);
     va_end(args);
-    if (line != NULL && snp_buf_add(&text, line, strnlen(line, LINE_MAX_BYTES)) == 0) {
-        note(style, label, &text);
-    }
+    note(style, label, text);
 }
 
 /* A value with a rich form was displayed, its text too, just before it came as the value. */
@@ -496,39 +445,59 @@ static void show_value(struct snp_view *view, const json_t *head)
     }
 }
 
-static void show_error(struct snp_view *view, const json_t *head)
+/* One result as it is shown. */
+struct shown {
+    struct snp_result result;
+    struct snp_result_added added;
+    struct snp_result_error error;
+    struct snp_result_transaction transaction;
+    struct snp_result_limit limit;
+    struct snp_result_output output;
+    const json_t *manifest; /* NULL = none */
+};
+
+static void shown_read(const json_t *head, struct shown *ret)
 {
-    const json_t *error = json_object_get(head, "error");
-    const json_t *traceback = json_object_get(error, "traceback");
-    bool is_ok = snp_streq(snp_json_str(head, "status", ""), "ok");
-    const char *session = snp_json_str(head, "name", NULL);
-    snp_autofree char *nearby = is_ok ? NULL
+    snp_record_read(head, &snp_result_form, &ret->result);
+    snp_record_read(head, &snp_result_added_form, &ret->added);
+    snp_record_read(ret->result.error, &snp_result_error_form, &ret->error);
+    snp_record_read(ret->result.transaction, &snp_result_transaction_form, &ret->transaction);
+    snp_record_read(ret->result.limit, &snp_result_limit_form, &ret->limit);
+    snp_record_read(ret->result.output, &snp_result_output_form, &ret->output);
+    ret->manifest = ret->result.manifest;
+}
+
+/* A claimed text; fallback if it is none. */
+static const char *text_of(const json_t *text, const char *fallback)
+{
+    return json_is_string(text) ? json_string_value(text) : fallback;
+}
+
+static void show_error(struct snp_view *view, const struct shown *shown)
+{
+    const json_t *error = shown->result.error;
+    const char *session = shown->added.name;
+    const char *text = json_string_value(shown->error.traceback);
+    size_t n = json_string_length(shown->error.traceback);
+    snp_autofree char *nearby = snp_streq(shown->result.status, "ok") ? NULL
                                 : view->argv != NULL
                                     ? snp_nearby_words(view->argv, &view->said, session)
                                     : snp_nearby_error(error, session);
-    const char *hint = nearby != NULL ? nearby : snp_json_str(error, "hint", NULL);
-    const char *text = json_string_value(traceback);
-    size_t n = json_string_length(traceback);
+    const char *hint = nearby != NULL ? nearby : text_of(shown->error.hint, NULL);
 
-    if (!json_is_object(error)) {
-        if (hint != NULL) {
-            notef(SNP_STYLE_YELLOW, "hint", "%s", hint);
-        }
-        return;
-    }
     if (n > 0) {
         write_out(view, SNP_STREAM_STDERR, text, n);
         write_out(view, SNP_STREAM_STDERR, "\n", text[n - 1] == '\n' ? 0 : 1);
-    } else {
-        notef(SNP_STYLE_RED, "error", "%s: %s", snp_json_str(error, "type", "Error"),
-              snp_json_str(error, "message", ""));
+    } else if (error != NULL) {
+        notef(SNP_STYLE_RED, "error", "%s: %s", text_of(shown->error.type, "Error"),
+              text_of(shown->error.message, ""));
     }
     if (hint != NULL) {
-        notef(SNP_STYLE_YELLOW, "hint", "%s", hint);
+        note(SNP_STYLE_YELLOW, "hint", hint);
     }
 }
 
-static void show_end(const json_t *head)
+static void show_end(const struct shown *shown)
 {
     static const struct {
         const char *status;
@@ -540,13 +509,12 @@ static void show_end(const json_t *head)
         {"limit",       "a limit was reached"   },
         {"interrupted", "stopped before its end"},
     };
-    const char *status = snp_json_str(head, "status", "");
-    const char *signal_name = snp_json_str(head, "signal", NULL);
-    const json_t *limit = json_object_get(head, "limit");
+    const char *status = shown->result.status;
+    const char *signal_name = shown->result.signal;
     const char *text = NULL;
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
-        text = strcmp(rows[i].status, status) == 0 ? rows[i].text : text;
+        text = snp_streq(rows[i].status, status) ? rows[i].text : text;
     }
     if (signal_name == NULL && snp_streq(status, "killed")) {
         text = NULL; /* exited by itself: the error says so */
@@ -556,59 +524,56 @@ static void show_end(const json_t *head)
               text != NULL ? text : "by a signal", signal_name != NULL ? " (" : "",
               signal_name != NULL ? signal_name : "", signal_name != NULL ? ")" : "");
     }
-    if (json_is_object(limit)) {
-        notef(SNP_STYLE_YELLOW, "limit", "%s is %s; %s raises it%s",
-              snp_json_str(limit, "key", "?"), snp_json_str(limit, "text", "?"),
-              snp_json_str(limit, "flag", "?"),
-              snp_streq(snp_json_str(limit, "key", ""), "timeout") ||
-                      snp_json_str(head, "name", NULL) == NULL
-                  ? ""
-                  : " in a new session");
+    if (shown->result.limit != NULL) {
+        bool is_anew = shown->added.name != NULL && !snp_streq(shown->limit.key, "timeout");
+
+        notef(SNP_STYLE_YELLOW, "limit", "%s is %s; %s raises it%s", shown->limit.key,
+              shown->limit.text, shown->limit.flag, is_anew ? " in a new session" : "");
     }
-    if (snp_json_bool(head, "restarted", false)) {
-        notef(SNP_STYLE_YELLOW, "restarted", "variables of earlier cells are gone, files stay");
+    if (shown->result.restarted) {
+        note(SNP_STYLE_YELLOW, "restarted", "variables of earlier cells are gone, files stay");
     }
 }
 
 /* What became of the session, where that is not what the code has left. */
-static void show_state(const json_t *head)
+static void show_state(const struct shown *shown)
 {
-    const char *state = snp_json_str(head, "state", "");
-    const json_t *transaction = json_object_get(head, "transaction");
-    bool has_files = snp_streq(snp_json_str(transaction, "workspace", ""), "copied");
+    const char *state = shown->result.state;
+    bool is_back = snp_streq(state, "rolled_back");
+    bool is_lost = snp_streq(state, "lost");
+    bool has_files = snp_streq(shown->transaction.workspace, "copied");
+    size_t i;
+    json_t *text;
 
-    if (snp_json_str(head, "name", NULL) == NULL) {
+    if (shown->added.name == NULL) {
         return; /* a sandbox without a name is gone with its code */
     }
-    if (snp_streq(state, "rolled_back")) {
+    if (is_back) {
         notef(SNP_STYLE_YELLOW, "state", "rolled back: variables%s are as before this cell",
               has_files ? " and files" : "");
-    } else if (snp_streq(state, "lost")) {
+    } else if (is_lost) {
         notef(SNP_STYLE_YELLOW, "state",
               "lost: variables are as at the session's start, files %s",
               has_files ? "as before this cell" : "stay");
+    } else if (snp_streq(state, "restored_from_checkpoint")) {
+        note(SNP_STYLE_YELLOW, "state",
+             "lost: the session falls back to its last checkpoint, unless it was cleared or "
+             "destroyed meanwhile");
     }
-    if (snp_streq(state, "restored_from_checkpoint")) {
-        notef(SNP_STYLE_YELLOW, "state",
-              "lost: the session falls back to its last checkpoint, unless it was cleared or "
-              "destroyed meanwhile");
-    }
-    if (snp_streq(state, "rolled_back") || snp_streq(state, "lost")) {
-        const json_t *notes = json_object_get(transaction, "notes");
-        for (size_t i = 0; i < json_array_size(notes); i++) {
-            notef(SNP_STYLE_DIM, "not undone", "%s",
-                  json_string_value(json_array_get(notes, i)));
-        }
+    json_array_foreach(is_back || is_lost ? shown->transaction.notes : NULL, i, text)
+    {
+        note(SNP_STYLE_DIM, "not undone", text_of(text, ""));
     }
 }
 
 /* Of --checkpoint cell: that it was saved goes without saying. */
-static void show_unsaved(const json_t *head)
+static void show_unsaved(const struct shown *shown)
 {
-    const char *error = snp_json_str(json_object_get(head, "checkpoint"), "error", NULL);
+    SNP_READ(snp_result_saved, saved, shown->added.checkpoint);
 
-    if (error != NULL) {
-        notef(SNP_STYLE_YELLOW, "not saved", "this cell could not be saved: %.300s", error);
+    if (saved.error != NULL) {
+        notef(SNP_STYLE_YELLOW, "not saved", "this cell could not be saved: %.300s",
+              saved.error);
     }
 }
 
@@ -623,102 +588,95 @@ static void list_cells(struct snp_buf *text, const json_t *cells)
     }
 }
 
-/* "a.csv, b.csv and 3 more": of files put. */
-static int list_names(struct snp_buf *text, const json_t *names)
+/* "files that were put later: a.csv, b.csv and 3 more" */
+static void show_missing_puts(const json_t *puts)
 {
-    size_t n = json_array_size(names);
+    size_t n = json_array_size(puts);
+    snp_autobuf struct snp_buf text = {0};
     int r = 0;
 
-    for (size_t i = 0; i < n && i < NAMES_SHOWN && r == 0; i++) {
-        const char *name = json_string_value(json_array_get(names, i));
-
-        r = snp_buf_addf(text, "%s%.1000s", i == 0 ? "" : ", ", name == NULL ? "?" : name);
-    }
-    return r == 0 && n > NAMES_SHOWN ? snp_buf_addf(text, " and %zu more", n - NAMES_SHOWN) : r;
-}
-
-static void show_missing_puts(const json_t *restored)
-{
-    const json_t *puts = json_object_get(restored, "missing_puts");
-    snp_autobuf struct snp_buf text = {0};
-
     snp_buf_init(&text, LINE_MAX_BYTES);
-    if (json_array_size(puts) > 0 && snp_buf_adds(&text, "files that were put later: ") == 0 &&
-        list_names(&text, puts) == 0) {
-        note(SNP_STYLE_YELLOW, "not restored", &text);
+    for (size_t i = 0; i < n && i < NAMES_SHOWN && r == 0; i++) {
+        r = snp_buf_addf(&text, "%s%.1000s", i == 0 ? "files that were put later: " : ", ",
+                         text_of(json_array_get(puts, i), "?"));
+    }
+    if (n > NAMES_SHOWN && r == 0) {
+        r = snp_buf_addf(&text, " and %zu more", n - NAMES_SHOWN);
+    }
+    if (n > 0 && r == 0) {
+        note(SNP_STYLE_YELLOW, "not restored", snp_need(snp_buf_cstr(&text)));
     }
 }
 
 /* A session that was woken without anything to say of it is not worth a line. */
-static void show_restored(const json_t *head)
+static void show_restored(const struct shown *shown)
 {
-    const json_t *restored = json_object_get(head, "restored");
-    const json_t *missing = json_object_get(restored, "missing");
-    const json_t *replayed = json_object_get(restored, "replayed");
-    const json_t *failed = json_object_get(restored, "failed");
+    SNP_READ(snp_result_restored, restored, shown->added.restored);
     snp_autobuf struct snp_buf text = {0};
     size_t i;
     json_t *item;
     int r = 0;
 
     snp_buf_init(&text, LINE_MAX_BYTES);
-    if (json_array_size(replayed) > 0) {
+    if (json_array_size(restored.replayed) > 0) {
         r = snp_buf_adds(&text, "cells run again: ");
-        list_cells(&text, replayed);
+        list_cells(&text, restored.replayed);
     }
-    if (json_array_size(missing) > 0) {
-        r = snp_buf_addf(&text, "the state after cell %lld; missing: cells ",
-                         (long long)snp_json_int(restored, "cell", 0));
-        list_cells(&text, missing);
+    if (json_array_size(restored.missing) > 0) {
+        r = snp_buf_addf(&text, "the state after cell %" PRIu64 "; missing: cells ",
+                         restored.cell);
+        list_cells(&text, restored.missing);
     }
     if (text.len > 0 && r == 0) {
-        note(SNP_STYLE_YELLOW, "restored", &text);
+        note(SNP_STYLE_YELLOW, "restored", snp_need(snp_buf_cstr(&text)));
     }
-    show_missing_puts(restored);
-    json_array_foreach(failed, i, item)
+    show_missing_puts(restored.missing_puts);
+    json_array_foreach(restored.failed, i, item)
     {
         notef(SNP_STYLE_YELLOW, "not restored", "%s: %s", snp_json_str(item, "name", "?"),
               snp_json_str(item, "reason", "?"));
     }
 }
 
-static void show_denials(const json_t *head)
+/* told: the hint that has a line already; the one that has it now is returned. */
+static const char *show_denial(const struct snp_result_denial *denial, const char *told)
 {
-    const json_t *denials = json_object_get(head, "denials");
-    int64_t dropped = snp_json_int(head, "denials_dropped", 0);
-    bool has_limit = json_is_object(json_object_get(head, "limit"));
-    const char *told = snp_json_str(json_object_get(head, "error"), "hint", "");
-    size_t n = json_array_size(denials);
+    const char *object = text_of(denial->object, "");
+    const char *rule = text_of(denial->rule, "");
+    const char *hint = text_of(denial->hint, "");
+    bool is_sentence;
+    char times[32] = "";
 
-    for (size_t i = 0; i < n; i++) {
-        const json_t *denial = json_array_get(denials, i);
-        const char *object = snp_json_str(denial, "object", "");
-        const char *rule = snp_json_str(denial, "rule", "");
-        const char *hint = snp_json_str(denial, "hint", "");
-        int64_t count = snp_json_int(denial, "count", 1);
-        char times[32] = "";
-        bool is_sentence;
-
-        if (has_limit && snp_streq(snp_json_str(denial, "source", ""), "limit")) {
-            continue; /* has its line already */
-        }
-        hint = snp_streq(hint, told) ? "" : hint; /* has its line already, too */
-        is_sentence = hint[0] >= 'A' && hint[0] <= 'Z';
-        if (count > 1) {
-            (void)snprintf(times, sizeof(times), " (%lld times)", (long long)count);
-        }
-        notef(SNP_STYLE_YELLOW, "denied", "%s: %s%s%s%s%s%s%s%s [%s]",
-              snp_json_str(denial, "control", "?"), snp_json_str(denial, "operation", "?"),
-              object[0] != '\0' ? " " : "", object, times, rule[0] != '\0' ? ", " : "", rule,
-              is_sentence || hint[0] == '\0' ? "" : "; ", is_sentence ? "" : hint,
-              snp_json_str(denial, "source", "?"));
-        if (is_sentence) {
-            notef(SNP_STYLE_YELLOW, "hint", "%s", hint);
-            told = hint;
-        }
+    hint = snp_streq(hint, told) ? "" : hint;
+    is_sentence = hint[0] >= 'A' && hint[0] <= 'Z';
+    if (denial->count > 1) {
+        (void)snprintf(times, sizeof(times), " (%" PRIu64 " times)", denial->count);
     }
-    if (dropped > 0) {
-        notef(SNP_STYLE_YELLOW, "denied", "%lld more", (long long)dropped);
+    notef(SNP_STYLE_YELLOW, "denied", "%s: %s%s%s%s%s%s%s%s [%s]", denial->control,
+          text_of(denial->operation, "?"), object[0] != '\0' ? " " : "", object, times,
+          rule[0] != '\0' ? ", " : "", rule, is_sentence || hint[0] == '\0' ? "" : "; ",
+          is_sentence ? "" : hint, denial->source);
+    if (is_sentence) {
+        note(SNP_STYLE_YELLOW, "hint", hint);
+    }
+    return is_sentence ? hint : told;
+}
+
+static void show_denials(const struct shown *shown)
+{
+    const char *told = text_of(shown->error.hint, "");
+    size_t i;
+    json_t *item;
+
+    json_array_foreach(shown->result.denials, i, item)
+    {
+        SNP_READ(snp_result_denial, denial, item);
+        if (shown->result.limit == NULL || !snp_streq(denial.source, "limit")) {
+            told = show_denial(&denial, told);
+        } /* else it has its line already */
+    }
+    if (shown->result.denials_dropped > 0) {
+        notef(SNP_STYLE_YELLOW, "denied", "%" PRIu64 " more", shown->result.denials_dropped);
     }
 }
 
@@ -751,8 +709,7 @@ static int names_add(struct snp_buf *text, const json_t *list)
     int r = 0;
 
     for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *text_of = json_string_value(json_array_get(list, i));
-        const char *name = text_of == NULL ? "?" : text_of;
+        const char *name = text_of(json_array_get(list, i), "?");
 
         if (is_cache(name)) {
             n_caches++;
@@ -772,18 +729,17 @@ static int names_add(struct snp_buf *text, const json_t *list)
     return r;
 }
 
-static void show_files(const json_t *head)
+static void show_files(const struct shown *shown)
 {
     static const char *const kinds[] = {"created", "modified", "deleted"};
-    const json_t *files = json_object_get(head, "files");
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(kinds); i++) {
-        const json_t *list = json_object_get(files, kinds[i]);
         snp_autobuf struct snp_buf text = {0};
 
         snp_buf_init(&text, LINE_MAX_BYTES);
-        if (names_add(&text, list) == 0 && text.len > 0) {
-            note(SNP_STYLE_DIM, kinds[i], &text);
+        if (names_add(&text, json_object_get(shown->result.files, kinds[i])) == 0 &&
+            text.len > 0) {
+            note(SNP_STYLE_DIM, kinds[i], snp_need(snp_buf_cstr(&text)));
         }
     }
 }
@@ -796,20 +752,15 @@ static int display_write(const char *path,
 {
     const char *text = json_string_value(part);
     size_t n = json_string_length(part);
-    snp_autofree unsigned char *bytes = NULL;
+    snp_autofree unsigned char *bytes =
+        is_text_type(mime) ? NULL : snp_need(snp_base64_decode(text, n, &n));
 
-    if (is_text_type(mime)) {
-        return snp_file_write_atomic(path, text, n, 0644, err);
-    }
-    bytes = snp_base64_decode(text, n, &n);
-    if (bytes == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    return snp_file_write_atomic(path, bytes, n, 0644, err);
+    return snp_file_write_atomic(path, bytes != NULL ? (const char *)bytes : text, n, 0644,
+                                 err);
 }
 
 static int display_save(const struct snp_view *view,
-                        const json_t *head,
+                        int64_t cell,
                         size_t number,
                         json_t *bundle,
                         struct snp_err *err)
@@ -820,22 +771,16 @@ static int display_save(const struct snp_view *view,
 
     json_object_foreach(bundle, mime, part)
     {
-        snp_autofree char *path = NULL;
-        int r;
+        snp_autofree char *path = snp_need_format(
+            "%s/cell%" PRId64 "-%zu.%s", view->display_dir, cell, number, extension_of(mime));
 
         if (has_other && strcmp(mime, "text/plain") == 0) {
             continue;
         }
-        path = snp_format("%s/cell%lld-%zu.%s", view->display_dir,
-                          (long long)snp_json_int(head, "cell", 0), number, extension_of(mime));
-        if (path == NULL) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        if (display_write(path, mime, part, err) < 0) {
+            return err->code;
         }
-        r = display_write(path, mime, part, err);
-        if (r < 0) {
-            return r;
-        }
-        notef(SNP_STYLE_DIM, "saved", "%s", path);
+        note(SNP_STYLE_DIM, "saved", path);
     }
     return 0;
 }
@@ -844,23 +789,14 @@ int snp_view_save(const struct snp_view *view, const json_t *head, struct snp_er
 {
     size_t i;
     json_t *bundle;
-    int r;
+    int r =
+        json_array_size(view->displays) == 0 ? 0 : snp_mkdir_p(view->display_dir, 0755, err);
 
-    if (json_array_size(view->displays) == 0) {
-        return 0;
-    }
-    r = snp_mkdir_p(view->display_dir, 0755, err);
-    if (r < 0) {
-        return r;
-    }
     json_array_foreach(view->displays, i, bundle)
     {
-        r = display_save(view, head, i + 1, bundle, err);
-        if (r < 0) {
-            return r;
-        }
+        r = r < 0 ? r : display_save(view, snp_json_int(head, "cell", 0), i + 1, bundle, err);
     }
-    return 0;
+    return r;
 }
 
 /* Say what was displayed and cannot be seen in text. */
@@ -880,7 +816,6 @@ static void displays_tell(const struct snp_view *view)
         json_object_foreach(bundle, mime, part)
         {
             size_t n = json_string_length(part);
-            char size[32];
 
             if (strcmp(mime, "text/plain") == 0) {
                 continue;
@@ -889,7 +824,7 @@ static void displays_tell(const struct snp_view *view)
             count++;
             if (count <= NAMES_SHOWN &&
                 snp_buf_addf(&text, "%s%.100s, %s", count > 1 ? "; " : "", mime,
-                             snp_format_bytes(n, size, sizeof(size))) < 0) {
+                             snp_human_bytes(n).text) < 0) {
                 return;
             }
         }
@@ -900,42 +835,47 @@ static void displays_tell(const struct snp_view *view)
         char label[48];
 
         (void)snprintf(label, sizeof(label), "%zu display%s", count, count > 1 ? "s" : "");
-        note(SNP_STYLE_DIM, label, &text);
+        note(SNP_STYLE_DIM, label, snp_need(snp_buf_cstr(&text)));
     }
 }
 
 /* Which controls are weaker than they should be: their names; the manifest has the reasons. */
-static void show_degraded(const json_t *head)
+static void show_degraded(const struct shown *shown)
 {
     /* Of a session that lasts: with its first cell, and when it has come back. */
-    bool is_told = snp_json_str(head, "name", NULL) != NULL &&
-                   snp_json_int(head, "cell", 1) > 1 &&
-                   !json_is_object(json_object_get(head, "restored"));
-
-    const json_t *degraded = json_object_get(json_object_get(head, "manifest"), "degraded");
+    bool is_told =
+        shown->added.name != NULL && shown->result.cell > 1 && shown->added.restored == NULL;
     snp_autobuf struct snp_buf text = {0};
+    size_t i;
+    json_t *item;
+    int r = 0;
 
     snp_buf_init(&text, LINE_MAX_BYTES);
-    for (size_t i = 0; i < json_array_size(degraded); i++) {
-        const char *reason = json_string_value(json_array_get(degraded, i));
-        int n = reason == NULL ? 0 : (int)strcspn(reason, ":");
+    json_array_foreach(json_object_get(shown->manifest, "degraded"), i, item)
+    {
+        const char *reason = text_of(item, "");
 
-        if (snp_buf_addf(&text, "%s%.*s", i == 0 ? "" : ", ", n, reason == NULL ? "" : reason) <
-            0) {
-            return;
-        }
+        r = r < 0 ? r
+                  : snp_buf_addf(&text, "%s%.*s", i == 0 ? "" : ", ", (int)strcspn(reason, ":"),
+                                 reason);
     }
-    if (text.len > 0 && !is_told &&
-        snp_buf_adds(&text, " (why: snipara-sandbox doctor)") == 0) {
-        note(SNP_STYLE_YELLOW, "degraded", &text);
+    r = r < 0 ? r : snp_buf_adds(&text, " (why: snipara-sandbox doctor)");
+    if (i > 0 && r == 0 && !is_told) {
+        note(SNP_STYLE_YELLOW, "degraded", snp_need(snp_buf_cstr(&text)));
     }
 }
 
-/* A project's virtual environment that is not used, and why. */
-static void show_venv(const json_t *head)
+/* What is worth a line, but says nothing of how the cell ended. */
+static void show_rest(const struct snp_view *view, const struct shown *shown)
 {
-    const char *why = snp_json_str(json_object_get(head, "manifest"), "venv_unused", NULL);
+    /* A project's virtual environment that is not used. */
+    const char *why = snp_json_str(shown->manifest, "venv_unused", NULL);
 
+    if (view->display_dir == NULL) {
+        displays_tell(view);
+    }
+    show_files(shown);
+    show_degraded(shown);
     if (why != NULL) {
         notef(SNP_STYLE_YELLOW, "python", "the project's .venv is not used: %s", why);
     }
@@ -943,37 +883,32 @@ static void show_venv(const json_t *head)
 
 int snp_view_finish(struct snp_view *view, const json_t *head)
 {
-    const char *handle = handle_of(head);
+    struct shown shown;
     struct snp_err err;
     int r = 0;
 
+    shown_read(head, &shown);
     pending_flush(view, SNP_STREAM_STDOUT);
     pending_flush(view, SNP_STREAM_STDERR);
     show_value(view, head);
     (void)fflush(stdout);
-    show_error(view, head);
-    show_end(head);
-    show_state(head);
-    show_unsaved(head);
-    show_restored(head);
+    show_error(view, &shown);
+    show_end(&shown);
+    show_state(&shown);
+    show_unsaved(&shown);
+    show_restored(&shown);
     if (!view->is_quiet) {
-        show_denials(head);
+        show_denials(&shown);
     }
-    if (handle != NULL && !view->is_quiet) {
-        notef(SNP_STYLE_DIM, "full output", "snipara-sandbox output %s", handle);
+    if (shown.output.handle != NULL && !view->is_quiet) {
+        notef(SNP_STYLE_DIM, "full output", "snipara-sandbox output %s", shown.output.handle);
     }
-    if (view->display_dir == NULL) {
-        if (!view->is_quiet) {
-            displays_tell(view);
-        }
-    } else if (snp_view_save(view, head, &err) < 0) {
-        notef(SNP_STYLE_RED, "display not saved", "%s", err.msg);
+    if (view->display_dir != NULL && snp_view_save(view, head, &err) < 0) {
+        note(SNP_STYLE_RED, "display not saved", err.msg);
         r = -1;
     }
     if (!view->is_quiet) {
-        show_files(head);
-        show_degraded(head);
-        show_venv(head);
+        show_rest(view, &shown);
     }
     return r;
 }
@@ -983,7 +918,7 @@ int snp_view_finish(struct snp_view *view, const json_t *head)
 /* "SIGKILL" -> 9; 0 if unknown. */
 static int signal_number(const char *name)
 {
-    for (int i = 1; i < NSIG; i++) {
+    for (int i = 1; name != NULL && i < NSIG; i++) {
         const char *abbrev = sigabbrev_np(i);
 
         if (abbrev != NULL && snp_has_prefix(name, "SIG") && strcmp(name + 3, abbrev) == 0) {
@@ -995,21 +930,18 @@ static int signal_number(const char *name)
 
 int snp_result_exit(const json_t *head, bool is_command)
 {
-    const char *status = snp_json_str(head, "status", "");
-    const char *signal_name = snp_json_str(head, "signal", NULL);
-    int64_t code = snp_json_int(head, "exit_code", -1);
+    SNP_READ(snp_result, result, head);
+    int signal_no = signal_number(result.signal);
+    int plain = snp_streq(result.status, "ok") ? 0 : 1;
 
     if (!is_command) {
-        return strcmp(status, "ok") == 0 ? 0 : 1;
+        return plain;
     }
-    if (strcmp(status, "timeout") == 0) {
+    if (snp_streq(result.status, "timeout")) {
         return TIMEOUT_EXIT;
     }
-    if (code >= 0 && code <= 255) {
-        return code == 0 && strcmp(status, "ok") != 0 ? 1 : (int)code;
+    if (result.exit_code >= 0 && result.exit_code <= 255) {
+        return result.exit_code == 0 ? plain : (int)result.exit_code;
     }
-    if (signal_name != NULL && signal_number(signal_name) > 0) {
-        return SIGNAL_EXIT + signal_number(signal_name);
-    }
-    return strcmp(status, "ok") == 0 ? 0 : 1;
+    return signal_no > 0 ? SIGNAL_EXIT + signal_no : plain;
 }

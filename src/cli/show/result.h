@@ -30,17 +30,17 @@ struct snp_view {
     struct snp_buf text[SNP_STREAM_N];
     bool has_gap[SNP_STREAM_N];
     size_t gap_at[SNP_STREAM_N]; /* bytes of text before the gap */
-    int64_t gap_chars[SNP_STREAM_N];
+    uint64_t gap_chars[SNP_STREAM_N];
     struct snp_buf pending[SNP_STREAM_N]; /* the begun UTF-8 character at a chunk's end */
     bool at_line_start;                   /* of our standard output */
     json_t *displays;                     /* owned, as in the result */
 };
 
-int snp_view_init(struct snp_view *view, bool is_live, const char *display_dir) SNP_NODISCARD;
+void snp_view_init(struct snp_view *view, bool is_live, const char *display_dir);
 void snp_view_done(struct snp_view *view);
 
 /* An event of `exec`. SNP_E_PEER: not an event; SNP_E_LIMIT: more output than there may be. */
-int snp_view_event(struct snp_view *view,
+int snp_view_event(void *ctx,
                    const json_t *head,
                    const char *raw,
                    size_t raw_len,
@@ -48,7 +48,7 @@ int snp_view_event(struct snp_view *view,
 
 /*
  * The whole result object: head with stdout, stderr and displays from the events, members
- * in the order of docs/result.md. New reference, NULL when out of memory.
+ * in the order of docs/result.md. New reference.
  */
 json_t *snp_view_result(const struct snp_view *view, json_t *head);
 

@@ -5,6 +5,7 @@
 #include "cli/show/term.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <sys/ioctl.h>
 
 #include "base/str.h"
+#include "cli/need.h"
 #include "text/escape.h"
 
 enum {
@@ -68,11 +70,16 @@ unsigned snp_term_width(FILE *stream)
     return width > WIDTH_MAX ? WIDTH_MAX : (unsigned)width;
 }
 
+const char *snp_term_code(FILE *stream, enum snp_style style)
+{
+    return snp_term_has_color(stream) ? style_codes[style] : "";
+}
+
 void snp_term_put(FILE *stream, enum snp_style style, const char *text)
 {
-    bool is_styled = style != SNP_STYLE_PLAIN && snp_term_has_color(stream);
-    (void)fprintf(stream, "%s%s%s", is_styled ? style_codes[style] : "", text,
-                  is_styled ? "\033[0m" : "");
+    const char *code = snp_term_code(stream, style);
+
+    (void)fprintf(stream, "%s%s%s", code, text, code[0] == '\0' ? "" : SNP_TERM_PLAIN);
 }
 
 int snp_term_write(FILE *stream, const char *bytes, size_t n)
@@ -89,24 +96,48 @@ int snp_term_write(FILE *stream, const char *bytes, size_t n)
     return fwrite(snp_buf_bytes(&shown), 1, shown.len, stream) == shown.len ? 0 : -1;
 }
 
+char *snp_term_line(const char *bytes, size_t n)
+{
+    snp_autofree char *line = snp_need(malloc(n + 1));
+    snp_autobuf struct snp_buf shown = {0};
+
+    for (size_t i = 0; i < n; i++) {
+        line[i] =
+            (char)(bytes[i] == '\n' || bytes[i] == '\r' || bytes[i] == '\t' ? ' ' : bytes[i]);
+    }
+    snp_buf_init(&shown, n * ESCAPE_MAX_FACTOR + 1);
+    (void)snp_need(snp_escape(&shown, line, n) < 0 ? NULL : snp_buf_cstr(&shown));
+    return SNP_TAKE_PTR(shown.data); /* nothing was consumed: it starts at data */
+}
+
 /* ---- tables ---- */
 
-/* A cell as it is printed (caller frees), its columns in *ret_columns; NULL when out of memory. */
-static char *cell_text(const char *text, size_t *ret_columns)
+void snp_table_add(struct snp_table *table, const char *text)
 {
-    snp_autobuf struct snp_buf shown = {0};
-    size_t n = text == NULL ? 0 : strlen(text);
-    snp_buf_init(&shown, n * ESCAPE_MAX_FACTOR + 1);
-    if (n > 0 && snp_escape(&shown, text, n) < 0) {
-        return NULL;
-    }
-    for (size_t i = 0; i < shown.len; i++) {
-        char *byte = snp_buf_bytes(&shown) + i;
-        *byte = *byte == '\n' || *byte == '\t' ? ' ' : *byte;
-    }
-    *ret_columns = shown.len == 0 ? 0 : snp_utf8_count(snp_buf_bytes(&shown), shown.len);
-    const char *copied = snp_buf_cstr(&shown);
-    return copied == NULL ? NULL : strdup(copied);
+    struct snp_cell *cells =
+        snp_need(realloc(table->cells, (table->n_cells + 1) * sizeof(*cells)));
+    struct snp_cell *cell = &cells[table->n_cells++];
+
+    text = text == NULL ? "" : text;
+    *cell = (struct snp_cell){.text = snp_term_line(text, strlen(text))};
+    cell->columns = snp_utf8_count(cell->text, strlen(cell->text));
+    table->cells = cells;
+}
+
+void snp_table_addf(struct snp_table *table, const char *fmt, ...)
+{
+    snp_autofree char *text = NULL;
+    va_list args;
+
+    va_start(args, fmt);
+    (void)snp_need(vasprintf(&text, fmt, args) < 0 ? NULL : table);
+    va_end(args);
+    snp_table_add(table, text);
+}
+
+void snp_table_style(struct snp_table *table, enum snp_style style)
+{
+    table->cells[table->n_cells - 1].style = style;
 }
 
 /* The bytes of at most `most` characters of valid UTF-8. */
@@ -125,44 +156,16 @@ static size_t bytes_of(const char *text, size_t most)
     return at;
 }
 
-/* Printed in so many columns, filled up unless it is the last one of its line. */
-static void print_cell(
-    FILE *stream, const char *text, enum snp_style style, size_t width, bool is_last)
+/* Printed in at most so many columns; how many it took. */
+static size_t print_cut(FILE *stream, struct snp_cell *cell, enum snp_style style, size_t most)
 {
-    size_t columns = 0;
-    snp_autofree char *shown = cell_text(text, &columns);
-
-    if (shown != NULL && columns > width && width > CUT_LEN) {
-        size_t n = bytes_of(shown, width - CUT_LEN);
-
-        memcpy(shown + n, CUT, CUT_LEN + 1); /* there were more bytes than these */
-        columns = width;
+    if (cell->columns > most && most > CUT_LEN) {
+        /* There were more bytes than these. */
+        memcpy(cell->text + bytes_of(cell->text, most - CUT_LEN), CUT, CUT_LEN + 1);
+        cell->columns = most;
     }
-    snp_term_put(stream, style, shown == NULL ? "" : shown);
-    if (is_last) {
-        (void)fputc('\n', stream);
-    } else {
-        (void)fprintf(stream, "%*s", (int)(width > columns ? width - columns : 0) + GAP, "");
-    }
-}
-
-static size_t column_width(const struct snp_table *table, size_t column)
-{
-    size_t width = strlen(table->heads[column]);
-
-    for (size_t row = 0; row < table->n_rows; row++) {
-        size_t columns = 0;
-        snp_autofree char *shown =
-            cell_text(table->cells[row * table->n_cols + column], &columns);
-
-        width = shown != NULL && columns > width ? columns : width;
-    }
-    return width;
-}
-
-static enum snp_style style_of(const struct snp_table *table, size_t at)
-{
-    return table->styles == NULL ? SNP_STYLE_PLAIN : table->styles[at];
+    snp_term_put(stream, style, cell->text);
+    return cell->columns;
 }
 
 /*
@@ -176,7 +179,12 @@ static bool widths_fit(FILE *stream, const struct snp_table *table, size_t *widt
     size_t *last = &widths[table->n_cols - 1];
 
     for (size_t i = 0; i < table->n_cols; i++) {
-        widths[i] = column_width(table, i);
+        widths[i] = strlen(table->heads[i]);
+        for (size_t at = i; at < table->n_cells; at += table->n_cols) {
+            size_t columns = table->cells[at].columns;
+
+            widths[i] = columns > widths[i] ? columns : widths[i];
+        }
         before += i + 1 == table->n_cols ? 0 : widths[i] + GAP;
     }
     if (before + *last <= most) {
@@ -190,58 +198,81 @@ static bool widths_fit(FILE *stream, const struct snp_table *table, size_t *widt
 static void print_records(FILE *stream, const struct snp_table *table)
 {
     size_t most = snp_term_width(stream);
+    size_t used = 0;
 
-    for (size_t row = 0; row < table->n_rows; row++) {
-        size_t at = row * table->n_cols;
-        size_t used = 0;
+    for (size_t at = 0; at < table->n_cells; at++) {
+        struct snp_cell *cell = &table->cells[at];
+        size_t column = at % table->n_cols;
+        size_t head = strlen(table->heads[column]);
 
-        print_cell(stream, table->cells[at], SNP_STYLE_BOLD, most, true);
-        for (size_t i = 1; i < table->n_cols; i++) {
-            size_t head = strlen(table->heads[i]);
-            size_t columns = 0;
-            snp_autofree char *shown = cell_text(table->cells[at + i], &columns);
-            bool goes_on = used > 0 && used + (size_t)2 * GAP + head + columns <= most;
-
-            if (shown == NULL || columns == 0) {
-                continue;
-            }
-            if (!goes_on && used > 0) {
-                (void)fputc('\n', stream);
-                used = 0;
-            }
-            (void)fprintf(stream, "%*s", GAP, "");
-            snp_term_put(stream, SNP_STYLE_DIM, table->heads[i]);
-            (void)fputc(' ', stream);
-            used += GAP + head + 1;
-            if (used + columns > most && most > used + CUT_LEN) {
-                memcpy(shown + bytes_of(shown, most - used - CUT_LEN), CUT, CUT_LEN + 1);
-                columns = most - used;
-            }
-            snp_term_put(stream, style_of(table, at + i), shown);
-            used += columns;
+        if (column == 0) {
+            (void)fputs(used > 0 ? "\n" : "", stream);
+            (void)print_cut(stream, cell, SNP_STYLE_BOLD, most);
+            (void)fputc('\n', stream);
+            used = 0;
+            continue;
         }
-        (void)fputs(used > 0 ? "\n" : "", stream);
+        if (cell->columns == 0) {
+            continue;
+        }
+        if (used > 0 && used + (size_t)2 * GAP + head + cell->columns > most) {
+            (void)fputc('\n', stream);
+            used = 0;
+        }
+        (void)fprintf(stream, "%*s", GAP, "");
+        snp_term_put(stream, SNP_STYLE_DIM, table->heads[column]);
+        (void)fputc(' ', stream);
+        used += GAP + head + 1;
+        used += print_cut(stream, cell, cell->style, most > used ? most - used : 0);
     }
+    (void)fputs(used > 0 ? "\n" : "", stream);
 }
 
-void snp_table_print(FILE *stream, const struct snp_table *table)
+static void print_row(FILE *stream,
+                      const struct snp_table *table,
+                      const size_t *widths,
+                      size_t row)
 {
-    snp_autofree size_t *widths = calloc(table->n_cols, sizeof(*widths));
+    for (size_t i = 0; i < table->n_cols; i++) {
+        struct snp_cell *cell = &table->cells[row * table->n_cols + i];
+        size_t columns = print_cut(stream, cell, cell->style, widths[i]);
+        size_t fill = widths[i] > columns ? widths[i] - columns : 0;
 
-    if (widths == NULL) {
-        return; /* nothing can be shown without memory */
+        (void)fprintf(stream, "%*s", i + 1 == table->n_cols ? 0 : (int)fill + GAP, "");
     }
+    (void)fputc('\n', stream);
+}
+
+static void print_table(FILE *stream, const struct snp_table *table)
+{
+    snp_autofree size_t *widths = snp_need(calloc(table->n_cols, sizeof(*widths)));
+
     if (!widths_fit(stream, table, widths)) {
         print_records(stream, table);
         return;
     }
     for (size_t i = 0; i < table->n_cols; i++) {
-        print_cell(stream, table->heads[i], SNP_STYLE_BOLD, widths[i], i + 1 == table->n_cols);
-    }
-    for (size_t i = 0; i < table->n_rows * table->n_cols; i++) {
-        size_t column = i % table->n_cols;
+        bool is_last = i + 1 == table->n_cols;
+        int fill = is_last ? 0 : (int)(widths[i] - strlen(table->heads[i])) + GAP;
 
-        print_cell(stream, table->cells[i], style_of(table, i), widths[column],
-                   column + 1 == table->n_cols);
+        snp_term_put(stream, SNP_STYLE_BOLD, table->heads[i]);
+        (void)fprintf(stream, "%*s%s", fill, "", is_last ? "\n" : "");
     }
+    for (size_t row = 0; row < table->n_cells / table->n_cols; row++) {
+        print_row(stream, table, widths, row);
+    }
+}
+
+void snp_table_print(FILE *stream, struct snp_table *table, const char *nothing)
+{
+    if (table->n_cells == 0) {
+        (void)fprintf(stream, "%s\n", nothing);
+    } else {
+        print_table(stream, table);
+    }
+    for (size_t i = 0; i < table->n_cells; i++) {
+        free(table->cells[i].text);
+    }
+    free(table->cells);
+    *table = (struct snp_table){.heads = table->heads, .n_cols = table->n_cols};
 }

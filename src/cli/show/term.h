@@ -28,6 +28,10 @@ bool snp_term_has_color(FILE *stream);
 /* Columns: of the terminal, else of COLUMNS, else 80; 40 to 200. */
 unsigned snp_term_width(FILE *stream);
 
+/* What begins a style on this stream, and what ends it; "" where there is no colour. */
+const char *snp_term_code(FILE *stream, enum snp_style style);
+#define SNP_TERM_PLAIN "\033[0m"
+
 /* Print text (trusted) in a style, plain where there is no colour. */
 void snp_term_put(FILE *stream, enum snp_style style, const char *text);
 
@@ -37,19 +41,33 @@ void snp_term_put(FILE *stream, enum snp_style style, const char *text);
  */
 int snp_term_write(FILE *stream, const char *bytes, size_t n) SNP_NODISCARD;
 
-/* A table with a heading: columns aligned, plain in a pipe, coloured on a terminal. */
+/* Untrusted bytes as one line, escaped; the caller frees. */
+char *snp_term_line(const char *bytes, size_t n) __attribute__((returns_nonnull));
+
+/* A table with a heading, filled cell by cell, row by row; cells are escaped as untrusted text. */
 struct snp_table {
     const char *const *heads;
     size_t n_cols;
-    const char *const *cells; /* n_rows * n_cols, row by row; NULL reads as "" */
-    size_t n_rows;
-    const enum snp_style *styles; /* one per cell, or NULL */
+    struct snp_cell {
+        char *text;
+        size_t columns;
+        enum snp_style style;
+    } * cells; /* owned */
+    size_t n_cells;
 };
+#define SNP_TABLE(heads_)                                  \
+    {                                                      \
+        .heads = (heads_), .n_cols = SNP_ARRAY_LEN(heads_) \
+    }
 
+void snp_table_add(struct snp_table *table, const char *text); /* NULL reads as "" */
+void snp_table_addf(struct snp_table *table, const char *fmt, ...) SNP_PRINTF(2, 3);
+/* Of the cell that was added last. */
+void snp_table_style(struct snp_table *table, enum snp_style style);
 /*
- * Cells are escaped as untrusted text; newlines too. On a terminal that is too narrow the last
- * column is cut, or each row is printed as a few lines.
+ * Print it: columns aligned, plain in a pipe, coloured on a terminal; `nothing` if it has no rows; then empty it.
+ * On a terminal that is too narrow the last column is cut, or each row is printed as a few lines.
  */
-void snp_table_print(FILE *stream, const struct snp_table *table);
+void snp_table_print(FILE *stream, struct snp_table *table, const char *nothing);
 
 #endif
