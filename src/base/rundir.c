@@ -313,12 +313,21 @@ int snp_run_key(unsigned char ret_key[SNP_RUN_KEY], struct snp_err *err)
                   : key_read(path, fd, ret_key, err);
 }
 
+static const char *own_folder;
+
+void snp_own_folder(const char *folder)
+{
+    own_folder = folder;
+}
+
 int snp_own_program(const char *name, char **ret_path, struct snp_err *err)
 {
-    /* Beside us; from bin/ in libexec/, and the other way round. */
-    static const char *const folders[] = {"", "../libexec/snipara-sandbox/", "../../bin/"};
+    /* Beside us; from bin/ in libexec/, and the other way round; from lib/ and lib/ARCHITECTURE/. */
+    static const char *const folders[] = {"", "../libexec/snipara-sandbox/", "../../bin/",
+                                          "../../libexec/snipara-sandbox/"};
     char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    ssize_t n = own_folder != NULL ? snprintf(self, sizeof(self), "%.4000s/", own_folder)
+                                   : readlink("/proc/self/exe", self, sizeof(self) - 1);
     char *slash;
 
     if (n < 0) {

@@ -49,6 +49,9 @@ enum {
  */
 int snp_run_key(unsigned char ret_key[SNP_RUN_KEY], struct snp_err *err) SNP_NODISCARD;
 
+/* For a library: snp_own_program() takes this folder, kept by the caller, for that of the running program. */
+void snp_own_folder(const char *folder);
+
 /*
  * One of our own programs: in the folder of the running one, else in
  * ../libexec/snipara-sandbox/ or, for what runs from there, ../../bin/. SNP_E_NOT_FOUND names the places.

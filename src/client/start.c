@@ -112,6 +112,8 @@ static int spawn(
     (void)posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDOUT_FILENO);
     (void)posix_spawn_file_actions_adddup2(&actions, log_fd, STDERR_FILENO);
     (void)posix_spawn_file_actions_adddup2(&actions, ready_fd, READY_FD);
+    /* What a program with the library has open is none of the daemon's. */
+    (void)posix_spawn_file_actions_addclosefrom_np(&actions, READY_FD + 1);
     (void)posix_spawnattr_setsigmask(&attr, &none);
     (void)posix_spawnattr_setsigdefault(&attr, &all);
     (void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |

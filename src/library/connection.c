@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection. An epoll descriptor stands for the socket, so that what a program watches is the same after the
+ * daemon was started again, and whether something waits to be sent is nobody else's business.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/rundir.h"
+#include "client/client.h"
+#include "library/library.h"
+
+static const char version[] = SNP_VERSION;
+
+const char *snipara_version(void)
+{
+    return version;
+}
+
+void snp_library_take(void *ret, size_t ret_size, const void *given)
+{
+    size_t size = 0;
+
+    memset(ret, 0, ret_size);
+    if (given != NULL) {
+        memcpy(&size, given, sizeof(size)); /* the first member of each */
+        memcpy(ret, given, size < ret_size ? size : ret_size);
+    }
+}
+
+void snp_library_error(const struct snp_err *err, struct snipara_error *ret)
+{
+    *ret = (struct snipara_error){.code = (enum snipara_code)err->code,
+                                  .system_error = err->sys_errno,
+                                  .name = snp_code_name(err->code),
+                                  .message = err->msg,
+                                  .object = err->object,
+                                  .limit = err->limit,
+                                  .limit_value = err->limit_value,
+                                  .remedy = snp_remedy_name(err->remedy.kind),
+                                  .remedy_name = err->remedy.name,
+                                  .remedy_value = err->remedy.value};
+}
+
+static void watch(struct snipara *box)
+{
+    const uint32_t events = EPOLLIN | (box->calls.out.len > 0 ? EPOLLOUT : 0);
+    struct epoll_event event = {.events = events};
+
+    if (box->calls.fd >= 0 && events != box->events) {
+        box->events = events;
+        (void)epoll_ctl(box->epoll_fd, EPOLL_CTL_MOD, box->calls.fd, &event);
+    }
+}
+
+int snp_library_connect(struct snipara *box, struct snp_err *err)
+{
+    const struct snp_client_options options = {
+        .socket_path = box->socket, .has_start = !box->no_start, .signal_fd = -1};
+    struct epoll_event event = {.events = EPOLLIN};
+    snp_autoclient struct snp_client *client = NULL;
+    snp_autoclose int fd = -1;
+    int r;
+
+    if (box->pid != getpid()) {
+        return snp_fail(
+            err, SNP_E_INVALID,
+            "this connection belongs to the process that made it; connect again after a fork");
+    }
+    if (box->calls.fd >= 0) {
+        return 0;
+    }
+    r = snp_client_connect(&options, &client, err);
+    if (r < 0) {
+        return r;
+    }
+    fd = snp_client_take_fd(client);
+    if (epoll_ctl(box->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+        return snp_fail_sys(err, errno, "epoll");
+    }
+    box->events = EPOLLIN;
+    box->calls.fd = SNP_TAKE_FD(fd);
+    return 0;
+}
+
+/* The programs lie beside this library, wherever that was installed. In a program that holds the archive they lie beside it. */
+static void find_programs(void)
+{
+    static char folder[PATH_MAX];
+    Dl_info info;
+    char *slash;
+
+    if (folder[0] != '\0' || dladdr(version, &info) == 0 || info.dli_fname == NULL ||
+        strstr(info.dli_fname, "libsnipara-sandbox.so") == NULL ||
+        realpath(info.dli_fname, folder) == NULL) {
+        return;
+    }
+    slash = strrchr(folder, '/');
+    if (slash != NULL) {
+        *slash = '\0';
+        snp_own_folder(folder);
+    }
+}
+
+const struct snipara_error *snipara_connect(const struct snipara_options *options,
+                                            struct snipara **ret)
+{
+    static _Thread_local struct snp_err err;
+    static _Thread_local struct snipara_error error;
+    struct snipara_options own;
+    struct snipara *box = calloc(1, sizeof(*box));
+    int r;
+
+    *ret = NULL;
+    snp_library_take(&own, sizeof(own), options);
+    if (box == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_library_error(&err, &error);
+        return &error;
+    }
+    find_programs();
+    snp_calls_init(&box->calls);
+    box->pid = getpid();
+    box->no_start = own.no_start;
+    box->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    box->socket = own.socket == NULL ? NULL : strdup(own.socket);
+    if (box->epoll_fd < 0) {
+        r = snp_fail_sys(&err, errno, "epoll");
+    } else if (box->socket == NULL && own.socket != NULL) {
+        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    } else {
+        r = snp_library_connect(box, &err);
+    }
+    if (r < 0) {
+        snipara_close(box);
+        snp_library_error(&err, &error);
+        return &error;
+    }
+    *ret = box;
+    return NULL;
+}
+
+void snipara_close(struct snipara *box)
+{
+    if (box == NULL) {
+        return;
+    }
+    for (struct snipara_call *call = box->first; call != NULL; call = call->next) {
+        call->box = NULL;
+        call->id = 0;
+        if (!call->is_done) {
+            call->done = NULL;
+            call->is_done = true;
+            (void)snp_fail(&call->err, SNP_E_PEER, "the connection was closed");
+            snp_library_error(&call->err, &call->error);
+        }
+    }
+    snp_calls_done(&box->calls);
+    snp_closep(&box->epoll_fd);
+    free(box->socket);
+    free(box);
+}
+
+int snipara_fd(const struct snipara *box)
+{
+    return box->epoll_fd;
+}
+
+void snp_library_push(struct snipara *box)
+{
+    struct snp_err err;
+
+    if (box->calls.fd >= 0) { /* a broken socket is found by the next step */
+        (void)!snp_calls_send(&box->calls, &err);
+        watch(box);
+    }
+}
+
+size_t snipara_step(struct snipara *box)
+{
+    struct snp_err err;
+    int r;
+
+    if (box->is_handling || box->pid != getpid()) {
+        return 0;
+    }
+    if (box->calls.fd >= 0) {
+        box->is_handling = true;
+        r = snp_calls_send(&box->calls, &err);
+        r = r < 0 ? r : snp_calls_receive(&box->calls, &err);
+        if (r < 0) {
+            (void)epoll_ctl(box->epoll_fd, EPOLL_CTL_DEL, box->calls.fd, NULL);
+            snp_calls_drop(&box->calls, &err);
+        }
+        box->is_handling = false;
+        watch(box);
+    }
+    return box->calls.n_open;
+}
+
+/* Wait for the socket: true = something happened. until_us: 0 = for ever. */
+static bool wait_for_socket(struct snipara *box, uint64_t until_us)
+{
+    struct pollfd p = {.fd = box->calls.fd,
+                       .events = (short)(POLLIN | (box->calls.out.len > 0 ? POLLOUT : 0))};
+    uint64_t now = until_us == 0 ? 0 : snp_now_us();
+    int ms = until_us == 0 ? -1 : now >= until_us ? 0 : (int)((until_us - now + 999) / 1000);
+
+    return poll(&p, 1, ms) > 0;
+}
+
+bool snipara_wait(struct snipara_call *call, int timeout_ms)
+{
+    uint64_t until_us = timeout_ms < 0 ? 0 : snp_now_us() + (uint64_t)timeout_ms * 1000 + 1;
+    struct snipara *box = call == NULL ? NULL : call->box;
+
+    if (call == NULL || call->is_done || box->is_handling || box->pid != getpid()) {
+        return call == NULL || call->is_done;
+    }
+    snp_library_push(box);
+    while (!call->is_done) {
+        if (!wait_for_socket(box, until_us)) {
+            return false;
+        }
+        (void)snipara_step(box);
+    }
+    return true;
+}

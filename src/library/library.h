@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_LIBRARY_LIBRARY_H
+#define SNP_LIBRARY_LIBRARY_H
+
+/* What a connection and a call of the library are made of. */
+
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "client/calls.h"
+#include "snipara/sandbox.h"
+
+struct snipara {
+    struct snp_calls calls;
+    int epoll_fd;    /* owned; watches the socket, whichever it is */
+    uint32_t events; /* that it watches for */
+    char *socket;    /* owned; NULL = that of the user's daemon */
+    bool no_start;
+    bool is_handling;           /* callbacks run */
+    pid_t pid;                  /* of who made it */
+    struct snipara_call *first; /* not freed yet */
+};
+
+struct snipara_call {
+    struct snipara *box; /* NULL = closed */
+    struct snipara_call *prev;
+    struct snipara_call *next;
+    uint32_t id; /* of the open request; 0 = none */
+    bool is_done;
+    json_t *answer; /* owned; NULL = none */
+    char *json;     /* owned, made when it is asked for */
+    struct snp_buf data;
+    struct snp_err err; /* code SNP_OK = none */
+    struct snipara_error error;
+    void (*done)(void *ctx, struct snipara_call *call);
+    void *done_ctx;
+    /* Of a run; its strings are not looked at any more. */
+    struct snipara_cell cell;
+    /* Ask for the next part, after an answer; false = that was the last, or it has failed. */
+    bool (*more)(struct snipara_call *call, json_t *answer, const char *raw, size_t raw_len);
+    char *session; /* owned; of a transfer */
+    char *path;    /* owned */
+    size_t at;     /* bytes moved */
+    size_t most;
+    unsigned mode;
+};
+
+/* The public form of err, which stays borrowed. */
+void snp_library_error(const struct snp_err *err, struct snipara_error *ret);
+
+/* Copy the options that the caller's structure has; what it lacks is 0. */
+void snp_library_take(void *ret, size_t ret_size, const void *given);
+
+/* A call of box that asks for nothing yet; NULL = out of memory. */
+struct snipara_call *snp_call_new(struct snipara *box);
+
+/*
+ * Ask. head: consumed; NULL = out of memory. A failure is the call's. Returns call, which may be NULL.
+ */
+struct snipara_call *snp_call_ask(struct snipara_call *call,
+                                  json_t *head,
+                                  const void *raw,
+                                  size_t raw_len);
+
+/* End it with this failure. Returns call. */
+struct snipara_call *snp_call_fail(struct snipara_call *call, const struct snp_err *err);
+
+/* Connect if need be. */
+int snp_library_connect(struct snipara *box, struct snp_err *err) SNP_NODISCARD;
+
+/* Send what can be sent; a failure ends the calls. */
+void snp_library_push(struct snipara *box);
+
+#endif

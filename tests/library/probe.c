@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * probe NAME [ARGUMENT]: one way to use the library; prints what came of it, for test_library.py.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <snipara/sandbox.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/wait.h>
+
+/* What a program was compiled with must not move: only longer structures are compatible. */
+#define AT(type, member, place) \
+    _Static_assert(offsetof(struct type, member) == (place), #type "." #member)
+AT(snipara_error, message, 16);
+AT(snipara_error, remedy_value, 64);
+AT(snipara_options, no_start, 16);
+AT(snipara_session, env, 40);
+AT(snipara_session, require_exact, 49);
+AT(snipara_part, len, 16);
+AT(snipara_cell, argv, 48);
+AT(snipara_cell, timeout_ms, 72);
+AT(snipara_cell, recover, 88);
+AT(snipara_cell, called, 112);
+AT(snipara_cell, ctx, 120);
+_Static_assert(sizeof(struct snipara_cell) == 128 && sizeof(struct snipara_session) == 56 &&
+                   sizeof(struct snipara_error) == 72,
+               "the sizes that programs were compiled with");
+
+static struct snipara *box;
+
+static struct snipara_call *done(struct snipara_call *call)
+{
+    while (!snipara_wait(call, -1)) {
+    }
+    return call;
+}
+
+static void print_error(const struct snipara_error *e)
+{
+    (void)printf("%s|%s|%s|%s\n", e->name, e->object, e->limit, e->remedy);
+}
+
+static void end(struct snipara_call *call)
+{
+    const struct snipara_error *e = snipara_call_error(done(call));
+
+    if (e != NULL) {
+        print_error(e);
+    } else {
+        (void)printf("ok\n");
+    }
+    snipara_free(call);
+}
+
+static void errors(const char *argument)
+{
+    const char *const limits[] = {"memory=lots", NULL};
+    const char *const unknown[] = {"memroy=1m", NULL};
+
+    (void)argument;
+    end(snipara_open(box, "errors", NULL));
+    end(snipara_run(box, SNIPARA_RUN(.session = "-bad", .code = "1")));
+    end(snipara_open(box, "other", SNIPARA_SESSION(.limits = limits)));
+    end(snipara_open(box, "other", SNIPARA_SESSION(.limits = unknown)));
+    end(snipara_open(box, "other", SNIPARA_SESSION(.project = "/no/such/folder")));
+    end(snipara_get(box, "errors", "nothing", 0));
+    end(snipara_rollback(box, "errors", "nothing"));
+    end(snipara_put(box, "errors", "four", "data", 4, 0));
+    end(snipara_get(box, "errors", "four", 3));
+    end(snipara_request(box, "{\"method\": \"no.such\"}", NULL, 0));
+    end(snipara_request(box, "not JSON", NULL, 0));
+    end(NULL);
+}
+
+static void transfer(const char *argument)
+{
+    enum {
+        LEN = (3 << 20) + 17
+    };
+    char *data = malloc(LEN);
+    struct snipara_call *call;
+    const void *got;
+    size_t len;
+
+    (void)argument;
+    for (size_t i = 0; data != NULL && i < LEN; i++) {
+        data[i] = (char)(i * 2654435761U >> 13);
+    }
+    end(snipara_open(box, "files", NULL));
+    end(snipara_put(box, "files", "big", data, LEN, 0600));
+    call = done(snipara_get(box, "files", "big", 0));
+    got = snipara_data(call, &len);
+    (void)printf("%s\n", data != NULL && len == LEN && memcmp(got, data, LEN) == 0
+                             ? "the same"
+                             : "different");
+    snipara_free(call);
+    call = done(snipara_list(box, "files", ""));
+    (void)printf("%zu %s %lld %.0f\n", snipara_count(call, "entries"),
+                 snipara_text(call, "entries.0.name", NULL),
+                 (long long)snipara_int(call, "entries.0.size", -1),
+                 snipara_real(call, "entries.0.nothing", -1));
+    snipara_free(call);
+    free(data);
+}
+
+static void on_output(void *ctx, enum snipara_stream stream, const char *bytes, size_t len)
+{
+    static enum snipara_stream last;
+
+    (void)ctx;
+    if (stream != last) { /* it comes in any number of pieces */
+        (void)printf("%d:", (int)stream);
+        last = stream;
+    }
+    (void)printf("%.*s", (int)len, bytes);
+}
+
+static void on_display(void *ctx, const struct snipara_part *parts, size_t n)
+{
+    (void)ctx;
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(parts[i].type, "text/html") != 0) {
+            continue;
+        }
+        (void)printf("%s:%.*s\n", parts[i].type, (int)parts[i].len, parts[i].data);
+    }
+}
+
+static void on_called(
+    void *ctx, struct snipara_call *run, uint32_t number, const void *request, size_t len)
+{
+    static const char answer[] = "{\"results\": [{\"response\": \"forty-two\"}]}";
+
+    (void)ctx;
+    (void)printf("asked %u: %.*s; waiting here says %d\n", number, (int)len,
+                 (const char *)request, (int)snipara_wait(run, -1));
+    snipara_free(snipara_answer(run, number, true, answer, strlen(answer)));
+}
+
+static void callbacks(const char *argument)
+{
+    struct snipara_call *call;
+
+    (void)argument;
+    end(snipara_run(box, SNIPARA_RUN(.code = "import sys\nprint('out')", .output = on_output)));
+    end(snipara_run(box, SNIPARA_RUN(.code = "cat >&2", .shell = true, .input = "in\n",
+                                     .input_len = 3, .output = on_output)));
+    end(snipara_run(
+        box,
+        SNIPARA_RUN(.code =
+                        "class H:\n    def _repr_html_(self): return '<b>1</b>'\ndisplay(H())",
+                    .display = on_display)));
+    call =
+        done(snipara_run(box, SNIPARA_RUN(.code = "llm_query('what?')", .called = on_called)));
+    (void)printf("%s\n", snipara_text(call, "value", NULL));
+    snipara_free(call);
+}
+
+static void on_end(void *ctx, struct snipara_call *call)
+{
+    (void)printf("%s: %s\n", (const char *)ctx,
+                 snipara_call_error(call) == NULL ? "ok" : snipara_call_error(call)->name);
+    snipara_free(call);
+}
+
+static void daemon_dies(const char *argument)
+{
+    static char what[] = "the cell that ran";
+    struct snipara_call *call;
+
+    (void)argument;
+    end(snipara_run(box, SNIPARA_RUN(.session = "kept", .code = "x = 41")));
+    end(snipara_request(box, "{\"method\": \"checkpoint\", \"session\": \"kept\"}", NULL, 0));
+    call = snipara_run(box,
+                       SNIPARA_RUN(.session = "kept", .code = "import time; time.sleep(600)"));
+    snipara_on_done(call, on_end, what);
+    while (snipara_wait(call, 500)) {
+    }
+    (void)printf("running\n");
+    (void)fflush(stdout);           /* who reads this kills the daemon */
+    while (snipara_step(box) > 0) { /* the descriptor says when */
+        struct pollfd p = {.fd = snipara_fd(box), .events = POLLIN};
+        (void)poll(&p, 1, 60000);
+    }
+    call = done(snipara_run(
+        box, SNIPARA_RUN(.session = "kept", .code = "x + 1", .recover = "checkpoint")));
+    (void)printf("afterwards: %s\n", snipara_text(call, "value", NULL));
+    snipara_free(call);
+    end(snipara_request(box, "{\"method\": \"shutdown\"}", NULL, 0));
+}
+
+static void forked(const char *argument)
+{
+    int fd = snipara_fd(box);
+    pid_t pid;
+
+    (void)argument;
+    (void)fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        end(snipara_run(box, SNIPARA_RUN(.code = "1")));
+        snipara_close(box);
+        (void)fflush(stdout);
+        _exit(0);
+    }
+    (void)waitpid(pid, NULL, 0);
+    end(snipara_run(box, SNIPARA_RUN(.code = "1")));
+    (void)printf("%s\n", fd == snipara_fd(box) ? "the same descriptor" : "another");
+}
+
+static void left_open(const char *argument)
+{
+    struct snipara_call *call =
+        snipara_run(box, SNIPARA_RUN(.code = "while True: pass", .attached = true));
+    struct snipara_call *freed = snipara_run(box, SNIPARA_RUN(.code = "2"));
+
+    (void)argument;
+    snipara_free(freed);
+    snipara_close(box);
+    box = NULL;
+    end(call);
+}
+
+/* A program that was compiled with an earlier header, whose structure was shorter. */
+static void older(const char *argument)
+{
+    struct snipara_cell cell = {.size = offsetof(struct snipara_cell, output), .code = "1"};
+
+    (void)argument;
+    cell.output = on_output; /* is not looked at */
+    end(snipara_run(box, &cell));
+}
+
+static const struct {
+    const char *name;
+    void (*run)(const char *argument);
+} ways[] = {
+    {"errors",      errors     },
+    {"transfer",    transfer   },
+    {"callbacks",   callbacks  },
+    {"daemon_dies", daemon_dies},
+    {"forked",      forked     },
+    {"left_open",   left_open  },
+    {"older",       older      },
+};
+
+int main(int argc, char **argv)
+{
+    const struct snipara_error *error =
+        snipara_connect(SNIPARA_OPTIONS(.no_start = argc > 3), &box);
+
+    if (error != NULL) {
+        print_error(error);
+        return 3;
+    }
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        if (argc > 1 && strcmp(argv[1], ways[i].name) == 0) {
+            ways[i].run(argc > 2 ? argv[2] : NULL);
+            snipara_close(box);
+            return 0;
+        }
+    }
+    return 2;
+}
