@@ -25,6 +25,8 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import Self
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
@@ -40,7 +42,7 @@ LIFE_SECONDS = 20
 # What is done -------------------------------------------------------------------------------
 
 
-def cells(story, _):
+def cells(story: Story, _: Rig) -> None:
     story.cell()
     story.cell("error")
     story.cell("killed")
@@ -48,7 +50,7 @@ def cells(story, _):
     story.cell("loud")
 
 
-def files(story, _):
+def files(story: Story, _: Rig) -> None:
     story.cell()
     story.put("a.bin", b"first " * 1000)
     story.cell()
@@ -57,7 +59,7 @@ def files(story, _):
     story.cell()
 
 
-def checkpoints(story, _):
+def checkpoints(story: Story, _: Rig) -> None:
     story.cell("large")
     story.put("a.bin", b"data" * 50_000)
     story.checkpoint()
@@ -66,14 +68,14 @@ def checkpoints(story, _):
     story.cell("killed")
 
 
-def sleep(story, _):
+def sleep(story: Story, _: Rig) -> None:
     story.cell()
     story.hibernate()
     story.cell()
     story.hibernate()
 
 
-def snapshots(story, _):
+def snapshots(story: Story, _: Rig) -> None:
     story.cell()
     story.snapshot("one")
     story.cell()
@@ -83,7 +85,7 @@ def snapshots(story, _):
     story.drop("two")
 
 
-def forks(story, _):
+def forks(story: Story, _: Rig) -> None:
     story.cell()
     story.fork(f"{story.name}-a")
     story.snapshot("one")
@@ -91,7 +93,7 @@ def forks(story, _):
     story.fork(f"{story.name}-b", "one")
 
 
-def clear(story, _):
+def clear(story: Story, _: Rig) -> None:
     story.cell()
     story.checkpoint()
     story.cell()
@@ -99,7 +101,7 @@ def clear(story, _):
     story.cell()
 
 
-def collect(story, _):
+def collect(story: Story, _: Rig) -> None:
     story.cell("large")
     story.checkpoint()
     story.cell("large")
@@ -108,25 +110,24 @@ def collect(story, _):
     story.cell()
 
 
-def destroy(story, _):
+def destroy(story: Story, _: Rig) -> None:
     story.cell()
     story.checkpoint()
     story.destroy()
 
 
-def restart(story, rig):
+def restart(story: Story, rig: Rig) -> None:
     """The daemon dies between cells and comes up again, and perhaps dies again while it does."""
     story.cell()
     story.checkpoint()
     story.cell()
     story.hang_up()
-    rig.box.daemon.kill()
-    rig.box.daemon.wait()
+    rig.kill()
     rig.start()
     story.row()
 
 
-NEEDS = {
+NEEDS: dict[str, tuple[Callable[[Story, Rig], None], tuple[str, ...]]] = {
     "cells": (cells, ()),
     "files": (files, ()),
     "checkpoints": (checkpoints, ("checkpoint",)),
@@ -144,7 +145,7 @@ VICTIMS = ("interpreters", "interpreter", "init", "tier")
 STOPS = tuple(("stop", victim) for victim in VICTIMS)
 
 
-def actions(point):
+def actions(point: str) -> list[tuple[str, str]]:
     """What can go wrong at a point: (action, errno or victim), by kinds that are equally likely."""
     call, _, what = point.partition(".")
     if call == "write" and what in ("cgroup", "proc"):  # the kernel takes them whole
@@ -168,50 +169,52 @@ class Plan:
     detail: the errno of a failure, or whom a program that stops loses.
     """
 
-    def __init__(self, scenario, program, point, nth, action, detail="", recover="checkpoint", durability="synced"):
+    def __init__(self, scenario: str, program: str, point: str, nth: int, action: str, detail: str = "",
+                 recover: str = "checkpoint", durability: str = "synced") -> None:
         self.scenario, self.program, self.point = scenario, program, point
         self.nth, self.action, self.detail = nth, action, detail
         self.recover, self.durability = recover, durability
 
     @classmethod
-    def parse(cls, text):
+    def parse(cls, text: str) -> Self:
         scenario, where, nth, action, *asked = text.replace(": ", ":").split(":")
         program, _, point = where.partition("/")
         action, _, detail = action.partition("=")
         return cls(scenario, program, point, int(nth), action, detail, *asked)
 
-    def __str__(self):
+    def __str__(self) -> str:
         how = f"{self.action}={self.detail}" if self.detail else self.action
         return (f"{self.scenario}: {self.program}/{self.point}:{self.nth}:{how}"
                 f":{self.recover}:{self.durability}")
 
     @property
-    def is_shot(self):
+    def is_shot(self) -> bool:
         """Whether the guest may die for a reason that is not the daemon's."""
         return self.action == "stop" or (self.program != "daemon" and self.action in ("fail", "full"))
 
 
 class Harness:
-    def __init__(self, seed, who="root", say=print, tier="native"):
+    def __init__(self, seed: int, who: str = "root", say: Callable[[str], object] = print,
+                 tier: str = "native") -> None:
         self.random = random.Random(seed)
         self.who, self.tier = who, tier
         self.say = say
-        self.rig = None
-        self.tiers = set()
-        self.problems = []
-        self.outcomes = collections.Counter()
+        self.rig: Rig | None = None
+        self.tiers: set[int] = set()
+        self.problems: list[str] = []
+        self.outcomes: collections.Counter[str] = collections.Counter()
         self.runs = 0
 
     # The rig, which several runs share
 
-    def open(self):
+    def open(self) -> Rig:
         if self.rig is None:
             self.rig = Rig(self.who, tier=self.tier)
             self.runs = 0
         self.rig.start()
         return self.rig
 
-    def close(self):
+    def close(self) -> None:
         """End it, and look for what is left behind."""
         if self.rig is None:
             return
@@ -228,20 +231,20 @@ class Harness:
         self.problems += leftovers(rig, self.tiers)
         rig.close()
 
-    def note_tier(self, rig):
+    def note_tier(self, rig: Rig) -> None:
         pid = rig.box.tier_pid()
         if pid is not None:
             self.tiers.add(pid)
 
-    def has(self, *methods):
+    def has(self, *methods: str) -> bool:
         return all(self.open().has(method) for method in methods)
 
-    def scenarios(self, only=None):
+    def scenarios(self, only: Sequence[str] | None = None) -> list[str]:
         return [name for name, (_, needs) in NEEDS.items() if (not only or name in only) and self.has(*needs)]
 
     # Recording
 
-    def record(self, scenario):
+    def record(self, scenario: str) -> collections.Counter[tuple[str, str]]:
         """{(program, point): times} of a run where nothing goes wrong; it must be without fault."""
         rig = self.open()
         rig.value("1")
@@ -252,12 +255,12 @@ class Harness:
             reached = rig.faults.counts() - before
             bad = story.verify()
         except (Dead, Refused, AssertionError) as reason:
-            bad = repr(reason)
+            bad = [repr(reason)]
         assert not bad, f"{scenario} goes wrong by itself: {bad}"
         self.forget(story)
         return reached
 
-    def plans(self, scenarios, runs):
+    def plans(self, scenarios: Sequence[str], runs: int) -> Iterator[Plan]:
         """At least one run for each point while there are runs, the rest by chance."""
         every = []
         for name in scenarios:
@@ -274,18 +277,19 @@ class Harness:
             yield Plan(name, program, point, self.random.randint(1, times), action, detail,
                        self.random.choice(["checkpoint", "replay"]), self.random.choice(["synced", "process"]))
 
-    def story(self, recover="checkpoint", durability="synced"):
+    def story(self, recover: str = "checkpoint", durability: str = "synced") -> Story:
+        assert self.rig is not None
         return Story(self.rig.box, f"s{secrets.token_hex(4)}", recover, durability=durability)
 
     @staticmethod
-    def forget(story):
+    def forget(story: Story) -> None:
         with contextlib.suppress(Refused):
             story.destroy()
         story.hang_up()
 
     # One run
 
-    def run(self, plan):
+    def run(self, plan: Plan) -> list[str]:
         """What went wrong, as texts."""
         rig = self.open()
         self.runs += 1
@@ -294,8 +298,8 @@ class Harness:
         starts = rig.faults.count(f"tier-{rig.box.tier}", "cell.start")
         story = self.story(plan.recover, plan.durability)
         story.is_shot = plan.is_shot
-        eno = plan.detail if plan.action in ("fail", "full") else 0
-        rig.faults.order(plan.program, plan.point, plan.nth, plan.action, eno)
+        rig.faults.order(plan.program, plan.point, plan.nth, plan.action,
+                         plan.detail if plan.action in ("fail", "full") else 0)
         try:
             with Guard(rig, plan, self.random):
                 NEEDS[plan.scenario][0](story, rig)
@@ -315,7 +319,7 @@ class Harness:
         if reached and plan.action in ("kill", "torn") and plan.program == "daemon":
             # It may have been started again since, by a scenario that does so.
             with contextlib.suppress(subprocess.TimeoutExpired):
-                rig.box.daemon.wait(3)
+                rig.daemon.wait(3)
         self.outcomes[how.split(":")[0].split(" (")[0] if reached else "not reached"] += 1
         bad = self.judge(rig, story)
         if how.startswith("answered wrongly"):
@@ -327,7 +331,7 @@ class Harness:
             self.close()
         return bad
 
-    def judge(self, rig, story):
+    def judge(self, rig: Rig, story: Story) -> list[str]:
         """After the fault: what is found, and whether life goes on."""
         try:
             story.hang_up()
@@ -345,14 +349,17 @@ class Harness:
             story.hang_up()
 
     @staticmethod
-    def go_on(story):
+    def go_on(story: Story) -> list[str]:
         try:
             story.cell()
         except Refused:  # a death that is noticed only now is said now
-            return story.verify() or (story.cell() and story.verify())
+            bad = story.verify()
+            if bad:
+                return bad
+            story.cell()
         return story.verify()
 
-    def run_all(self, scenarios, runs):
+    def run_all(self, scenarios: Sequence[str], runs: int) -> tuple[int, int]:
         """(runs, those that went wrong)"""
         done, failed = 0, 0
         for plan in list(self.plans(scenarios, runs)):
@@ -369,21 +376,21 @@ class Harness:
 class Guard:
     """While a scenario runs: a program that stopped itself loses its guest, and goes on."""
 
-    def __init__(self, rig, plan, chance):
+    def __init__(self, rig: Rig, plan: Plan, chance: random.Random) -> None:
         self.rig, self.plan, self.chance = rig, plan, chance
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.watch) if plan.action == "stop" else None
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         if self.thread:
             self.thread.start()
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.over.set()
         if self.thread:
             self.thread.join()
 
-    def watch(self):
+    def watch(self) -> None:
         while not self.rig.faults.obeyed():
             if self.over.wait(0.002):
                 return
@@ -393,7 +400,7 @@ class Guard:
         time.sleep(0.005)
         go_on(self.rig)
 
-    def victims(self):
+    def victims(self) -> list[int]:
         tier = self.rig.box.tier_pid()
         if self.plan.detail == "tier" and self.plan.program == "daemon":
             return [tier] if tier else []
@@ -405,7 +412,7 @@ class Guard:
         return [self.chance.choice(found)] if found and self.plan.detail == "interpreter" else found
 
 
-def go_on(rig):
+def go_on(rig: Rig) -> None:
     """Whoever stopped itself goes on; it need not be a daemon or tier of now, but may be one that was replaced."""
     for pid in lib.parents():
         if rig.folder_of(pid):
@@ -413,7 +420,7 @@ def go_on(rig):
                 os.kill(pid, signal.SIGCONT)
 
 
-def is_init(pid):
+def is_init(pid: int) -> bool:
     """Whether a process is the init of a sandbox."""
     try:
         program = os.readlink(f"/proc/{pid}/exe")
@@ -422,7 +429,7 @@ def is_init(pid):
     return name_of(pid) == "init" and ("memfd" in program or program.endswith("snp-init"))
 
 
-def name_of(pid):
+def name_of(pid: int) -> str:
     try:
         with open(f"/proc/{pid}/comm") as comm:
             return comm.read().strip()
@@ -430,7 +437,7 @@ def name_of(pid):
         return ""
 
 
-def state_of(pid):
+def state_of(pid: int) -> str:
     """Its state, and what it waits for in the kernel."""
     try:
         with open(f"/proc/{pid}/stat") as stat, open(f"/proc/{pid}/wchan") as wchan:
@@ -442,7 +449,7 @@ def state_of(pid):
 # What may not be left -----------------------------------------------------------------------
 
 
-def leftovers(rig, tiers):
+def leftovers(rig: Rig, tiers: set[int]) -> list[str]:
     """After the daemon has ended in order."""
     bad = []
     groups = [path for pid in tiers for path in glob.glob("/sys/fs/cgroup/**/snipara-sandbox-*", recursive=True)
@@ -451,7 +458,8 @@ def leftovers(rig, tiers):
         bad.append(f"left: control groups {groups[:3]}")
     ours = [pid for pid in lib.parents() if rig.folder_of(pid)]
     if not lib.wait_for(lambda: not [pid for pid in ours if lib.is_alive(pid)]):
-        bad.append(f"left: processes {[(pid, lib.program_of(pid), state_of(pid)) for pid in ours if lib.is_alive(pid)]}")
+        left = [(pid, lib.program_of(pid), state_of(pid)) for pid in ours if lib.is_alive(pid)]
+        bad.append(f"left: processes {left}")
     with open("/proc/self/mounts") as mounts:
         mine = [line for line in mounts if rig.box.folder in line]
     if mine:
@@ -466,13 +474,15 @@ CHECKS = (
     ("left: blobs that nothing needs, after gc", "SELECT hex(hash) FROM blobs WHERE refs = 0"),
     ("left: checkpoints that were never whole", "SELECT row FROM checkpoints WHERE complete = 0"),
     ("left: cells that run for ever", "SELECT cell FROM cells WHERE status = 'running'"),
-    ("torn: items without their blob", "SELECT row FROM items WHERE blob IS NOT NULL AND blob NOT IN (SELECT row FROM blobs)"),
-    ("torn: parts without their blob", "SELECT row FROM parts WHERE blob IS NOT NULL AND blob NOT IN (SELECT row FROM blobs)"),
+    ("torn: items without their blob",
+     "SELECT row FROM items WHERE blob IS NOT NULL AND blob NOT IN (SELECT row FROM blobs)"),
+    ("torn: parts without their blob",
+     "SELECT row FROM parts WHERE blob IS NOT NULL AND blob NOT IN (SELECT row FROM blobs)"),
     ("torn: rows without their parent", "PRAGMA foreign_key_check"),
 )
 
 
-def store_leftovers(rig):
+def store_leftovers(rig: Rig) -> list[str]:
     """Blobs without a row, rows without a blob, a database that is not whole."""
     folder = os.path.join(rig.box.state, "journal")
     bad = []
@@ -493,25 +503,31 @@ def store_leftovers(rig):
     return bad
 
 
-def run_one(harness, plan):
+def run_one(harness: Harness, plan: Plan) -> int:
     """One plan, with what the daemon had to say."""
-    harness.open()
-    box = harness.rig.box
-    closing, box.close = box.close, lambda: (print(box.log()), closing())
+    box = harness.open().box
+    closing = box.close
+
+    def close() -> None:
+        print(box.log())
+        closing()
+
+    setattr(box, "close", close)
     bad = harness.run(plan)
     harness.close()
     print("\n".join(bad + harness.problems) or "nothing was lost")
     return 1 if bad else 0
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=600)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--only", action="append")
     parser.add_argument("--who", default="root", choices=["root", "user"])
     parser.add_argument("--tier", default="native", choices=["native", "local"])
-    parser.add_argument("--plan", help="SCENARIO:PROGRAM/POINT:NTH:ACTION[=DETAIL][:RECOVER:DURABILITY], as printed: only that")
+    parser.add_argument("--plan", help="SCENARIO:PROGRAM/POINT:NTH:ACTION[=DETAIL][:RECOVER:DURABILITY], "
+                                       "as printed: only that")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else secrets.randbits(32)
     harness = Harness(seed, options.who, functools.partial(print, flush=True), options.tier)

@@ -18,6 +18,8 @@ import secrets
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
@@ -34,15 +36,9 @@ KINDS = {
 }
 
 
-class Life(World):
-    def __init__(self):
-        super().__init__()
-        self.exists = True
-        self.forks = {}  # name: (log, files)
-
-    def key(self):
-        return repr((self.log, sorted(self.files.items()), sorted(self.cells.items()), sorted(self.unknown.items()),
-                     sorted(self.snapshots.items()), sorted(self.forks.items())))
+def key_of(world: World) -> str:
+    return repr((world.log, sorted(world.files.items()), sorted(world.cells.items()), sorted(world.unknown.items()),
+                 sorted(world.snapshots.items()), sorted(world.forks.items())))
 
 
 # Operations: what is asked, and which worlds it may leave behind -------------------------------------------
@@ -51,19 +47,20 @@ class Life(World):
 class Ask(threading.Thread):
     """One request of a client of its own. outcome: done, refused, or cut off."""
 
-    method = None
+    method = ""
 
-    def __init__(self, story, delay):
+    def __init__(self, story: "Run", delay: float) -> None:
         super().__init__(daemon=True)
         self.story, self.delay = story, delay
         self.asked = self.answered = float("inf")
-        self.outcome, self.head = "cut off", {}
+        self.outcome = "cut off"
+        self.head: lib.Json = {}
 
-    def request(self):
+    def request(self) -> tuple[bytes, lib.Json]:
         """(raw, members)"""
         return b"", {"session": self.story.name}
 
-    def run(self):
+    def run(self) -> None:
         time.sleep(self.delay)
         raw, members = self.request()
         self.asked = time.monotonic()
@@ -76,35 +73,37 @@ class Ask(threading.Thread):
             return
         self.answered = time.monotonic()
 
-    def leaves(self, world):
+    def leaves(self, world: World) -> list[World]:
         """Worlds after it, if it took place; none: it cannot have, as answered."""
         return [world]
 
-    def after(self, world):
+    def after(self, world: World) -> list[World]:
         return self.leaves(world.copy()) + ([world] if self.outcome != "done" else [])
 
-    def __str__(self):
-        what = self.head.get("message") or {name: self.head[name] for name in ("cell", "how", "status") if name in self.head}
+    def __str__(self) -> str:
+        parts = {name: self.head[name] for name in ("cell", "how", "status") if name in self.head}
+        what = self.head.get("message") or parts
         return f"{self.delay * 1000:.0f} ms {self.method} {self.detail()}: {self.outcome} {what or ''}"
 
-    def detail(self):
+    def detail(self) -> str:
         return ""
 
 
 class Exec(Ask):
     method = "exec"
 
-    def __init__(self, story, delay, chance):
+    def __init__(self, story: "Run", delay: float, chance: random.Random) -> None:
         super().__init__(story, delay)
         self.kind = chance.choice(["ok", "ok", "slow", "large"])
         self.token = f"{self.kind}-{secrets.token_hex(4)}"
         self.code = KINDS[self.kind].format(token=self.token, slow=chance.choice([0.02, 0.1, 0.3])).encode()
 
-    def request(self):
+    def request(self) -> tuple[bytes, lib.Json]:
         self.story.asked += 1
-        return self.code, {"session": self.story.name, "kind": "python", "code_len": len(self.code), **self.story.options}
+        return self.code, {"session": self.story.name, "kind": "python", "code_len": len(self.code),
+                           **self.story.options}
 
-    def leaves(self, world):
+    def leaves(self, world: World) -> list[World]:
         number = world.last + 1
         unknown, refused, whole = world, world.copy(), world.copy()
         whole.cells[number] = ("ok", "kept", self.token)
@@ -117,62 +116,62 @@ class Exec(Ask):
             return [whole] if right else []
         return [unknown, refused] if self.outcome == "refused" else [unknown, whole]
 
-    def detail(self):
+    def detail(self) -> str:
         return self.token
 
 
 class Put(Ask):
     method = "put"
 
-    def __init__(self, story, delay, chance):
+    def __init__(self, story: "Run", delay: float, chance: random.Random) -> None:
         super().__init__(story, delay)
         self.path = chance.choice(["a.bin", "b.bin", "c.bin"])
         self.data = secrets.token_bytes(chance.choice([10, 100_000]))
 
-    def request(self):
+    def request(self) -> tuple[bytes, lib.Json]:
         return self.data, {"session": self.story.name, "path": self.path, "offset": 0, "truncate": True, "mode": 0}
 
-    def leaves(self, world):
+    def leaves(self, world: World) -> list[World]:
         world.files[self.path] = hashlib.sha256(self.data).hexdigest()
         return [world]
 
-    def detail(self):
+    def detail(self) -> str:
         return self.path
 
 
 class Snapshot(Ask):
     method = "snapshot"
 
-    def __init__(self, story, delay, chance):
+    def __init__(self, story: "Run", delay: float, chance: random.Random) -> None:
         super().__init__(story, delay)
         self.label = f"n{len(story.labels)}"
         self.waits = chance.random() < 0.3
         story.labels.append(self.label)
 
-    def request(self):
+    def request(self) -> tuple[bytes, lib.Json]:
         return b"", {"session": self.story.name, "name": self.label, "wait": self.waits}
 
-    def leaves(self, world):
+    def leaves(self, world: World) -> list[World]:
         if self.outcome == "done" and self.head["cell"] != world.last:
             return []
         world.snapshots[self.label] = (list(world.log), dict(world.files), world.last, 0)
         return [world]
 
-    def detail(self):
+    def detail(self) -> str:
         return self.label + (" --wait" if self.waits else "")
 
 
 class Rollback(Ask):
     method = "rollback"
 
-    def __init__(self, story, delay, chance):
+    def __init__(self, story: "Run", delay: float, chance: random.Random) -> None:
         super().__init__(story, delay)
         self.label = chance.choice(story.labels)
 
-    def request(self):
+    def request(self) -> tuple[bytes, lib.Json]:
         return b"", {"session": self.story.name, "snapshot": f"{self.story.name}@{self.label}"}
 
-    def leaves(self, world):
+    def leaves(self, world: World) -> list[World]:
         if self.label not in world.snapshots:
             return []
         log, files, at, _ = world.snapshots[self.label]
@@ -183,45 +182,45 @@ class Rollback(Ask):
         world.unknown = {number: token for number, token in world.unknown.items() if number <= at}
         return [world]
 
-    def detail(self):
+    def detail(self) -> str:
         return self.label
 
 
 class Fork(Ask):
     method = "fork"
 
-    def __init__(self, story, delay, chance):
+    def __init__(self, story: "Run", delay: float, chance: random.Random) -> None:
         super().__init__(story, delay)
         self.label = f"{story.name}-f{secrets.token_hex(2)}"
         self.of = chance.choice([None, chance.choice(story.labels)])
         story.fork_names.append(self.label)
 
-    def request(self):
+    def request(self) -> tuple[bytes, lib.Json]:
         return b"", {"from": self.story.name if self.of is None else f"{self.story.name}@{self.of}", "n": 1,
                      "name": self.label}
 
-    def leaves(self, world):
+    def leaves(self, world: World) -> list[World]:
         if self.of is not None and self.of not in world.snapshots:
             return []
         log, files = (world.log, world.files) if self.of is None else world.snapshots[self.of][:2]
         world.forks[self.label] = (list(log), dict(files))
         return [world]
 
-    def detail(self):
+    def detail(self) -> str:
         return f"of {self.of or 'now'}"
 
 
 class Plain(Ask):
     """It changes nothing that can be seen."""
 
-    def after(self, world):
+    def after(self, world: World) -> list[World]:
         return [world]
 
 
 class Checkpoint(Plain):
     method = "checkpoint"
 
-    def __init__(self, story, delay, _):
+    def __init__(self, story: "Run", delay: float, _: random.Random) -> None:
         super().__init__(story, delay)
 
 
@@ -229,16 +228,17 @@ class Hibernate(Checkpoint):
     method = "hibernate"
 
 
-DRAWN = (Exec, Exec, Put, Put, Snapshot, Snapshot, Rollback, Rollback, Checkpoint, Hibernate, Fork)
+Kind = Callable[["Run", float, random.Random], Ask]
+DRAWN: tuple[Kind, ...] = (Exec, Exec, Put, Put, Snapshot, Snapshot, Rollback, Rollback, Checkpoint, Hibernate, Fork)
 
 
-def worlds_after(worlds, asks):
+def worlds_after(worlds: list[World], asks: Sequence[Ask]) -> list[World]:
     """All that the operations may have left, in every order their times allow."""
-    found = {}
+    found: dict[str, World] = {}
 
-    def go(world, left):
+    def go(world: World, left: Sequence[Ask]) -> None:
         if not left:
-            found[world.key()] = world
+            found[key_of(world)] = world
             return
         first = min(ask.answered for ask in left)
         for ask in left:
@@ -255,33 +255,36 @@ def worlds_after(worlds, asks):
 
 
 class Run(Story):
-    def __init__(self, box, chance):
+    def __init__(self, box: lib.Sandbox, chance: random.Random) -> None:
         super().__init__(box, f"o{secrets.token_hex(4)}", chance.choice(["checkpoint", "replay"]))
         self.chance = chance
-        self.labels, self.fork_names, self.said = [], [], []
-        self.worlds = [Life()]
+        self.labels: list[str] = []
+        self.fork_names: list[str] = []
+        self.said: list[list[Ask]] = []
+        self.worlds = [World()]
+        self.worlds[0].exists = True
 
-    def draw(self, kinds, spread=0.04):
+    def draw(self, kinds: Sequence[Kind], spread: float = 0.04) -> list[Ask]:
         return [kind(self, self.chance.choice([0, self.chance.uniform(0, spread)]), self.chance) for kind in kinds]
 
-    def one(self, ask):
+    def one(self, ask: Ask) -> None:
         """An operation by itself."""
         self.round([ask])
         assert ask.outcome == "done", str(ask)
 
-    def round(self, asks):
+    def round(self, asks: list[Ask]) -> None:
         for ask in asks:
             ask.start()
         for ask in asks:
             ask.join()
         self.note(asks)
 
-    def note(self, asks):
+    def note(self, asks: list[Ask]) -> None:
         self.said.append(asks)
         self.worlds = worlds_after(self.worlds, asks)
         assert self.worlds, "no order explains the answers"
 
-    def begin(self):
+    def begin(self) -> None:
         first = Exec(self, 0, self.chance)
         self.one(first)
         taken = Snapshot(self, 0, self.chance)
@@ -289,12 +292,12 @@ class Run(Story):
         self.one(taken)
         self.promised.add(taken.label)
 
-    def drawn(self):
+    def drawn(self) -> list[Kind]:
         return [self.chance.choice(DRAWN) for _ in range(self.chance.choice([2, 2, 3]))]
 
     # Judging
 
-    def judge(self, in_order, end_asked):
+    def judge(self, in_order: bool, end_asked: float) -> None:
         """What is wrong, once the daemon is there again."""
         asks = [ask for round_ in self.said for ask in round_]
         for ask in asks:
@@ -326,21 +329,21 @@ class Run(Story):
         self.call("sessions.destroy", session=self.name)
 
     @staticmethod
-    def those(worlds, differences):
+    def those(worlds: list[World], differences: Callable[[World], list[str]]) -> list[World]:
         """The worlds that fit."""
         found = [(differences(world), world) for world in worlds]
         assert not all(bad for bad, _ in found), " or ".join(sorted({"; ".join(bad) for bad, _ in found}))
         return [world for bad, world in found if not bad]
 
     @staticmethod
-    def unlike(what, kept, seen):
+    def unlike(what: str, kept: tuple[Any, ...] | None, seen: tuple[Any, ...]) -> list[str]:
         if kept is None:
             return [f"wrong: {what} is there"]
         tokens = tokens_of(kept[0])
         return [] if seen == (tokens, tokens, kept[1]) else [f"torn: {what} holds {seen}, should be {tokens} {kept[1]}"]
 
     @staticmethod
-    def nothing_missing(asks, restored, end_asked):
+    def nothing_missing(asks: Sequence[Ask], restored: lib.Json, end_asked: float) -> None:
         before = [ask for ask in asks if ask.outcome == "done" and ask.answered < end_asked]
         cells = {ask.head["cell"] for ask in before if isinstance(ask, Exec)} & set(restored.get("missing", ()))
         puts = {ask.path for ask in before if isinstance(ask, Put)} & set(restored.get("missing_puts", ()))
@@ -348,7 +351,7 @@ class Run(Story):
         puts -= {ask.path for ask in asks if isinstance(ask, Put) and ask not in before}
         assert not cells and not puts, f"missing after an end in order: cells {sorted(cells)}, files {sorted(puts)}"
 
-    def text(self):
+    def text(self) -> str:
         return "\n        ".join(" | ".join(map(str, asks)) for asks in self.said)
 
 
@@ -356,30 +359,33 @@ class Run(Story):
 
 
 class Harness:
-    def __init__(self, seed, who="root", tier="native", say=print):
+    def __init__(self, seed: int, who: str = "root", tier: str = "native",
+                 say: Callable[[str], object] = print) -> None:
         self.seed, self.say = seed, say
         self.box = lib.Sandbox(who, tier=tier)
-        self.problems = []
+        self.problems: list[str] = []
         self.done = 0
-        self.ends = {}
+        self.ends: dict[str, int] = {}
 
-    def close(self):
+    def close(self) -> None:
         self.box.close()
 
-    def end(self, how):
+    def end(self, how: str) -> None:
+        daemon = self.box.daemon
+        assert daemon is not None
         if how == "kill":
-            self.box.daemon.kill()
+            daemon.kill()
         elif how == "term":
-            self.box.daemon.terminate()
+            daemon.terminate()
         else:
             with contextlib.suppress(OSError, EOFError), lib.Client(self.box.socket, self.box.uid) as rpc:
                 rpc.call("shutdown")
         with contextlib.suppress(Exception):
-            self.box.daemon.wait(90)
-        self.box.daemon.kill()
-        self.box.daemon.wait()
+            daemon.wait(90)
+        daemon.kill()
+        daemon.wait()
 
-    def life(self, number):
+    def life(self, number: int) -> dict[Run, str]:
         """Several sessions side by side; what went wrong, as texts."""
         chance = random.Random(f"{self.seed}:{number}")
         options = ("--checkpoint-after", chance.choice(["600", "0.05", "1"]))
@@ -388,7 +394,7 @@ class Harness:
         self.ends[how] = self.ends.get(how, 0) + 1
         self.box.start(*options)
         runs = [Run(self.box, random.Random(f"{self.seed}:{number}:{i}")) for i in range(SESSIONS)]
-        bad = {}
+        bad: dict[Run, str] = {}
         self.side_by_side(runs, self.before, bad)
         last = {run: run.draw(run.drawn()) for run in runs if run not in bad}
         for asks in last.values():
@@ -412,8 +418,8 @@ class Harness:
         return bad
 
     @staticmethod
-    def side_by_side(runs, what, bad):
-        def one(run):
+    def side_by_side(runs: Iterable[Run], what: Callable[[Run], object], bad: dict[Run, str]) -> None:
+        def one(run: Run) -> None:
             try:
                 what(run)
             except (Dead, Refused, RuntimeError, AssertionError, OSError) as reason:
@@ -426,25 +432,25 @@ class Harness:
             thread.join()
 
     @staticmethod
-    def before(run):
+    def before(run: Run) -> None:
         run.begin()
         for _ in range(run.chance.choice([0, 1, 1])):
             run.round(run.draw(run.drawn()))
 
     @staticmethod
-    def after(run, asks, in_order, end_asked):
+    def after(run: Run, asks: list[Ask], in_order: bool, end_asked: float) -> None:
         run.note(asks)
         run.wait_for_journal()
         run.judge(in_order, end_asked)
 
-    def run_all(self, runs):
+    def run_all(self, runs: int) -> None:
         number = 0
         while self.done < runs:
             self.life(number)
             number += 1
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--seed", type=int, default=None)

@@ -2,27 +2,31 @@
 """A runtime whose programs die and fail as told, and the disk as a power cut leaves it."""
 
 import os
+import subprocess
 import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import lib
 from faults import Faults
 
 
 class Rig:
-    def __init__(self, who="root", env=None, io_max=0, tier="native"):
+    def __init__(self, who: str = "root", env: Mapping[str, str] | None = None, io_max: int = 0,
+                 tier: str = "native") -> None:
         self.folder = tempfile.mkdtemp(prefix="snp-rig-", dir="/tmp")
         self.faults = Faults(os.path.join(self.folder, "faults"), io_max)
         os.chmod(self.folder, 0o755)
         self.box = lib.Sandbox(who, env={**self.faults.env, **(env or {})}, tier=tier)
 
-    def close(self):
+    def close(self) -> None:
         self.faults.forget()
         self.box.close()
         self.faults.close()
         os.unlink(self.faults.path)
         os.rmdir(self.folder)
 
-    def start(self):
+    def start(self) -> int:
         """Start the daemon if it does not run. What is told to it in the meantime stays told."""
         for _ in range(3):
             try:
@@ -30,16 +34,26 @@ class Rig:
             except RuntimeError:
                 if not self.faults.obeyed():
                     raise  # nobody told it to die
-                self.box.daemon.wait()
+                self.daemon.wait()
         return self.box.start()
 
-    def has(self, method):
+    @property
+    def daemon(self) -> subprocess.Popen[bytes]:
+        """That was started last."""
+        assert self.box.daemon is not None
+        return self.box.daemon
+
+    def kill(self) -> None:
+        self.daemon.kill()
+        self.daemon.wait()
+
+    def has(self, method: str) -> bool:
         """Whether the daemon knows a method."""
         with self.box.client() as rpc:
             kind, head, _, _ = rpc.call(method)
         return kind == lib.RESPONSE or head["code"] != "unsupported"
 
-    def folder_of(self, pid):
+    def folder_of(self, pid: int) -> bool:
         """Whether a process runs with our folders."""
         try:
             with open(f"/proc/{pid}/environ", "rb") as text:
@@ -47,9 +61,13 @@ class Rig:
         except OSError:
             return False
 
-    def value(self, code, **kwargs):
+    def value(self, code: str, **kwargs: Any) -> str | None:
         """The value of a cell; None if it cannot be had."""
         try:
-            return self.box.exec(code, **kwargs)["value"]
+            value: str | None = self.box.exec(code, **kwargs)["value"]
+            return value
         except lib.CliError:
             return None
+
+
+MakeRig = Callable[..., Rig]  # with the arguments of a Rig

@@ -12,8 +12,14 @@ import hashlib
 import json
 import secrets
 import time
+from collections.abc import Callable
+from typing import Any, Self
 
 import lib
+
+Log = list[tuple[int, str]]  # (number of the cell, token) of those whose effects are kept
+Files = dict[str, str]  # name: hash of its content
+Known = tuple[str, str, str | None]  # of a cell: status, state, token
 
 TIMEOUT = 90
 KEEPS = """
@@ -51,12 +57,12 @@ class Dead(Exception):
 class Refused(Exception):
     """An answer that is an error; .head is its head."""
 
-    def __init__(self, head):
+    def __init__(self, head: lib.Json) -> None:
         super().__init__(f"{head.get('code')}: {head.get('message')}")
         self.head = head
 
 
-def is_admitted(result):
+def is_admitted(result: lib.Json) -> bool:
     """Whether the cell was said, before it ran, not to be protected: a machine may be that slow."""
     protection = result.get("transaction") or {}
     return protection.get("interpreter") == "unavailable" and bool(protection.get("notes"))
@@ -65,24 +71,25 @@ def is_admitted(result):
 class World:
     """One state the session may be in."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.exists = False
-        self.log = []  # (number of the cell, token) of those whose effects are kept
-        self.files = {}  # name: hash of its content
-        self.cells = {}  # number: (status, state, token); None = unknown what became of it
-        self.unknown = {}  # number: token that such a cell leaves if it is run again
-        self.snapshots = {}  # name: (log, files, cell, fresh_from)
+        self.log: Log = []
+        self.files: Files = {}
+        self.cells: dict[int, Known | None] = {}  # by number; None = unknown what became of it
+        self.unknown: dict[int, str] = {}  # number: token that such a cell leaves if it is run again
+        self.snapshots: dict[str, tuple[Log, Files, int, int]] = {}  # name: (log, files, cell, fresh_from)
+        self.forks: dict[str, tuple[Log, Files]] = {}  # of overlap.py
         self.fresh_from = 0  # the last cell that was told lost: variables are of those after it only
         self.epoch = 0
 
     @property
-    def last(self):
+    def last(self) -> int:
         return max(self.cells, default=0)
 
-    def copy(self):
+    def copy(self) -> Self:
         return copy.deepcopy(self)
 
-    def with_unknown(self):
+    def with_unknown(self) -> Self:
         """If it lives on after a cell whose outcome could not be kept, that cell's effects are there."""
         other = self.copy()
         other.log = sorted(other.log + list(other.unknown.items()))
@@ -90,13 +97,21 @@ class World:
         return other
 
 
-def tokens_of(log, fresh_from=0):
+def tokens_of(log: Log, fresh_from: int = 0) -> list[str]:
     """What cells after that one have left."""
     return [token for number, token in log if number > fresh_from]
 
 
+class Span:
+    """The worlds possible between a request and its answer; the last one is open."""
+
+    def __init__(self, worlds: list[World]) -> None:
+        self.asked, self.answered = time.monotonic(), float("inf")
+        self.worlds = worlds
+
+
 class Story:
-    def __init__(self, box, name, recover="checkpoint", **options):
+    def __init__(self, box: lib.Sandbox, name: str, recover: str = "checkpoint", **options: Any) -> None:
         """recover: what is said when a session was lost; options: members of each exec."""
         self.box = box
         self.name = name
@@ -106,15 +121,15 @@ class Story:
         self.world = World()
         self.worlds = [self.world]  # that are possible now; one, unless something was cut off
         self.asked = 0  # cells that were sent: no more may ever have been started
-        self.forks = []  # names that may exist, as (name, log, files)
-        self.promised = set()  # snapshots whose making was acknowledged, so that they are on disk
-        self.rpc = None
-        self.events = []
-        self.timeline = []  # (asked, answered, the worlds possible in between), the last one open
+        self.forks: list[tuple[str, Log, Files, int]] = []  # that may exist: name, log, files, fresh_from
+        self.promised: set[str] = set()  # snapshots whose making was acknowledged, so that they are on disk
+        self.rpc: lib.Client | None = None
+        self.events: lib.Events = []
+        self.timeline: list[Span] = []
 
     # Asking
 
-    def call(self, method, raw=b"", **members):
+    def call(self, method: str, raw: bytes = b"", **members: Any) -> tuple[lib.Json, bytes]:
         try:
             if self.rpc is None:
                 self.rpc = lib.Client(self.box.socket, self.box.uid)
@@ -127,36 +142,36 @@ class Story:
             raise Refused(head)
         return head, raw
 
-    def output(self):
+    def output(self) -> str:
         """What the last cell that ran, or was shown, has printed."""
         return b"".join(raw for head, raw in self.events if head["event"] == "stdout").decode()
 
-    def hang_up(self):
+    def hang_up(self) -> None:
         if self.rpc is not None:
             self.rpc.close()
         self.rpc = None
 
-    def may_be(self, worlds):
+    def may_be(self, worlds: list[World]) -> None:
         """From now on, until the answer comes."""
         self.worlds = worlds
-        self.timeline.append([time.monotonic(), float("inf"), worlds])
+        self.timeline.append(Span(worlds))
 
-    def is_now(self, world):
+    def is_now(self, world: World) -> None:
         self.world, self.worlds = world, [world]
-        self.timeline[-1][1] = time.monotonic()
+        self.timeline[-1].answered = time.monotonic()
 
-    def worlds_at(self, when):
+    def worlds_at(self, when: float) -> list[World]:
         """What is possible if all ends at that time: of an answered call only what it answered."""
         worlds = [World()]
-        for i, (asked, answered, possible) in enumerate(self.timeline):
-            if asked > when:
+        for i, span in enumerate(self.timeline):
+            if span.asked > when:
                 break
-            if answered > when:
-                return possible
-            worlds = [self.timeline[i + 1][2][0]] if i + 1 < len(self.timeline) else self.worlds
+            if span.answered > when:
+                return span.worlds
+            worlds = [self.timeline[i + 1].worlds[0]] if i + 1 < len(self.timeline) else self.worlds
         return worlds
 
-    def ask(self, method, after, raw=b"", **members):
+    def ask(self, method: str, after: Callable[[World], object], raw: bytes = b"", **members: Any) -> lib.Json:
         """A request that, once answered, makes after(world) of the world."""
         before = self.world
         may = before.copy()
@@ -168,16 +183,16 @@ class Story:
 
     # What is done to a session
 
-    def cell(self, kind="ok", **members):
+    def cell(self, kind: str = "ok", **members: Any) -> lib.Json:
         token = f"{kind}-{secrets.token_hex(4)}"
         code = KINDS[kind].format(token=token).encode()
         return self.run(kind, token, {"kind": "python", "code_len": len(code)}, code, **members)
 
-    def command(self):
+    def command(self) -> lib.Json:
         token = f"command-{secrets.token_hex(4)}"
         return self.run("command", token, {"kind": "command", "code_len": 0, "argv": ["/bin/echo", token]}, b"")
 
-    def run(self, kind, token, request, code, **members):
+    def run(self, kind: str, token: str, request: lib.Json, code: bytes, **members: Any) -> lib.Json:
         number = self.world.last + 1
         self.asked += 1
         before = self.world
@@ -187,14 +202,15 @@ class Story:
         if kind not in ("killed", "command"):
             unknown.unknown[number] = token
         state = "rolled_back" if kind == "killed" else "kept"
-        whole.cells[number] = (STATUS.get(kind, "ok"), state, token)
+        expected = STATUS.get(kind, "ok"), state
+        whole.cells[number] = (*expected, token)
         if kind not in ("killed", "command"):
             whole.log.append((number, token))
         self.may_be([before, unknown, whole])
         result, _ = self.call("exec", code, session=self.name, **request, **{**self.options, **members})
         assert result["cell"] == number, f"cell {result['cell']} instead of {number}: {result}"
         got = result["status"], result["state"]
-        if got != whole.cells[number][:2]:
+        if got != expected:
             assert self.is_shot or is_admitted(result), result
             whole = self.after_shot(before, number, got, token if whole.log != before.log else None)
         if got[1] != "lost":
@@ -204,7 +220,7 @@ class Story:
         return result
 
     @staticmethod
-    def after_shot(before, number, got, token):
+    def after_shot(before: World, number: int, got: tuple[str, str], token: str | None) -> World:
         """The world after a cell whose guest was killed from outside."""
         assert got[1] in ("rolled_back", "restored_from_checkpoint", "lost"), got
         world = before.copy()
@@ -216,20 +232,20 @@ class Story:
             world.unknown[number] = token  # may be run again
         return world
 
-    def put(self, path, data):
-        def after(world):
+    def put(self, path: str, data: bytes) -> None:
+        def after(world: World) -> None:
             world.files[path] = hashlib.sha256(data).hexdigest()
 
         self.ask("put", after, data, session=self.name, path=path, offset=0, truncate=True, mode=0)
 
-    def checkpoint(self):
+    def checkpoint(self) -> lib.Json:
         return self.ask("checkpoint", lambda world: None, session=self.name)
 
-    def hibernate(self):
+    def hibernate(self) -> lib.Json:
         return self.ask("hibernate", lambda world: None, session=self.name)
 
-    def snapshot(self, name):
-        def after(world):
+    def snapshot(self, name: str) -> lib.Json:
+        def after(world: World) -> None:
             world.snapshots[name] = (list(world.log), dict(world.files), world.last, world.fresh_from)
 
         self.promised.discard(name)
@@ -237,12 +253,12 @@ class Story:
         self.promised.add(name)
         return done
 
-    def drop(self, name):
+    def drop(self, name: str) -> lib.Json:
         return self.ask("snapshots.remove", lambda world: world.snapshots.pop(name, None),
                         snapshot=f"{self.name}@{name}")
 
-    def rollback(self, name):
-        def after(world):
+    def rollback(self, name: str) -> lib.Json:
+        def after(world: World) -> None:
             log, files, at, world.fresh_from = world.snapshots[name]
             world.log, world.files = list(log), dict(files)
             for number, known in world.cells.items():
@@ -251,30 +267,32 @@ class Story:
 
         return self.ask("rollback", after, session=self.name, snapshot=f"{self.name}@{name}")
 
-    def fork(self, name, of=None):
+    def fork(self, name: str, of: str | None = None) -> tuple[lib.Json, bytes]:
         world = self.world
-        log, files, _, fresh_from = (world.log, world.files, 0, world.fresh_from) if of is None else world.snapshots[of]
+        now = world.log, world.files, 0, world.fresh_from
+        log, files, _, fresh_from = now if of is None else world.snapshots[of]
         self.forks.append((name, list(log), dict(files), fresh_from))
-        return self.call("fork", **{"from": self.name if of is None else f"{self.name}@{of}"}, n=1, name=name)
+        origin: dict[str, Any] = {"from": self.name if of is None else f"{self.name}@{of}"}
+        return self.call("fork", n=1, name=name, **origin)
 
-    def clear(self):
-        def after(world):
+    def clear(self) -> lib.Json:
+        def after(world: World) -> None:
             world.log, world.files, world.cells, world.snapshots, world.fresh_from = [], {}, {}, {}, 0
 
         return self.ask("sessions.clear", after, session=self.name)
 
-    def destroy(self):
-        def after(world):
-            world.__init__()
+    def destroy(self) -> lib.Json:
+        def after(world: World) -> None:
+            vars(world).update(vars(World()))
 
         return self.ask("sessions.destroy", after, session=self.name)
 
-    def gc(self):
+    def gc(self) -> tuple[lib.Json, bytes]:
         return self.call("gc")
 
     # Looking
 
-    def row(self, name=None):
+    def row(self, name: str | None = None) -> lib.Json | None:
         """The session's line of the list, or None."""
         rows = self.call("sessions.list")[0]["sessions"]
         names = (self.name,) if name is None else (name, f"{name}-1")  # forks are numbered
@@ -282,41 +300,46 @@ class Story:
         assert len(rows) <= 1, rows
         return rows[0] if rows else None
 
-    def wait_for_journal(self):
+    def wait_for_journal(self) -> None:
         """A daemon whose journal could not be opened says so, and tries again each second."""
 
-        def is_open():
+        def is_open() -> bool:
             try:
                 self.call("journal.events", limit=1)
-                return self.row() or True
+                self.row()
+                return True
             except Refused:
                 return False
 
         lib.wait_for(is_open)
 
-    def history(self):
-        rows, before = [], None
+    def history(self) -> dict[int, lib.Json]:
+        rows: list[lib.Json] = []
+        before: lib.Json = {}
         while True:
-            page = self.call("history", session=self.name, limit=100, **({"before": before} if before else {}))
+            page = self.call("history", session=self.name, limit=100, **before)
             rows += page[0]["cells"]
             if len(page[0]["cells"]) < 100:
                 return {row["cell"]: row for row in rows}
-            before = rows[-1]["cell"]
+            before = {"before": rows[-1]["cell"]}
 
-    def look(self, name, members):
+    def look(self, name: str, members: lib.Json) -> lib.Json:
         self.asked += 1
         code = PROBE.encode()
         return self.call("exec", code, session=name, kind="python", code_len=len(code), **members)[0]
 
-    def history_at_rest(self):
+    def history_at_rest(self) -> dict[int, lib.Json]:
         """When no cell runs any more: one whose client went away goes on to its end."""
         lib.wait_for(lambda: (self.row() or {}).get("state") != "running", TIMEOUT)
         return self.history()
 
-    def probe(self, name=None):
+    def probe(self, name: str | None = None) -> tuple[list[str], list[str], Files, lib.Json]:
         """(variable, file, other files, the result) of the session as it is."""
-        members, result, refusals = {}, None, []
-        missing, missing_puts = set(), set()
+        members: lib.Json = {}
+        result: lib.Json | None = None
+        refusals = []
+        missing: set[int] = set()
+        missing_puts: set[str] = set()
         for attempt in range(6):
             try:
                 result = self.look(name or self.name, members)
@@ -341,12 +364,12 @@ class Story:
             result["restored"]["missing_puts"] = sorted(missing_puts)
         self.asked += len((result.get("restored") or {}).get("replayed", ()))
         found = json.loads(self.output())
-        log = found["files"].pop("log", "").split()
+        log: list[str] = found["files"].pop("log", "").split()
         return found["log"], log, found["files"], result
 
     # Judging
 
-    def verify(self, is_forked=False):
+    def verify(self, is_forked: bool = False) -> list[str]:
         """What is wrong, as texts beginning with lost, torn, twice, unreported or wrong."""
         row = self.row()
         worlds = [world for world in self.worlds if world.exists == (row is not None)]
@@ -365,7 +388,7 @@ class Story:
             return [" or ".join("; ".join(bad) for bad, _ in found)]
         worlds = [world for bad, world in found if not bad]
         variable, disk, files, result = self.probe()
-        found = []
+        found.clear()
         for world in worlds + [world.with_unknown() for world in worlds if world.unknown]:
             found.append((self.state_differences(world, variable, disk, files, result), world))
         if all(bad for bad, _ in found):
@@ -374,7 +397,7 @@ class Story:
         self.settle(world, files, result)
         return self.verify_snapshots() + self.verify_forks()
 
-    def differences(self, world, history, snapshots):
+    def differences(self, world: World, history: dict[int, lib.Json], snapshots: set[str]) -> list[str]:
         """Between what a world says of its cells and snapshots, and what is there."""
         bad = []
         for number, known in world.cells.items():
@@ -397,7 +420,7 @@ class Story:
                 bad += self.whole_differences(number, world.cells[number])
         return bad
 
-    def whole_differences(self, number, known):
+    def whole_differences(self, number: int, known: Known | None) -> list[str]:
         """Of a cell's full record."""
         head, _ = self.call("cell.show", session=self.name, cell=number)
         if known is None or known[2] is None:
@@ -410,7 +433,8 @@ class Story:
             return [f"torn: cell {number} printed {known[2]}, its record says {self.output()[:80]!r}"]
         return []
 
-    def state_differences(self, world, variable, disk, files, result):
+    def state_differences(self, world: World, variable: list[str], disk: list[str], files: Files,
+                          result: lib.Json) -> list[str]:
         restored = result.get("restored")
         log, bad = self.kept_log(world, restored), []
         fresh_from = self.fresh_from(world, restored)
@@ -426,18 +450,18 @@ class Story:
         if variable != held:
             bad.append(f"lost: variable {variable}, should be {held} (restored: {restored})")
         told = set((restored or {}).get("missing_puts", ()))
-        hidden = {name for name in set(files) | set(world.files) if files.get(name) != world.files.get(name)} - told
-        if hidden:
-            bad.append(f"lost: files {sorted(hidden)} are not what they should be (restored: {restored})")
+        changed = {name for name in set(files) | set(world.files) if files.get(name) != world.files.get(name)} - told
+        if changed:
+            bad.append(f"lost: files {sorted(changed)} are not what they should be (restored: {restored})")
         return bad
 
     @staticmethod
-    def fresh_from(world, restored):
+    def fresh_from(world: World, restored: lib.Json | None) -> int:
         """Gone back to before that loss, and run again from there, nothing of it is left."""
         return 0 if restored is not None and restored["cell"] < world.fresh_from else world.fresh_from
 
     @staticmethod
-    def kept_log(world, restored):
+    def kept_log(world: World, restored: lib.Json | None) -> Log:
         """What of a world's cells took effect in a session that may have been restored."""
         if restored is None:
             return list(world.log)
@@ -445,7 +469,7 @@ class Story:
         log = [(number, token) for number, token in world.log if number <= restored["cell"] or number in again]
         return sorted(log + [(number, token) for number, token in world.unknown.items() if number in again])
 
-    def settle(self, world, files, result):
+    def settle(self, world: World, files: Files, result: lib.Json) -> None:
         """Go on from what was found."""
         world = world.copy()
         world.log = self.kept_log(world, result.get("restored"))
@@ -462,9 +486,9 @@ class Story:
         world.epoch = result.get("epoch", 0)
         self.world, self.worlds = world, [world]
 
-    def verify_snapshots(self):
+    def verify_snapshots(self) -> list[str]:
         """Each snapshot can be gone back to, or says that it cannot."""
-        bad = []
+        bad: list[str] = []
         if not self.world.snapshots:
             return bad
         listed = {row["name"]: row for row in self.call("snapshots.list", session=self.name)[0]["snapshots"]}
@@ -485,7 +509,7 @@ class Story:
             self.world.cells[result["cell"]] = ("ok", "kept", None)
         return bad
 
-    def verify_forks(self):
+    def verify_forks(self) -> list[str]:
         """Each fork is there as a whole or not at all."""
         bad = []
         for name, log, files, fresh_from in self.forks:

@@ -9,13 +9,17 @@ import sqlite3
 
 import pytest
 
+from rig import MakeRig, Rig
 from story import Refused, Story
 
 TIMES = int(os.environ.get("SNP_DAMAGE_TIMES", "6"))
 
 
+Lived = tuple[Rig, Story]
+
+
 @pytest.fixture
-def lived(make_rig):
+def lived(make_rig: MakeRig) -> Lived:
     """A rig whose daemon has died after a life, and its story."""
     rig = make_rig()
     rig.start()
@@ -31,16 +35,15 @@ def lived(make_rig):
     return rig, story
 
 
-def doctor(rig):
-    done = rig.box.cli("doctor", "--json")
-    return done.stdout
+def doctor(rig: Rig) -> str:
+    return rig.box.cli("doctor", "--json").stdout
 
 
-def files_of(rig, pattern):
+def files_of(rig: Rig, pattern: str) -> list[str]:
     return sorted(glob.glob(os.path.join(rig.box.state, "journal", pattern)))
 
 
-def garble(path, chance, pieces=3):
+def garble(path: str, chance: random.Random, pieces: int = 3) -> None:
     size = os.path.getsize(path)
     with open(path, "r+b") as out:
         for _ in range(pieces):
@@ -48,7 +51,7 @@ def garble(path, chance, pieces=3):
             out.write(chance.randbytes(512))
 
 
-def test_a_garbled_database_is_set_aside_or_saved(lived, capsys):
+def test_a_garbled_database_is_set_aside_or_saved(lived: Lived, capsys: pytest.CaptureFixture[str]) -> None:
     rig, story = lived
     seed = int(os.environ.get("SNP_SEED", secrets.randbits(32)))
     chance = random.Random(seed)
@@ -66,7 +69,9 @@ def test_a_garbled_database_is_set_aside_or_saved(lived, capsys):
             history = story.history()
             for number, known in story.world.cells.items():
                 if number in history:
-                    assert (history[number]["status"], history[number]["state"]) in (known[:2], ("unknown", None)), seed
+                    assert known is not None
+                    there = history[number]["status"], history[number]["state"]
+                    assert there in (known[:2], ("unknown", None)), seed
             variable, disk, _, result = story.probe()
             tokens = [token for _, token in story.world.log]
             told = [row["name"] for row in result["restored"]["failed"]]
@@ -84,11 +89,10 @@ def test_a_garbled_database_is_set_aside_or_saved(lived, capsys):
 
 
 @pytest.mark.parametrize("how", ["garbled", "cut", "gone", "empty"])
-def test_a_damaged_blob_costs_only_what_needs_it(lived, how):
+def test_a_damaged_blob_costs_only_what_needs_it(lived: Lived, how: str) -> None:
     rig, story = lived
     chance = random.Random(secrets.randbits(32))
-    rig.box.daemon.kill()
-    rig.box.daemon.wait()
+    rig.kill()
     blobs = sorted(files_of(rig, "blobs/*/*"), key=os.path.getmtime)
     assert blobs, "no blob of a checkpoint is on disk"
     path = blobs[-1]  # of the last checkpoint
@@ -112,7 +116,7 @@ def test_a_damaged_blob_costs_only_what_needs_it(lived, how):
     story.hang_up()
 
 
-def test_a_database_of_the_future_is_left_alone(lived):
+def test_a_database_of_the_future_is_left_alone(lived: Lived) -> None:
     rig, story = lived
     rig.box.stop()
     path = files_of(rig, "journal.db")[0]
@@ -131,6 +135,6 @@ def test_a_database_of_the_future_is_left_alone(lived):
         db.execute(f"PRAGMA user_version = {version}")
     db.close()
     rig.start()
-    story.worlds = [story.timeline[-1][2][0]]  # the refused cell is no cell
+    story.worlds = [story.timeline[-1].worlds[0]]  # the refused cell is no cell
     assert story.verify() == []
     story.hang_up()

@@ -7,22 +7,24 @@ import os
 import random
 import secrets
 import subprocess
+from collections.abc import Callable, Iterator
 
 import pytest
 
 import lib
+from rig import MakeRig, Rig
 from story import Dead, Refused, Story
 
 STEPS = int(os.environ.get("SNP_DISK_STEPS", "8"))
 
 
 @pytest.fixture
-def small_disk(make_rig):
+def small_disk(make_rig: MakeRig) -> Iterator[Callable[[str], Rig]]:
     """A rig whose state folder is a file system of its own: make(bytes) before its daemon starts."""
     lib.need("root", os.geteuid() == 0, "mounting needs root")
-    mounted = []
+    mounted: list[Rig] = []
 
-    def make(size):
+    def make(size: str) -> Rig:
         rig = make_rig()
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "none", rig.box.state], check=True)
         mounted.append(rig)
@@ -34,7 +36,7 @@ def small_disk(make_rig):
         subprocess.run(["umount", rig.box.state], check=True)
 
 
-def fill(rig, leave):
+def fill(rig: Rig, leave: int) -> Callable[[], None]:
     """Take all room of the state folder but so many bytes."""
     path = os.path.join(rig.box.state, "filler")
     with contextlib.suppress(FileNotFoundError):
@@ -55,7 +57,7 @@ def fill(rig, leave):
         os.close(fd)
 
 
-def life(story):
+def life(story: Story) -> None:
     story.cell()
     story.cell("large")
     story.put("a.bin", b"data" * 20_000)
@@ -68,13 +70,15 @@ def life(story):
     story.cell()
 
 
-def test_a_full_disk_is_said_and_loses_nothing(small_disk, capsys):
+def test_a_full_disk_is_said_and_loses_nothing(small_disk: Callable[[str], Rig],
+                                               capsys: pytest.CaptureFixture[str]) -> None:
     """Room runs out at another place each time; with room again, life goes on in the same daemon."""
     seed = int(os.environ.get("SNP_SEED", secrets.randbits(32)))
     chance = random.Random(seed)
     rig = small_disk("64m")
     rig.start()
-    refused, bad = 0, []
+    refused = 0
+    bad: list[str] = []
     for step in range(STEPS):
         story = Story(rig.box, f"full{step}")
         story.cell()
@@ -108,7 +112,7 @@ def test_a_full_disk_is_said_and_loses_nothing(small_disk, capsys):
     assert refused > 0, "the disk was never full"
 
 
-def test_a_read_only_state_folder_is_said(small_disk):
+def test_a_read_only_state_folder_is_said(small_disk: Callable[[str], Rig]) -> None:
     rig = small_disk("64m")
     rig.start()
     story = Story(rig.box, "kept")
@@ -126,12 +130,12 @@ def test_a_read_only_state_folder_is_said(small_disk):
         subprocess.run(["mount", "-o", "remount,rw", rig.box.state], check=True)
         rig.box.stop()
     rig.start()
-    story.worlds = [story.timeline[-1][2][0]]  # the refused cell is no cell
+    story.worlds = [story.timeline[-1].worlds[0]]  # the refused cell is no cell
     assert story.verify() == []
     story.hang_up()
 
 
-def test_a_disk_that_becomes_read_only_is_said(small_disk):
+def test_a_disk_that_becomes_read_only_is_said(small_disk: Callable[[str], Rig]) -> None:
     rig = small_disk("64m")
     rig.start()
     story = Story(rig.box, "kept")
@@ -150,7 +154,7 @@ def test_a_disk_that_becomes_read_only_is_said(small_disk):
     story.hang_up()
 
 
-def test_two_daemons_never_share_a_state_folder(make_rig):
+def test_two_daemons_never_share_a_state_folder(make_rig: MakeRig) -> None:
     """Another runtime folder, the same state folder: the second says who has it."""
     rig = make_rig()
     rig.start()
@@ -171,7 +175,7 @@ def test_two_daemons_never_share_a_state_folder(make_rig):
 
 
 @pytest.mark.parametrize("jump", [-400 * 86400, 400 * 86400, 1 << 33])
-def test_a_clock_that_jumps_changes_nothing(make_rig, jump):
+def test_a_clock_that_jumps_changes_nothing(make_rig: MakeRig, jump: int) -> None:
     rig = make_rig()
     rig.start()
     story = Story(rig.box, "timeless")
@@ -185,8 +189,7 @@ def test_a_clock_that_jumps_changes_nothing(make_rig, jump):
     assert story.verify() == []
     rig.faults.set_clock(0)
     story.hang_up()
-    rig.box.daemon.kill()
-    rig.box.daemon.wait()
+    rig.kill()
     rig.start()
     assert story.verify() == []
     story.cell()

@@ -5,15 +5,17 @@ import contextlib
 import os
 import random
 import signal
+from typing import Any
 
 import pytest
 
 import lib
 from power import Disk
+from rig import MakeRig, Rig
 from story import Story
 
 
-def test_points_are_counted_without_a_list(rig):
+def test_points_are_counted_without_a_list(rig: Rig) -> None:
     rig.box.exec("1", session="s")
     counts = rig.faults.counts()
     assert counts["daemon", "send.socket"] > 0
@@ -22,9 +24,11 @@ def test_points_are_counted_without_a_list(rig):
 
 
 @pytest.mark.parametrize("program", ["daemon", "tier-native"])
-def test_a_program_dies_where_it_is_told_to(rig, program):
+def test_a_program_dies_where_it_is_told_to(rig: Rig, program: str) -> None:
     rig.box.exec("1", session="s")
-    victim = rig.box.daemon.pid if program == "daemon" else rig.box.tier_pid()
+    tier = rig.box.tier_pid()
+    assert tier is not None
+    victim = rig.daemon.pid if program == "daemon" else tier
     rig.faults.order(program, "send.socket", 1, "kill")
     # By hand, because the command line would start a daemon again.
     with rig.box.client() as rpc, contextlib.suppress(EOFError, ConnectionError):
@@ -32,12 +36,12 @@ def test_a_program_dies_where_it_is_told_to(rig, program):
     assert lib.wait_for(lambda: not lib.is_alive(victim))
     assert rig.faults.obeyed() == 1
     if program == "daemon":
-        assert rig.box.daemon.wait(60) == -signal.SIGKILL
+        assert rig.daemon.wait(60) == -signal.SIGKILL
     # An order is obeyed once: what comes after it lives.
     assert rig.box.exec("3", session="t")["value"] == "3"
 
 
-def test_an_order_may_come_from_the_environment(make_rig):
+def test_an_order_may_come_from_the_environment(make_rig: MakeRig) -> None:
     rig = make_rig(env={"SNP_FAULT": "daemon/send.socket:1:kill"})
     pid = rig.box.start()
     with rig.box.client() as rpc, contextlib.suppress(EOFError, ConnectionError):
@@ -45,7 +49,7 @@ def test_an_order_may_come_from_the_environment(make_rig):
     assert lib.wait_for(lambda: not lib.is_alive(pid))
 
 
-def test_calls_fail_when_they_are_told_to(rig):
+def test_calls_fail_when_they_are_told_to(rig: Rig) -> None:
     rig.box.exec("1")
     rig.faults.order("tier-native", "mkdir.cgroup", 1, "full", "ENOSPC")
     with pytest.raises((lib.CliError, AssertionError)):
@@ -56,7 +60,7 @@ def test_calls_fail_when_they_are_told_to(rig):
     assert lib.wait_for(lambda: rig.value("40 + 2") == "42")
 
 
-def test_the_clock_is_what_tests_say(rig):
+def test_the_clock_is_what_tests_say(rig: Rig) -> None:
     rig.box.exec("1", session="s")
     with rig.box.client() as rpc:
         before = rpc.call("sessions.list")[1]["sessions"][0]
@@ -68,7 +72,7 @@ def test_the_clock_is_what_tests_say(rig):
     assert rows["t"]["created"] < before["created"] - 9_000
 
 
-def test_the_record_has_every_change_of_the_state_folder(make_rig):
+def test_the_record_has_every_change_of_the_state_folder(make_rig: MakeRig) -> None:
     rig = make_rig(io_max=256 << 20)
     rig.start()
     story = Story(rig.box, "s")
@@ -92,18 +96,18 @@ def test_the_record_has_every_change_of_the_state_folder(make_rig):
                 assert tree[rel] == real.read(), rel
 
 
-def ask(rpc, method, raw=b"", **members):
+def ask(rpc: lib.Client, method: str, raw: bytes = b"", **members: Any) -> Any:
     if method == "exec":
         members |= {"kind": "python", "code_len": len(raw), "checkpoint": "off"}
     kind, head, _, _ = rpc.call(method, raw, session="s", **members)
     return head if kind == lib.RESPONSE else head["message"]
 
 
-def statuses(rpc):
+def statuses(rpc: lib.Client) -> list[str]:
     return [cell["status"] for cell in ask(rpc, "history")["cells"]][::-1]
 
 
-def test_a_journal_with_a_full_queue_loses_no_cell_from_the_history(rig):
+def test_a_journal_with_a_full_queue_loses_no_cell_from_the_history(rig: Rig) -> None:
     pid = rig.start()
     with rig.box.client() as rpc:
         ask(rpc, "exec", b"x = 1")
@@ -114,17 +118,19 @@ def test_a_journal_with_a_full_queue_loses_no_cell_from_the_history(rig):
         ask(rpc, "put", b"1", path="a", offset=0, truncate=True, mode=0)
         assert ask(rpc, "exec", b"x += 1")["status"] == "ok"
         assert statuses(rpc) == ["ok", "unknown", "ok"]
-    assert rig.box.daemon.pid == pid and rig.box.daemon.poll() is None
+    assert rig.daemon.pid == pid and rig.daemon.poll() is None
 
 
-def test_a_cell_that_was_cut_off_is_not_said_to_have_run(rig):
+def test_a_cell_that_was_cut_off_is_not_said_to_have_run(rig: Rig) -> None:
     rig.box.exec("x = 1", session="s")
     with rig.box.client() as rpc, rig.box.client() as other:
         code = b"import time; time.sleep(60)"
         cell = rpc.send({"method": "exec", "session": "s", "kind": "python", "code_len": len(code)}, code)
         assert lib.wait_for(lambda: statuses(other)[-1] == "running")
         rig.faults.order("daemon", "store.submit", 1, "full", "ENOSPC")
-        os.kill(rig.box.tier_pid(), signal.SIGKILL)
+        tier = rig.box.tier_pid()
+        assert tier is not None
+        os.kill(tier, signal.SIGKILL)
         message = rpc.end_of(cell)[1]["message"]
         rig.faults.forget()
     assert "cell killed" in message and "not in the journal" in message and " ran" not in message

@@ -3,20 +3,21 @@
 
 import pytest
 
+from lib import Sandbox
 from attacks import disposal, files, network, resources, syscalls
-from attacks.engine import try_inside, try_outside
+from attacks.engine import Attack, try_inside, try_outside
 
 ATTACKS = [*network.ATTACKS, *resources.ATTACKS, *files.ATTACKS, *syscalls.ATTACKS, *disposal.ATTACKS]
 CONTROLS = ("network", "resources", "filesystem", "syscalls", "disposable")
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name.replace(" ", "-"))
-def test_attack(sandbox, attack):
+@pytest.mark.parametrize("attack", ATTACKS, ids=[attack.name.replace(" ", "-") for attack in ATTACKS])
+def test_attack(sandbox: Sandbox, attack: Attack) -> None:
     try_outside(attack, sandbox)
     try_inside(attack, sandbox)
 
 
-def test_the_table_is_sound():
+def test_the_table_is_sound() -> None:
     names = [attack.name for attack in ATTACKS]
     assert len(names) >= 30 and len(set(names)) == len(names)
     for control in CONTROLS:

@@ -8,6 +8,8 @@ import secrets
 
 import pytest
 
+from lib import Sandbox
+
 TRY = """
 import ctypes, os, resource, signal, subprocess
 libc = ctypes.CDLL(None, use_errno=True)
@@ -48,7 +50,7 @@ len(copies), found
 
 
 @pytest.mark.parametrize("cells", [1, 3])
-def test_copies_are_out_of_reach(sandbox, cells):
+def test_copies_are_out_of_reach(sandbox: Sandbox, cells: int) -> None:
     name = "copies-" + secrets.token_hex(4)
     for number in range(cells):
         sandbox.exec(f"x = {number}", session=name)
@@ -66,7 +68,7 @@ def test_copies_are_out_of_reach(sandbox, cells):
     sandbox.destroy(name)
 
 
-def test_a_descriptor_sends_no_signals(sandbox):
+def test_a_descriptor_sends_no_signals(sandbox: Sandbox) -> None:
     """F_SETOWN would let the kernel send them, to whomever the code names."""
     code = ("import fcntl, os, signal\nr, w = os.pipe()\nanswers = []\n"
             "for command in (fcntl.F_SETOWN, fcntl.F_SETSIG):\n"
@@ -99,7 +101,7 @@ len(numbers), reached
 """
 
 
-def test_the_mark_of_pid_1_is_not_in_the_filter_that_the_code_can_read(sandbox):
+def test_the_mark_of_pid_1_is_not_in_the_filter_that_the_code_can_read(sandbox: Sandbox) -> None:
     """With it a signal, here none, goes past the supervisor."""
     done = sandbox.exec(MARKS, session="marks-" + secrets.token_hex(4))
     assert done["status"] == "ok", done["error"]

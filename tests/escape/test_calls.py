@@ -8,6 +8,8 @@ import platform
 
 import pytest
 
+from lib import Sandbox
+
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of x86_64")
 
 # vhangup takes no arguments, so it is never tried on the host.
@@ -46,7 +48,7 @@ print(json.dumps(answers))
 '''
 
 
-def test_calls_are_refused_before_the_kernel_looks_at_them(sandbox):
+def test_calls_are_refused_before_the_kernel_looks_at_them(sandbox: Sandbox) -> None:
     code = f"CALLS = {CALLS!r}\n" + TRY
     result = sandbox.exec(code)
     inside = json.loads(result["stdout"])
@@ -61,20 +63,22 @@ def test_calls_are_refused_before_the_kernel_looks_at_them(sandbox):
     assert result["denials_dropped"] >= len(CALLS) - 40
 
 
-def test_hangup_of_the_terminal_is_refused(sandbox):
-    value = sandbox.exec("import ctypes; l = ctypes.CDLL(None, use_errno=True); l.syscall(153), ctypes.get_errno()")["value"]
+def test_hangup_of_the_terminal_is_refused(sandbox: Sandbox) -> None:
+    code = "import ctypes; l = ctypes.CDLL(None, use_errno=True); l.syscall(153), ctypes.get_errno()"
+    value = sandbox.exec(code)["value"]
     assert value == f"(-1, {errno.EPERM})"
 
 
 @pytest.mark.parametrize("number", [39, 59, 520, 544])
-def test_numbers_of_the_third_kind_do_nothing(sandbox, number):
+def test_numbers_of_the_third_kind_do_nothing(sandbox: Sandbox, number: int) -> None:
     """x32 numbers reach the same calls past a filter that forgets them."""
-    code = f"import ctypes; l = ctypes.CDLL(None, use_errno=True); l.syscall(ctypes.c_long(0x40000000 | {number}), 0, 0, 0)"
+    code = ("import ctypes; l = ctypes.CDLL(None, use_errno=True)\n"
+            f"l.syscall(ctypes.c_long(0x40000000 | {number}), 0, 0, 0)")
     result = sandbox.exec(code)
     assert result["status"] == "killed" or result["value"] == "-1"
 
 
-def test_numbers_without_a_call_do_nothing(sandbox):
+def test_numbers_without_a_call_do_nothing(sandbox: Sandbox) -> None:
     code = '''
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
@@ -84,7 +88,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 @pytest.mark.parametrize("flags", [0x10000000, 0x00020000, 0x40000000, 0x20000000, 0x08000000, 0x04000000, 0x02000000])
-def test_clone_flags_are_seen_whatever_else_is_set(sandbox, flags):
+def test_clone_flags_are_seen_whatever_else_is_set(sandbox: Sandbox, flags: int) -> None:
     """High bits and other flags beside them must not hide a namespace flag from the filter."""
     code = f'''
 import ctypes, os
@@ -104,12 +108,12 @@ new
     assert sandbox.exec(code)["value"] == "[]"
 
 
-def test_the_number_of_calls_is_bounded(sandbox):
+def test_the_number_of_calls_is_bounded(sandbox: Sandbox) -> None:
     manifest = sandbox.exec("1")["manifest"]["controls"]["syscalls"]
     assert manifest["enforced"] and manifest["allowed"] <= 150 and manifest["capabilities"] == 0
 
 
-def test_what_a_session_holds(sandbox):
+def test_what_a_session_holds(sandbox: Sandbox) -> None:
     """docs/reference/reach.md has it as a table: whatever is new there must be thought about first."""
     code = """
 import os

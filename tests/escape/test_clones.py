@@ -8,10 +8,11 @@ import json
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from lib import PYTHON, descendants, is_alive
+from lib import PYTHON, Sandbox, descendants, is_alive, piped
 
 MARK = "import ctypes; ctypes.CDLL(None).prctl(15, b'{name}', 0, 0, 0)"
 SEE = """
@@ -44,7 +45,7 @@ len(sent)
 
 
 @pytest.fixture
-def clones(sandbox):
+def clones(sandbox: Sandbox) -> Iterator[list[str]]:
     assert sandbox.exec("x = [1]; open('f', 'w').write('origin')", session="origin",
                         options=["--memory", "256m"])["status"] == "ok"
     done = sandbox.cli("fork", "origin", "-n", "2", "--name", "clone", "--json")
@@ -56,7 +57,7 @@ def clones(sandbox):
         sandbox.destroy(name)
 
 
-def test_clones_go_their_own_way(sandbox, clones):
+def test_clones_go_their_own_way(sandbox: Sandbox, clones: list[str]) -> None:
     for name in clones:
         assert sandbox.exec(f"x.append('{name}'); open('f', 'a').write('{name}'); x", session=name)["value"] == (
             f"[1, '{name}']")
@@ -65,7 +66,7 @@ def test_clones_go_their_own_way(sandbox, clones):
     assert sandbox.exec("x, open('f').read()", session="origin")["value"] == "([1], 'origin')"
 
 
-def test_a_clone_does_not_see_its_sibling(sandbox, clones):
+def test_a_clone_does_not_see_its_sibling(sandbox: Sandbox, clones: list[str]) -> None:
     for name in ["origin", *clones]:
         sandbox.exec(MARK.format(name="is-" + name), session=name)
     for name in ["origin", *clones]:
@@ -73,7 +74,7 @@ def test_a_clone_does_not_see_its_sibling(sandbox, clones):
         assert seen == ["is-" + name]
 
 
-def test_a_clone_does_not_signal_its_sibling(sandbox, clones):
+def test_a_clone_does_not_signal_its_sibling(sandbox: Sandbox, clones: list[str]) -> None:
     first, second = clones
     sandbox.exec("import signal; got = []; signal.signal(signal.SIGTERM, lambda *_: got.append(1))", session=second)
     assert sandbox.exec(SIGNAL, session=first)["status"] in ("ok", "error")
@@ -81,7 +82,7 @@ def test_a_clone_does_not_signal_its_sibling(sandbox, clones):
     assert sandbox.exec("x", session="origin")["value"] == "[1]"
 
 
-def test_a_clone_does_not_starve_its_sibling(sandbox, clones):
+def test_a_clone_does_not_starve_its_sibling(sandbox: Sandbox, clones: list[str]) -> None:
     """Each has its memory and processes: what one uses up is not the other's."""
     first, second = clones
     hog = sandbox.popen("exec", "--session", first, "--timeout", "20",
@@ -100,7 +101,7 @@ def test_a_clone_does_not_starve_its_sibling(sandbox, clones):
         hog.wait()
 
 
-def test_clones_have_chance_of_their_own(sandbox, clones):
+def test_clones_have_chance_of_their_own(sandbox: Sandbox, clones: list[str]) -> None:
     code = ("import random, os, uuid, socket\n"
             "(random.random(), os.urandom(8), str(uuid.uuid4()), os.readlink('/proc/self/ns/pid'), "
             "os.readlink('/proc/self/ns/mnt'), os.readlink('/proc/self/ns/net'))")
@@ -109,7 +110,7 @@ def test_clones_have_chance_of_their_own(sandbox, clones):
         assert len(set(of_all)) == 3, of_all
 
 
-def test_clones_have_the_policy_of_their_origin(sandbox, clones):
+def test_clones_have_the_policy_of_their_origin(sandbox: Sandbox, clones: list[str]) -> None:
     shown = [json.loads(sandbox.cli("sessions", "show", name, "--json").stdout) for name in ["origin", *clones]]
     assert shown[0]["limits"]["memory_bytes"] == 256 << 20
     for clone in shown[1:]:
@@ -118,13 +119,13 @@ def test_clones_have_the_policy_of_their_origin(sandbox, clones):
             assert clone["manifest"]["controls"][control]["enforced"] == is_held["enforced"]
 
 
-def test_the_control_without_sandboxes_sees_and_signals_its_sibling(sandbox):
+def test_the_control_without_sandboxes_sees_and_signals_its_sibling(sandbox: Sandbox) -> None:
     """Two processes of one user on the host: one sees the other by its name and ends it."""
-    victim = subprocess.Popen([PYTHON, "-c", "import ctypes, time\n"
-                               "ctypes.CDLL(None).prctl(15, b'is-clone-2', 0, 0, 0)\nprint(flush=True)\ntime.sleep(60)"],
-                              stdout=subprocess.PIPE, **sandbox.identity())
+    code = ("import ctypes, time\n"
+            "ctypes.CDLL(None).prctl(15, b'is-clone-2', 0, 0, 0)\nprint(flush=True)\ntime.sleep(60)")
+    victim = subprocess.Popen([PYTHON, "-c", code], stdout=subprocess.PIPE, **sandbox.identity())
     try:
-        victim.stdout.readline()
+        piped(victim.stdout).readline()
         assert "is-clone-2" in sandbox.outside(SEE + "print(*names())").stdout
         sandbox.outside(f"import os, signal; os.kill({victim.pid}, signal.SIGTERM)")
         assert victim.wait(60) == -signal.SIGTERM

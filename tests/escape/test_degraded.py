@@ -3,11 +3,12 @@
 and the manifest must say what is missing."""
 
 import os
+from collections.abc import Callable, Iterator
 
 import pytest
 
 import lib
-from attacks.engine import try_inside
+from attacks.engine import Attack, try_inside
 from test_attacks import ATTACKS
 
 SWITCHES = {
@@ -23,11 +24,14 @@ CASES = [(without, attack) for without in SWITCHES for attack in FOR[without]
          if not attack.name.startswith(("busy", "sleep", "loop", "stopped", "yes", "one line", "flood"))]
 
 
+Boxes = Callable[[str, str], lib.Sandbox]  # of a user, without something
+
+
 @pytest.fixture(scope="module")
-def boxes():
+def boxes() -> Iterator[Boxes]:
     made = {}
 
-    def get(who, without):
+    def get(who: str, without: str) -> lib.Sandbox:
         if (who, without) not in made:
             made[who, without] = lib.Sandbox(who, env=SWITCHES[without])
             made[who, without].exec_options = ["--allow-degraded"]
@@ -40,7 +44,7 @@ def boxes():
 
 @pytest.mark.parametrize("who", ["root", "user"])
 @pytest.mark.parametrize("without", SWITCHES)
-def test_the_manifest_says_what_is_missing(boxes, who, without):
+def test_the_manifest_says_what_is_missing(boxes: Boxes, who: str, without: str) -> None:
     manifest = boxes(who, without).exec("1")["manifest"]
     assert manifest["degraded"]
     if without == "landlock":
@@ -52,15 +56,16 @@ def test_the_manifest_says_what_is_missing(boxes, who, without):
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_a_missing_fence_is_not_accepted_silently(fresh_sandbox, who):
+def test_a_missing_fence_is_not_accepted_silently(fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
     box = fresh_sandbox(who, SWITCHES["landlock"])
     done = box.cli("exec", "print('r' + 'an')")
     assert done.returncode == 1 and "Landlock" in done.stderr and "ran" not in done.stdout
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-@pytest.mark.parametrize("without, attack", CASES, ids=lambda value: getattr(value, "name", value).replace(" ", "-"))
-def test_attack_without(boxes, who, without, attack):
+@pytest.mark.parametrize("without, attack", CASES,
+                         ids=[f"{without}-{attack.name.replace(' ', '-')}" for without, attack in CASES])
+def test_attack_without(boxes: Boxes, who: str, without: str, attack: Attack) -> None:
     try_inside(attack, boxes(who, without))  # its control run is test_attacks.py's
 
 
@@ -85,7 +90,7 @@ for n in range({n}):
 
 
 @pytest.fixture
-def meter():
+def meter() -> Iterator[str]:
     """A memory control group without a limit, for a daemon whose tier is to have none; the kernel's own count.
 
     To be asked for before the runtime that goes in, which then ends first.
@@ -102,7 +107,7 @@ def meter():
     assert lib.wait_for(lambda: not remove(folder), 20), f"{folder} is in use"
 
 
-def remove(folder):
+def remove(folder: str) -> bool:
     """True while it is still there."""
     try:
         os.rmdir(folder)
@@ -112,7 +117,7 @@ def remove(folder):
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_the_approximate_limit_is_near(meter, fresh_sandbox, who):
+def test_the_approximate_limit_is_near(meter: str, fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
     """As the kernel counts: many processes that hold memory at once are past the limit for a moment only.
 
     How far depends on the machine; docs/security/controls.md has the worst that was measured. The control run
@@ -122,7 +127,7 @@ def test_the_approximate_limit_is_near(meter, fresh_sandbox, who):
     with open(meter + "/cgroup.procs", "w") as procs:
         procs.write(str(box.start()))
 
-    def peak(code, *options):
+    def peak(code: str, *options: str) -> tuple[str, int]:
         box.exec("1")
         with open(meter + "/memory.max_usage_in_bytes", "w") as knob:
             knob.write("0")

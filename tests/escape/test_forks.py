@@ -5,6 +5,8 @@ import os
 
 import pytest
 
+from lib import Sandbox
+
 LOOK = {
     "random": "import random; random.random()",
     "secrets": "import secrets; secrets.token_hex()",
@@ -24,7 +26,7 @@ LOOK = {
 
 
 @pytest.mark.parametrize("what", LOOK)
-def test_two_forks_differ(sandbox, what):
+def test_two_forks_differ(sandbox: Sandbox, what: str) -> None:
     """All live at the same time: the kernel gives the number of a namespace that is gone again."""
     names = ["differs-" + str(i) for i in range(3)]
     values = [sandbox.exec(LOOK[what], session=name)["value"] for name in names]
@@ -33,7 +35,7 @@ def test_two_forks_differ(sandbox, what):
     assert None not in values and len(set(values)) == 3, values
 
 
-def test_two_forks_differ_in_numpy(sandbox):
+def test_two_forks_differ_in_numpy(sandbox: Sandbox) -> None:
     pytest.importorskip("numpy")
     code = "import numpy; (numpy.random.rand(), numpy.random.default_rng().random())"
     first, second = (eval(sandbox.exec(code, options=["--template", "data"])["value"],
@@ -41,7 +43,7 @@ def test_two_forks_differ_in_numpy(sandbox):
     assert first[0] != second[0] and first[1] != second[1]
 
 
-def test_a_restarted_interpreter_differs_from_its_first(sandbox):
+def test_a_restarted_interpreter_differs_from_its_first(sandbox: Sandbox) -> None:
     first = sandbox.exec("import random; random.random()", session="again")["value"]
     sandbox.exec("import os; os.kill(os.getpid(), 9)", session="again")
     second = sandbox.exec("import random; random.random()", session="again")["value"]
@@ -49,7 +51,7 @@ def test_a_restarted_interpreter_differs_from_its_first(sandbox):
     assert None not in (first, second) and first != second
 
 
-def test_sessions_run_as_different_users_of_the_host(sandbox):
+def test_sessions_run_as_different_users_of_the_host(sandbox: Sandbox) -> None:
     """As root every session has ids of its own; as a user all are that user."""
     ids = set()
     for name in ("a", "b"):
@@ -69,10 +71,11 @@ def test_sessions_run_as_different_users_of_the_host(sandbox):
         assert ids == {sandbox.uid}
 
 
-def test_a_session_sees_only_itself(sandbox):
+def test_a_session_sees_only_itself(sandbox: Sandbox) -> None:
     code = "import os; sorted(int(p) for p in os.listdir('/proc') if p.isdigit())"
     assert sandbox.exec(code)["value"] == "[1, 2]"
-    assert sandbox.exec(code, session="seeded")["value"] == "[1, 2, 3, 4]"  # pid 1, itself, its helper, the pristine copy
+    # pid 1, itself, its helper, the pristine copy
+    assert sandbox.exec(code, session="seeded")["value"] == "[1, 2, 3, 4]"
     after = eval(sandbox.exec(code, session="seeded")["value"])  # and a copy, before it one more
     assert after[:4] == [1, 2, 3, 4] and len(after) in (5, 6)
     sandbox.destroy("seeded")
@@ -80,7 +83,7 @@ def test_a_session_sees_only_itself(sandbox):
     assert sandbox.exec("import os; os.listdir('/home')")["value"] == "[]"
 
 
-def test_nothing_is_inherited_but_the_stream(sandbox):
+def test_nothing_is_inherited_but_the_stream(sandbox: Sandbox) -> None:
     code = '''
 import os, stat
 kinds = {}

@@ -7,6 +7,7 @@ must not notice. The stream exists only inside, so there is no control run.
 
 import os
 import secrets
+from collections.abc import Callable, Iterator
 
 import lib
 import pytest
@@ -53,7 +54,7 @@ BROKEN = {
 
 
 @pytest.fixture
-def witness(sandbox):
+def witness(sandbox: lib.Sandbox) -> Iterator[lib.Sandbox]:
     """A session from before; whatever happens it must have its variable and answer."""
     secret = secrets.randbelow(1 << 30)
     sandbox.exec(f"kept = {secret}", session="witness")
@@ -63,7 +64,7 @@ def witness(sandbox):
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_protocol_ends_the_interpreter_with_a_reason(witness, name):
+def test_broken_protocol_ends_the_interpreter_with_a_reason(witness: lib.Sandbox, name: str) -> None:
     liar = "liar-" + secrets.token_hex(4)
     result = witness.exec(FIND + BROKEN[name], session=liar, options=["--timeout", "25"])
     assert result["status"] == "killed" and result["state"] == "rolled_back"
@@ -73,12 +74,12 @@ def test_broken_protocol_ends_the_interpreter_with_a_reason(witness, name):
     witness.destroy(liar)
 
 
-def test_half_a_frame_is_waited_for_until_the_limit(witness):
+def test_half_a_frame_is_waited_for_until_the_limit(witness: lib.Sandbox) -> None:
     result = witness.exec(FIND + 'guest.sendall(b"\\0\\1")\ntime.sleep(20)', options=["--timeout", "0.3"])
     assert result["status"] == "timeout"
 
 
-def test_forged_end_does_not_hide_a_signal(witness):
+def test_forged_end_does_not_hide_a_signal(witness: lib.Sandbox) -> None:
     """It says "ok" and dies at once: the session must not count as healthy afterwards."""
     code = FIND + "done(1, value='forged')\nos.kill(os.getpid(), 9)"
     name = "forger-" + secrets.token_hex(4)
@@ -95,10 +96,11 @@ def test_forged_end_does_not_hide_a_signal(witness):
     witness.destroy(name)
 
 
-def test_a_dead_seed_is_told_and_ends_only_its_session(witness):
+def test_a_dead_seed_is_told_and_ends_only_its_session(witness: lib.Sandbox) -> None:
     """The process that would give a new interpreter can be killed by the code: then there is none."""
     name = "seedless-" + secrets.token_hex(4)
-    code = "import os\nfor pid in range(2, 10):\n    if pid != os.getpid():\n        try: os.kill(pid, 9)\n        except OSError: pass\n"
+    code = ("import os\nfor pid in range(2, 10):\n    if pid != os.getpid():\n"
+            "        try: os.kill(pid, 9)\n        except OSError: pass\n")
     assert witness.exec(code + "7", session=name)["value"] == "7"
     assert witness.exec("8", session=name)["value"] == "8"
     witness.exec("import os; os.kill(os.getpid(), 9)", session=name)
@@ -110,7 +112,7 @@ def test_a_dead_seed_is_told_and_ends_only_its_session(witness):
     witness.destroy(name)
 
 
-def test_attested_members_cannot_be_forged(witness):
+def test_attested_members_cannot_be_forged(witness: lib.Sandbox) -> None:
     forged = '''
 head = {"status": "ok", "value": "v", "result": None, "error": None, "exit_code": None}
 head.update(session="0" * 32, name="other", cell=99, state="kept", signal="SIGFAKE", restarted=True,
@@ -129,7 +131,7 @@ time.sleep(20)
     witness.destroy(name)
 
 
-def test_flood_of_displays_is_bounded(witness):
+def test_flood_of_displays_is_bounded(witness: lib.Sandbox) -> None:
     flood = '''
 for number in range(3000):
     frame(33, {"mime": [["text/plain", 1000]]}, b"d" * 1000)
@@ -138,7 +140,7 @@ for number in range(3000):
     assert result["status"] == "ok" and len(result["displays"]) <= 64
 
 
-def test_flood_of_large_displays_is_bounded(witness):
+def test_flood_of_large_displays_is_bounded(witness: lib.Sandbox) -> None:
     flood = '''
 for number in range(40):
     frame(33, {"mime": [["text/plain", 4 << 20]]}, b"d" * (4 << 20))
@@ -148,7 +150,7 @@ for number in range(40):
     assert sum(len(str(display)) for display in result["displays"]) <= 80 << 20
 
 
-def test_flood_of_denials_is_bounded(witness):
+def test_flood_of_denials_is_bounded(witness: lib.Sandbox) -> None:
     flood = '''
 for number in range(20000):
     frame(34, {"control": "network", "operation": "o%d" % number, "object": "", "rule": "", "hint": "h" * 300})
@@ -158,7 +160,7 @@ for number in range(20000):
     assert result["denials_dropped"] > 1000
 
 
-def test_flood_of_refused_calls_does_not_slow_others(witness):
+def test_flood_of_refused_calls_does_not_slow_others(witness: lib.Sandbox) -> None:
     flood = '''
 import ctypes
 libc = ctypes.CDLL(None)
@@ -167,15 +169,15 @@ while time.monotonic() < end:
     libc.syscall(321, 0, 0, 0)
 '''
     with witness.popen("exec", "--json", "-", stdin=-1, text=True) as flooding:
-        flooding.stdin.write(FIND + flood)
-        flooding.stdin.close()
+        with lib.piped(flooding.stdin) as source:
+            source.write(FIND + flood)
         for _ in range(5):
             result = witness.exec("kept", session="witness")
             assert result["status"] == "ok" and result["usage"]["wall_us"] < 20_000_000
-        assert '"status": "ok"' in flooding.stdout.read()
+        assert '"status": "ok"' in lib.piped(flooding.stdout).read()
 
 
-def test_passed_descriptors_cost_nothing(witness):
+def test_passed_descriptors_cost_nothing(witness: lib.Sandbox) -> None:
     """Thousands of messages with descriptors: the supervisor must not run out of its own."""
     send = '''
 import array
@@ -193,13 +195,13 @@ for number in range(300):
     assert len(os.listdir(f"/proc/{tier}/fd")) < before + 50  # room for spares being made
 
 
-def test_forged_output_of_a_command_is_only_output(witness):
+def test_forged_output_of_a_command_is_only_output(witness: lib.Sandbox) -> None:
     """A command has no stream to lie on; its exit code is attested."""
     result = witness.exec(sh="ls -l /proc/self/fd | grep -c socket; exit 7")
     assert result["stdout"] == "0\n" and result["exit_code"] == 7 and "exit_code" in result["sources"]["attested"]
 
 
-def test_a_forged_end_before_a_death_leaves_the_session_whole(fresh_sandbox):
+def test_a_forged_end_before_a_death_leaves_the_session_whole(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     """The next cells wait already when the liar dies; each is told what became of it or of the session."""
     sandbox = fresh_sandbox("root" if os.geteuid() == 0 else "user")
     with sandbox.client() as rpc:
@@ -207,7 +209,7 @@ def test_a_forged_end_before_a_death_leaves_the_session_whole(fresh_sandbox):
             codes = [FIND + "done(1)\nos.kill(os.getpid(), 9)\n", "'se' + 'cond'", "'thi' + 'rd'"]
             sent = [rpc.send({"method": "exec", "session": f"liar{n}", "kind": "python", "code_len": len(code)},
                              code.encode()) for code in codes]
-            ends = {}
+            ends: dict[int, tuple[int, lib.Json]] = {}
             while len(ends) < len(sent):
                 kind, ident, head, _ = rpc.recv()
                 if kind != lib.EVENT:

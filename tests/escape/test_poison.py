@@ -7,13 +7,16 @@ What is planted writes a file into the home folder. The control runs let it."""
 import os
 import secrets
 import shutil
+from collections.abc import Callable, Iterator
 
 import packages
 import pytest
 
+from lib import Sandbox
+
 
 @pytest.fixture
-def place(sandbox):
+def place(sandbox: Sandbox) -> Iterator[str]:
     """A folder outside /tmp, for our user."""
     path = f"/var/tmp/snp-{secrets.token_hex(6)}"
     os.mkdir(path)
@@ -22,7 +25,7 @@ def place(sandbox):
 
 
 @pytest.fixture
-def name(sandbox):
+def name(sandbox: Sandbox) -> Iterator[str]:
     name = "p-" + secrets.token_hex(4)
     yield name
     sandbox.cli("template", "remove", "--force", name)
@@ -31,26 +34,26 @@ def name(sandbox):
 class Bomb:
     """Code that leaves a file in the home folder, and a mark in its process."""
 
-    def __init__(self, box):
+    def __init__(self, box: Sandbox) -> None:
         self.path = os.path.join(box.home, "pwned-" + secrets.token_hex(4))
         self.mark = "mark_" + secrets.token_hex(4)
         plant = f"try: open({self.path!r}, 'w')\nexcept OSError: pass"
         self.line = f"import builtins; builtins.{self.mark} = 1; exec({plant!r})\n"
         self.look = f"import builtins\nhasattr(builtins, {self.mark!r})"
 
-    def went_off(self):
+    def went_off(self) -> bool:
         if not os.path.exists(self.path):
             return False
         os.unlink(self.path)
         return True
 
 
-def add(box, name, *options):
+def add(box: Sandbox, name: str, *options: str) -> None:
     done = box.cli("template", "add", name, *options, timeout=120)
     assert done.returncode == 0, done.stderr
 
 
-def test_a_module_in_the_project_does_not_reach_the_template(sandbox, place):
+def test_a_module_in_the_project_does_not_reach_the_template(sandbox: Sandbox, place: str) -> None:
     bomb = Bomb(sandbox)
     for module in ("numpy.py", "json.py", "sitecustomize.py"):
         with open(os.path.join(place, module), "w") as out:
@@ -65,7 +68,8 @@ def test_a_module_in_the_project_does_not_reach_the_template(sandbox, place):
 
 
 @pytest.mark.parametrize("preload", [True, False])
-def test_packages_of_a_template_reach_neither_home_nor_other_templates(sandbox, place, name, preload):
+def test_packages_of_a_template_reach_neither_home_nor_other_templates(sandbox: Sandbox, place: str, name: str,
+                                                                       preload: bool) -> None:
     bomb = Bomb(sandbox)
     folder = packages.own(sandbox, packages.venv(os.path.join(place, "venv"), {"bomb.pth": bomb.line, "quiet.py": ""}))
     python = os.path.join(folder, "bin", "python")
@@ -78,7 +82,7 @@ def test_packages_of_a_template_reach_neither_home_nor_other_templates(sandbox, 
     assert not bomb.went_off()
 
 
-def test_a_preload_list_is_needed_for_code_to_run_in_the_template(sandbox, place, name):
+def test_a_preload_list_is_needed_for_code_to_run_in_the_template(sandbox: Sandbox, place: str, name: str) -> None:
     """Each sandbox has a network namespace of its own, and so has the template."""
     seen = "import builtins, os; builtins.seen_in = os.readlink('/proc/self/ns/net')\n"
     folder = packages.own(sandbox, packages.venv(os.path.join(place, "venv"), {"bomb.pth": seen, "quiet.py": ""}))
@@ -89,7 +93,7 @@ def test_a_preload_list_is_needed_for_code_to_run_in_the_template(sandbox, place
     assert sandbox.exec(same, options=["--template", name])["value"] == "False"
 
 
-def test_a_projects_venv_is_run_in_the_sandbox_only(sandbox, place):
+def test_a_projects_venv_is_run_in_the_sandbox_only(sandbox: Sandbox, place: str) -> None:
     bomb = Bomb(sandbox)
     project = os.path.join(place, "project")
     packages.venv(os.path.join(project, ".venv"), {"bomb.pth": bomb.line})
@@ -102,7 +106,7 @@ def test_a_projects_venv_is_run_in_the_sandbox_only(sandbox, place):
     assert sandbox.exec(bomb.look)["value"] == "False" and not bomb.went_off()
 
 
-def test_a_project_cannot_name_a_program_as_its_interpreter(sandbox, place):
+def test_a_project_cannot_name_a_program_as_its_interpreter(sandbox: Sandbox, place: str) -> None:
     """pyvenv.cfg of a hostile project: the program in it would be the template."""
     bomb = Bomb(sandbox)
     project = os.path.join(place, "project")
@@ -125,7 +129,7 @@ def test_a_project_cannot_name_a_program_as_its_interpreter(sandbox, place):
         assert not bomb.went_off()
 
 
-def test_a_link_as_venv_shows_nothing_of_where_it_leads(sandbox, place):
+def test_a_link_as_venv_shows_nothing_of_where_it_leads(sandbox: Sandbox, place: str) -> None:
     token = secrets.token_hex(8)
     folder = packages.venv(os.path.join(place, "private"), {"token.py": f"token = {token!r}"})
     os.mkdir(os.path.join(place, "project"))
@@ -140,7 +144,7 @@ def test_a_link_as_venv_shows_nothing_of_where_it_leads(sandbox, place):
     assert result["manifest"]["template"] == "base" and token not in (result["value"] or token)
 
 
-def test_python_variables_and_the_user_site_are_not_looked_at(fresh_sandbox):
+def test_python_variables_and_the_user_site_are_not_looked_at(fresh_sandbox: Callable[..., Sandbox]) -> None:
     box = fresh_sandbox("user" if os.geteuid() == 0 else "root")
     bomb = Bomb(box)
     folder = box.make_folder("poison")
@@ -162,7 +166,7 @@ def test_python_variables_and_the_user_site_are_not_looked_at(fresh_sandbox):
     assert not bomb.went_off()
 
 
-def test_one_session_changes_nothing_for_the_next_of_its_template(sandbox, place, name):
+def test_one_session_changes_nothing_for_the_next_of_its_template(sandbox: Sandbox, place: str, name: str) -> None:
     folder = packages.own(sandbox, packages.venv(os.path.join(place, "venv"), {"shared.py": "value = 1\n"}))
     site = os.path.join("/run/venv/lib", "python" + packages.version(), "site-packages")
     attack = f"""

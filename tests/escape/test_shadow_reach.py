@@ -7,6 +7,8 @@ import json
 import os
 import secrets
 import subprocess
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import lib
 import pytest
@@ -78,7 +80,7 @@ print(json.dumps(found))
 """
 
 
-def handle_of(path):
+def handle_of(path: str) -> list[Any]:
     class Handle(ctypes.Structure):
         _fields_ = [("bytes", ctypes.c_uint), ("type", ctypes.c_int), ("data", ctypes.c_ubyte * 128)]
 
@@ -89,9 +91,9 @@ def handle_of(path):
     return [handle.type, list(handle.data[:handle.bytes])]
 
 
-def pid1(box):
+def pid1(box: lib.Sandbox) -> list[int]:
     """The pid 1 of the only session that has a place for shadows, as the host numbers it."""
-    def is_it(pid):
+    def is_it(pid: int) -> bool:
         try:
             with open(f"/proc/{pid}/comm") as comm:
                 return comm.read() == "init\n" and os.path.isdir(f"/proc/{pid}/fd/{STORE_FD}")
@@ -103,7 +105,7 @@ def pid1(box):
     return found
 
 
-def plant(store, name):
+def plant(store: str, name: str) -> None:
     """A file of the sandbox's own user, the only one its file system knows."""
     folder = os.open(store, os.O_RDONLY)
     owner = os.fstat(folder)
@@ -119,8 +121,11 @@ def plant(store, name):
         os.close(folder)
 
 
+Planted = tuple[lib.Sandbox, str, list[str]]
+
+
 @pytest.fixture
-def planted(request):
+def planted(request: pytest.FixtureRequest) -> Iterator[Planted]:
     """A session with a marker beside its copies: (box, session, name, the store seen from the host)."""
     who, tier = request.param
     lib.need("root", os.geteuid() == 0, "only root can look into pid 1")
@@ -136,7 +141,7 @@ def planted(request):
         box.close()
 
 
-def search(name, store, tops, pids, mounts):
+def search(name: str, store: str, tops: Sequence[str], pids: Sequence[str] | None, mounts: Sequence[str]) -> str:
     st = os.stat(store)
     values = {"NAME": name, "TOPS": tops, "PIDS": pids, "MOUNTS": mounts, "HANDLE": handle_of(f"{store}/{name}"),
               "DEVICE": f"{os.major(st.st_dev)}:{os.minor(st.st_dev)}"}
@@ -144,7 +149,7 @@ def search(name, store, tops, pids, mounts):
 
 
 @pytest.mark.parametrize("planted", [("root", "native"), ("user", "native")], indirect=True, ids=["root", "user"])
-def test_nothing_leads_to_the_copies(planted):
+def test_nothing_leads_to_the_copies(planted: Planted) -> None:
     box, name, stores = planted
     for store in stores:
         pid = store.split("/")[2]
@@ -195,7 +200,7 @@ print(json.dumps(got))
 
 
 @pytest.mark.parametrize("planted", [("root", "local"), ("user", "local")], indirect=True, ids=["root", "user"])
-def test_the_copies_of_the_local_tier_are_closed(planted):
+def test_the_copies_of_the_local_tier_are_closed(planted: Planted) -> None:
     box, name, stores = planted
     closed = os.path.dirname(os.path.realpath(stores[0]))
     assert os.path.basename(closed) == "closed" and os.stat(closed).st_mode & 0o777 == 0
@@ -251,7 +256,7 @@ print(json.dumps(could))
 """
 
 
-def helper_of(box):
+def helper_of(box: lib.Sandbox) -> tuple[int, int] | None:
     """The host's and the inner number of the helper of the only session."""
     for pid in lib.descendants(box.start()):
         with open(f"/proc/{pid}/comm") as comm, open(f"/proc/{pid}/maps") as maps:
@@ -262,13 +267,15 @@ def helper_of(box):
 
 
 @pytest.mark.parametrize("who,tier", [("root", "native"), ("user", "native"), ("root", "local"), ("user", "local")])
-def test_who_makes_the_copies_is_out_of_reach(who, tier):
+def test_who_makes_the_copies_is_out_of_reach(who: str, tier: str) -> None:
     lib.need("root", os.geteuid() == 0, "only root can look into it")
     box = lib.Sandbox(who, tier=tier, env={"SNIPARA_SANDBOX_POOL": "0"})
     try:
         box.exec("open('f', 'w').write('kept')", session="s")
         assert lib.wait_for(lambda: helper_of(box))
-        pid, inner = helper_of(box)
+        helper = helper_of(box)
+        assert helper is not None
+        pid, inner = helper
         born = lib.start_time(pid)
         code = ON_HELPER.replace("TARGET", str(inner)).replace("PLACE", str(0x400000))
         done = box.exec(code + "open('f', 'w').write('lost')\nos._exit(1)", session="s")
@@ -278,11 +285,11 @@ def test_who_makes_the_copies_is_out_of_reach(who, tier):
     finally:
         box.close()
     # Control: the same on a process of the same user, kept back by nothing.
-    user = {"user": lib.USER_ID, "group": lib.USER_ID, "extra_groups": []}
+    user: dict[str, Any] = {"user": lib.USER_ID, "group": lib.USER_ID, "extra_groups": []}
     other = subprocess.Popen([lib.PYTHON, "-c", "import ctypes\nb = ctypes.create_string_buffer(8)\n"
                               "print(ctypes.addressof(b), flush=True)\ninput()"],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **user)
-    place = other.stdout.readline().strip()
+    place = lib.piped(other.stdout).readline().strip()
     seen = subprocess.run([lib.PYTHON, "-c", ON_HELPER.replace("TARGET", str(other.pid)).replace("PLACE", place)],
                           capture_output=True, text=True, check=True, **user)
     other.communicate()

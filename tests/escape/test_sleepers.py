@@ -6,6 +6,8 @@ lets it go on is tried on a stopped process outside first, where it must succeed
 
 import functools
 import secrets
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import lib
 import pytest
@@ -121,7 +123,7 @@ for name in names:
 
 
 @pytest.fixture
-def name(sandbox):
+def name(sandbox: lib.Sandbox) -> Iterator[str]:
     name = "sleepers-" + secrets.token_hex(4)
     yield name
     sandbox.destroy(name)
@@ -131,13 +133,14 @@ class Died(Exception):
     """The interpreter ended by the handler: that is Python code, wherever the signal meets it."""
 
 
-def once_more(test):
+def once_more(test: Callable[..., None]) -> Callable[..., None]:
     """Begin anew where the interpreter died of its handler."""
     @functools.wraps(test)
-    def tried(sandbox, name, **others):
+    def tried(sandbox: lib.Sandbox, name: str, **others: Any) -> None:
         for _ in range(6):
             try:
-                return test(sandbox, name, **others)
+                test(sandbox, name, **others)
+                return
             except Died:
                 sandbox.destroy(name)
         pytest.fail("the interpreter died each time")
@@ -145,7 +148,7 @@ def once_more(test):
     return tried
 
 
-def cell(sandbox, name, code):
+def cell(sandbox: lib.Sandbox, name: str, code: str) -> lib.Json:
     """The result of code that does not fail."""
     try:
         done = sandbox.exec(code, session=name)
@@ -159,7 +162,7 @@ def cell(sandbox, name, code):
     return done
 
 
-def end(sandbox, name):
+def end(sandbox: lib.Sandbox, name: str) -> Any:
     """What has become of a session whose interpreter ended in a cell."""
     try:
         return sandbox.exec("import os\nos._exit(1)", session=name)["state"]
@@ -167,14 +170,14 @@ def end(sandbox, name):
         raise Died() from None
 
 
-def look(sandbox, name, seconds=0.3):
+def look(sandbox: lib.Sandbox, name: str, seconds: float = 0.3) -> tuple[Any, ...]:
     """Who wrote meanwhile, and who else is there: a list of (pid, name, state)."""
-    return eval(cell(sandbox, name, LOOK.replace("WAIT", str(seconds)))["value"])
+    return tuple(eval(cell(sandbox, name, LOOK.replace("WAIT", str(seconds)))["value"]))
 
 
 @pytest.mark.parametrize("way", PREPARE)
 @once_more
-def test_a_copy_is_let_go_on_by_nobody(sandbox, name, way):
+def test_a_copy_is_let_go_on_by_nobody(sandbox: lib.Sandbox, name: str, way: str) -> None:
     done = sandbox.outside(CONTROL % PREPARE[way])
     assert done.stdout == "True\n", done.stderr  # the control
     cell(sandbox, name, "FREE = 1" + ARM + PREPARE[way])
@@ -187,7 +190,7 @@ def test_a_copy_is_let_go_on_by_nobody(sandbox, name, way):
 
 
 @once_more
-def let_go_on(sandbox, name):
+def let_go_on(sandbox: lib.Sandbox, name: str) -> None:
     cell(sandbox, name, "FREE = 1" + ARM + PREPARE["orphaned_group"])
     assert end(sandbox, name) == "rolled_back"
     cell(sandbox, name, "FREE, prepare = 99, int")  # of later copies
@@ -196,7 +199,7 @@ def let_go_on(sandbox, name):
     assert end(sandbox, name) == "rolled_back" and not look(sandbox, name)[0]  # with a copy that was made since
 
 
-def test_a_copy_that_was_let_go_on_is_ended():
+def test_a_copy_that_was_let_go_on_is_ended() -> None:
     """In the local tier it cannot be told beforehand that others share its group."""
     box = lib.Sandbox("root", tier="local")
     try:
@@ -205,10 +208,10 @@ def test_a_copy_that_was_let_go_on_is_ended():
         box.close()
 
 
-def undone_while_it_writes(sandbox, name):
+def undone_while_it_writes(sandbox: lib.Sandbox, name: str) -> tuple[Any, ...]:
     """Roll back while somebody writes; who that was, who writes then, and who else is there."""
     assert sandbox.cli("snapshot", "one", "-s", name).returncode == 0
-    assert lib.wait_for(lambda: look(sandbox, name, 0.1)[0])  # the control
+    assert lib.wait_for(lambda: bool(look(sandbox, name, 0.1)[0]))  # the control
     cell(sandbox, name, "FREE = 99")  # of later copies
     before, _ = look(sandbox, name, 0.1)
     state = end(sandbox, name)
@@ -216,7 +219,7 @@ def undone_while_it_writes(sandbox, name):
 
 
 @once_more
-def test_a_copy_that_is_woken_to_be_saved_does_not_outlive_a_rollback(sandbox, name):
+def test_a_copy_that_is_woken_to_be_saved_does_not_outlive_a_rollback(sandbox: lib.Sandbox, name: str) -> None:
     """It writes instead of leaving the process that saves."""
     cell(sandbox, name, "FREE = 0" + ARM + "prepare = int")
     state, _, writers, others = undone_while_it_writes(sandbox, name)
@@ -224,7 +227,7 @@ def test_a_copy_that_is_woken_to_be_saved_does_not_outlive_a_rollback(sandbox, n
     assert {state for _, _, state in others} == {"T"}, others  # the seed among them
 
 
-def test_what_saves_does_not_outlive_a_rollback(sandbox, name):
+def test_what_saves_does_not_outlive_a_rollback(sandbox: lib.Sandbox, name: str) -> None:
     """Pickling runs code, here code that writes and does not end."""
     sandbox.exec(ARM[:ARM.index("def on_signal")] +
                  "class Slow:\n    def __reduce__(self): write_on()\nslow = Slow()", session=name)

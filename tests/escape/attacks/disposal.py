@@ -3,23 +3,24 @@
 
 import os
 import time
+from collections.abc import Callable
 
 import lib
-from attacks.engine import Attack
+from attacks.engine import Attack, Outcome, World
 
 MIB = 1 << 20
 
 
-def alive_later(world, _outcome):
+def alive_later(world: World, _outcome: Outcome) -> bool:
     """A process with the attack's name, a second after its end, or while ours may take to go."""
     time.sleep(0.3)
     return not lib.wait_for(lambda: not world.marked(), lib.PATIENCE if world.inside else 0.7)
 
 
-def later(code):
+def later(code: str) -> Callable[[World, Outcome], bool]:
     """Did the token stay? A second session (outside: process) looks for it."""
 
-    def won(world, _outcome):
+    def won(world: World, _outcome: Outcome) -> bool:
         look = code.format(mark=world.mark)
         text = world.box.exec(look)["stdout"] if world.inside else world.box.outside(look).stdout
         return world.token in text
@@ -27,10 +28,11 @@ def later(code):
     return won
 
 
-def token(world):
+def token(world: World) -> lib.Json:
     for folder in ("/tmp/", "/dev/shm/"):
         path = folder + world.mark
-        world.cleanups.append(lambda at=path: os.path.lexists(at) and not world.inside and os.unlink(at))
+        if not world.inside:
+            world.remove_later(path)
     return {"token": world.token}
 
 
@@ -106,7 +108,7 @@ for folder in (P["folder"], "/run/guest", "/usr/lib/python3/dist-packages", "/tm
 ]
 
 
-def site(world):
+def site(world: World) -> str:
     """Outside, a folder the next Python of this user loads from."""
     if world.inside:
         return "/home"
@@ -115,5 +117,5 @@ def site(world):
     world.own(path)
     before = dict(world.box.env)
     world.box.env["PYTHONPATH"] = path
-    world.cleanups.append(lambda: (world.box.env.clear(), world.box.env.update(before)))
+    world.cleanups += [lambda: world.box.env.update(before), world.box.env.clear]
     return path

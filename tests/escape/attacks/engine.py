@@ -6,6 +6,7 @@ that hears, a process that dies. An attack that fails on the host as well proves
 so the control run must succeed. Every attack carries its own bound.
 """
 
+import contextlib
 import json
 import os
 import secrets
@@ -15,6 +16,8 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
+from collections.abc import Callable
+from typing import Any
 
 import lib
 
@@ -57,7 +60,7 @@ ROOT_ONLY = "control: not possible here: only root may do this on the host"
 class World:
     """What was planted for one run: a folder of the user, a token nobody else knows, canaries."""
 
-    def __init__(self, box, inside):
+    def __init__(self, box: lib.Sandbox, inside: bool) -> None:
         self.box = box
         self.inside = inside  # False: this is the control run
         self.token = "token-" + secrets.token_hex(16)
@@ -65,18 +68,18 @@ class World:
         self.folder = tempfile.mkdtemp(prefix="w", dir=box.folder)
         os.chmod(self.folder, 0o755)
         self.own(self.folder)
-        self.state = {}  # of the attack's own functions
-        self.cleanups = []
-        self.exec_args = {"options": []}
-        self.popen_args = {}
+        self.state: dict[str, Any] = {}  # of the attack's own functions
+        self.cleanups: list[Callable[[], object]] = []  # the last is the first to be called
+        self.exec_args: dict[str, Any] = {"options": []}
+        self.popen_args: dict[str, Any] = {}
 
-    def own(self, path):
+    def own(self, path: str) -> None:
         os.chown(path, self.box.uid, self.box.uid, follow_symlinks=False)
 
-    def path(self, name):
+    def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def plant_file(self, name, content=None, mode=0o644):
+    def plant_file(self, name: str, content: str | None = None, mode: int = 0o644) -> str:
         """A file of the user, below our folder or at an absolute path; holds the token if nothing else."""
         path = self.path(name)
         existed = os.path.exists(path)
@@ -89,17 +92,25 @@ class World:
         os.chmod(path, mode)
         self.own(path)
         if not existed:
-            self.cleanups.append(lambda: os.path.lexists(path) and os.unlink(path))
+            self.remove_later(path)
         return path
 
-    def plant_process(self, *argv, **kwargs):
+    def remove_later(self, path: str) -> None:
+        """Also if the attack has done so, or has not made it."""
+        def remove() -> None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+        self.cleanups.append(remove)
+
+    def plant_process(self, *argv: str, **kwargs: Any) -> subprocess.Popen[bytes]:
         """A process of the user's on the host."""
         process = subprocess.Popen(argv or ("sleep", "600"), stdin=subprocess.DEVNULL,
                                    **{**self.box.identity(), **kwargs})
-        self.cleanups.append(lambda: (process.kill(), process.wait()))
+        self.cleanups += [process.wait, process.kill]
         return process
 
-    def plant_listener(self, family, kind, address):
+    def plant_listener(self, family: int, kind: int, address: Any) -> Any:
         """Something that hears; self.heard() is all it heard. Its address."""
         sock = socket.socket(family, kind)
         sock.bind(address)
@@ -109,7 +120,7 @@ class World:
         heard = self.state.setdefault("heard", [])
         over = threading.Event()
 
-        def listen():
+        def listen() -> None:
             while not over.is_set():
                 try:
                     if kind == socket.SOCK_DGRAM:
@@ -124,14 +135,14 @@ class World:
 
         thread = threading.Thread(target=listen, daemon=True)
         thread.start()
-        self.cleanups.append(lambda: (over.set(), thread.join(), sock.close()))
+        self.cleanups += [sock.close, thread.join, over.set]
         return sock.getsockname()
 
-    def heard(self):
-        lib.wait_for(lambda: self.state["heard"], 0.15 if self.inside else lib.PATIENCE)
+    def heard(self) -> bytes:
+        lib.wait_for(lambda: bool(self.state["heard"]), 0.15 if self.inside else lib.PATIENCE)
         return b"".join(self.state["heard"])
 
-    def marked(self):
+    def marked(self) -> list[int]:
         """Processes of the attack, as the host sees them."""
         found = []
         for name in os.listdir("/proc"):
@@ -144,7 +155,7 @@ class World:
                     pass
         return found
 
-    def close(self):
+    def close(self) -> None:
         for cleanup in reversed(self.cleanups):
             cleanup()
         for pid in self.marked():
@@ -156,36 +167,44 @@ class Outcome:
     """What one run left: text is everything it said, result the sandbox's, seconds how long it took."""
 
     text: str
-    result: dict = None
+    result: lib.Json | None = None
     seconds: float = 0
     timed_out: bool = False
-    samples: list = field(default_factory=list)  # (time, number)
+    samples: list[tuple[float, float]] = field(default_factory=list)  # (time, number)
 
-    def peak(self):
+    def peak(self) -> float:
         return max((number for _, number in self.samples), default=0)
 
-    def seconds_over(self, limit):
+    def seconds_over(self, limit: float) -> float:
         """How long the samples were above it, at a stretch."""
-        longest, since = 0, None
+        longest = 0.0
+        since: float | None = None
         for at, number in self.samples:
             since = None if number <= limit else at if since is None else since
             longest = max(longest, at - since if since is not None else 0)
         return longest
 
 
-def told_token(world, outcome):
+def tier_of(box: lib.Sandbox) -> int:
+    """The supervisor, which must run."""
+    pid = box.tier_pid()
+    assert pid is not None
+    return pid
+
+
+def told_token(world: World, outcome: Outcome) -> bool:
     return world.token in outcome.text
 
 
-def heard_token(world, outcome):
+def heard_token(world: World, outcome: Outcome) -> bool:
     return world.token.encode() in world.heard()
 
 
-def nothing(_world):
+def nothing(_world: World) -> lib.Json:
     return {}
 
 
-def token_if_done(world):
+def token_if_done(world: World) -> lib.Json:
     """For attacks whose success is a number or a state: the code says the token when it has it."""
     return {"token": world.token}
 
@@ -196,14 +215,14 @@ class Attack:
     control: str  # network, resources, filesystem, syscalls, disposable
     canary: str  # what tells, for people
     code: str
-    plant: object = nothing  # world -> what the code may know (P)
-    won: object = told_token  # world, outcome -> did the attack succeed
-    wrap: tuple = ()  # in front of python on the host, e.g. namespaces that make it harmless
-    no_control: dict = field(default_factory=dict)  # {"user": reason}
-    options: tuple = ()  # of exec
-    statuses: tuple = ("ok", "error")  # how the cell may end
-    sample: object = None  # world -> number, taken all the time while the code runs
-    also: object = None  # world, outcome inside -> None; further assertions
+    plant: Callable[[World], lib.Json] = nothing  # what the code may know (P)
+    won: Callable[[World, Outcome], bool] = told_token  # did the attack succeed
+    wrap: tuple[str, ...] = ()  # in front of python on the host, e.g. namespaces that make it harmless
+    no_control: dict[str, str] = field(default_factory=dict)  # {"user": reason}
+    options: tuple[str, ...] = ()  # of exec
+    statuses: tuple[str, ...] = ("ok", "error")  # how the cell may end
+    sample: Callable[[World], float] | None = None  # taken all the time while the code runs
+    also: Callable[[World, Outcome], None] | None = None  # further assertions on the outcome inside
     outside_seconds: float = 20
     # Held only by a memory cgroup. Where there is none the manifest must say "approximate",
     # and a success is what SECURITY.md calls the price of that.
@@ -212,29 +231,29 @@ class Attack:
     needs_own_disk: bool = False
 
 
-def is_admitted(attack, result):
+def is_admitted(attack: Attack, result: lib.Json) -> bool:
     said = {text.split(":")[0] for text in result["manifest"]["degraded"]}
     return (attack.needs_memory_cgroup and "memory" in said) or (attack.needs_own_disk and "disk" in said)
 
 
 class Sampler:
-    def __init__(self, world, function):
-        self.samples = []
+    def __init__(self, world: World, function: Callable[[World], float] | None) -> None:
+        self.samples: list[tuple[float, float]] = []
         self.over = threading.Event()
         self.world, self.function = world, function
         self.thread = threading.Thread(target=self.run, daemon=True)
 
-    def run(self):
-        while not self.over.is_set():
+    def run(self) -> None:
+        while self.function is not None and not self.over.is_set():
             self.samples.append((time.monotonic(), self.function(self.world)))
             self.over.wait(0.02)
 
-    def __enter__(self):
+    def __enter__(self) -> list[tuple[float, float]]:
         if self.function:
             self.thread.start()
         return self.samples
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.over.set()
         if self.function:
             self.thread.join()
@@ -254,7 +273,7 @@ P = at_home(P)
 '''
 
 
-def code_for(attack, world):
+def code_for(attack: Attack, world: World) -> str:
     planted = {**attack.plant(world), "mark": world.mark}
     preamble = PREAMBLE.format(planted=json.dumps(planted))
     if not world.inside or world.box.tier != "local":
@@ -263,7 +282,7 @@ def code_for(attack, world):
     return preamble + AT_HOME + code
 
 
-def run_outside(attack, world):
+def run_outside(attack: Attack, world: World) -> Outcome:
     code = code_for(attack, world)
     argv = [*attack.wrap, lib.PYTHON, "-c", code]
     started = time.monotonic()
@@ -283,7 +302,7 @@ def run_outside(attack, world):
     return Outcome(text.decode(errors="replace"), None, time.monotonic() - started, timed_out, samples)
 
 
-def run_inside(attack, world):
+def run_inside(attack: Attack, world: World) -> Outcome:
     code = code_for(attack, world)
     started = time.monotonic()
     options = [*world.exec_args.pop("options"), *attack.options]
@@ -293,7 +312,7 @@ def run_inside(attack, world):
     return Outcome(json.dumps(result), result, seconds, result["status"] == "timeout", samples)
 
 
-def try_outside(attack, box):
+def try_outside(attack: Attack, box: lib.Sandbox) -> None:
     if box.who in attack.no_control:
         assert attack.no_control[box.who].startswith("control: not possible here: ")
         return
@@ -306,16 +325,18 @@ def try_outside(attack, box):
         world.close()
 
 
-def try_inside(attack, box):
+def try_inside(attack: Attack, box: lib.Sandbox) -> None:
     world = World(box, inside=True)
     try:
         outcome = run_inside(attack, world)
-        said = json.dumps({k: outcome.result[k] for k in ("status", "stdout", "stderr", "error")})[-3000:]
-        assert outcome.result["stdout"].startswith("began\n"), f"it did not run: {said}"
-        won = attack.won(world, outcome) and not is_admitted(attack, outcome.result)
+        result = outcome.result
+        assert result is not None
+        said = json.dumps({k: result[k] for k in ("status", "stdout", "stderr", "error")})[-3000:]
+        assert result["stdout"].startswith("began\n"), f"it did not run: {said}"
+        won = attack.won(world, outcome) and not is_admitted(attack, result)
         assert not won, f"ESCAPED ({attack.canary}): {said}"
         statuses = attack.statuses + (("limit",) if attack.needs_own_disk and box.tier == "local" else ())
-        assert outcome.result["status"] in statuses, f"unexpected end: {said}"
+        assert result["status"] in statuses, f"unexpected end: {said}"
         if attack.also:
             attack.also(world, outcome)
         if not world.exec_args.get("session"):

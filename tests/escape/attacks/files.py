@@ -3,8 +3,11 @@
 
 import os
 import subprocess
+from collections.abc import Callable, Mapping
 
-from attacks.engine import ROOT_ONLY, Attack, token_if_done
+
+import lib
+from attacks.engine import Attack, Outcome, ROOT_ONLY, World, token_if_done
 
 # Ways to the same file that a careless sandbox leaves open.
 READ = '''
@@ -20,10 +23,10 @@ for path in P["paths"]:
 '''
 
 
-def reading(*names):
+def reading(*names: str) -> Callable[[World], lib.Json]:
     """The token in a file of the user, below the home ("~/...") or anywhere."""
 
-    def plant(world):
+    def plant(world: World) -> lib.Json:
         paths = []
         for name in names:
             name = name.replace("~", world.box.home).replace("TOKEN", world.mark)
@@ -45,7 +48,7 @@ SECRETS = {
 }
 
 
-def project(world, names=SECRETS):
+def project(world: World, names: Mapping[str, str] = SECRETS) -> lib.Json:
     """A project with secrets, and links to them."""
     for name, text in names.items():
         world.plant_file("project/" + name, text.format(world.token))
@@ -60,7 +63,7 @@ def project(world, names=SECRETS):
     return {"top": world.path("project")}
 
 
-def digest(world):
+def digest(world: World) -> list[tuple[str, int, bytes]]:
     """All names, kinds, modes and bytes of the planted project."""
     rows = []
     top = world.path("project")
@@ -75,21 +78,21 @@ def digest(world):
     return sorted(rows)
 
 
-def project_to_change(world):
+def project_to_change(world: World) -> lib.Json:
     planted = project(world, {})
     world.state["before"] = digest(world)
     return planted
 
 
-def is_changed(world, _outcome):
-    return digest(world) != world.state["before"]
+def is_changed(world: World, _outcome: Outcome) -> bool:
+    return bool(digest(world) != world.state["before"])
 
 
 SYSTEM_PLACES = ["/usr/local/lib/", "/usr/lib/python3/", "/usr/lib/python3/dist-packages/", "/etc/", "/etc/python3/",
                  "/run/guest/", "/run/", "/", "/home/", "/root/", "/var/tmp/", "/dev/"]
 
 
-def places(world):
+def places(world: World) -> lib.Json:
     """Outside, only the first place is tried, so that nothing of the host is touched."""
     if world.inside:
         listed = [world.folder + "/", world.box.home + "/", world.box.bin + "/guest/", *SYSTEM_PLACES]
@@ -100,16 +103,17 @@ def places(world):
     return {"paths": world.state["written"], "inside": world.inside}
 
 
-def is_written(world, _outcome):
-    return os.stat("/usr").st_mode != world.state["mode"] or any(os.path.lexists(path) for path in world.state["written"])
+def is_written(world: World, _outcome: Outcome) -> bool:
+    is_changed = os.stat("/usr").st_mode != world.state["mode"]
+    return is_changed or any(os.path.lexists(path) for path in world.state["written"])
 
 
-def planted_environment(world):
+def planted_environment(world: World) -> lib.Json:
     world.state["env"] = {"SNP_CANARY": world.token}
     return {}
 
 
-def planted_descriptor(world):
+def planted_descriptor(world: World) -> lib.Json:
     path = world.plant_file("open.txt", mode=0o600)
     fd = os.open(path, os.O_RDWR)
     world.cleanups.append(lambda: os.close(fd))
@@ -118,16 +122,16 @@ def planted_descriptor(world):
     return {}
 
 
-def other_process(world):
+def other_process(world: World) -> lib.Json:
     """A process of the user that has the token in its memory, environment and arguments."""
     victim = world.plant_process("/usr/bin/python3", "-c", "import sys, time; print(1, flush=True); time.sleep(600)",
                                  world.token, env={"SECRET": world.token}, stdout=subprocess.PIPE)
-    victim.stdout.read(2)
-    victim.stdout.close()
+    with lib.piped(victim.stdout) as output:
+        output.read(2)
     return {"pid": victim.pid}
 
 
-def other_session(world):
+def other_session(world: World) -> lib.Json:
     """Another session that holds the token in its files and memory. Outside: a process with such files."""
     code = f'''
 import os
@@ -144,11 +148,11 @@ for folder in ("/tmp", "/dev/shm", "/workspace"):
     else:
         world.box.outside(code)
         for path in ("/tmp/" + world.mark, "/dev/shm/" + world.mark):
-            world.cleanups.append(lambda at=path: os.path.exists(at) and os.unlink(at))
+            world.remove_later(path)
     return {"names": [world.mark]}
 
 
-def devices(world):
+def devices(world: World) -> lib.Json:
     """The kernel's log, memory and disks; root may read them."""
     numbers = [[0o20600, 1, 11], [0o20600, 1, 1]]
     with open("/proc/partitions") as table:
@@ -158,7 +162,8 @@ def devices(world):
 
 
 ATTACKS = [
-    Attack("files of /proc that tell of the host", "filesystem", "one besides those that programs need is not empty, or can be written", '''
+    Attack("files of /proc that tell of the host", "filesystem",
+           "one besides those that programs need is not empty, or can be written", '''
 shown = "self thread-self mounts net sys cpuinfo stat meminfo uptime loadavg version filesystems".split()
 for name in set(os.listdir("/proc")) - set(shown):
     def look(path="/proc/" + name):
@@ -297,7 +302,7 @@ for top in fds:
 ]
 
 
-def handle_of(path):
+def handle_of(path: str) -> str:
     """name_to_handle_at for a file, as the attacker may have guessed it; hexadecimal."""
     import ctypes
 

@@ -7,67 +7,67 @@ import resource
 import socket
 
 import lib
-from attacks.engine import Attack, heard_token
+from attacks.engine import Attack, Outcome, World, heard_token, tier_of
 from attacks.syscalls import is_victim_dead, victim
 
 
-def only_victim(world):
+def only_victim(world: World) -> lib.Json:
     """Outside only the planted process is a target, inside also those of the sandbox itself."""
     return {**victim(world), "inside": world.inside, **own_processes(world)}
 
 
-def own_processes(world):
+def own_processes(world: World) -> lib.Json:
     """Supervisor, keepers, templates and other sessions, by number, as code might guess them."""
     if not world.inside:
         return {"others": []}
     world.box.exec("1", session="neighbour")
-    tier = world.box.tier_pid()
-    found = sorted(lib.descendants(tier) | {tier, world.box.daemon.pid})
+    tier = tier_of(world.box)
+    found = sorted(lib.descendants(tier) | {tier, world.box.start()})
     world.state["own"] = {pid: lib.start_time(pid) for pid in found}
     return {"others": found}
 
 
-def is_anybody_dead(world, outcome):
+def is_anybody_dead(world: World, outcome: Outcome) -> bool:
     if is_victim_dead(world, outcome):
         return True
     if not world.inside:
         return False
     answer = world.box.exec("40 + 2", session="neighbour")
-    daemon = world.box.daemon.pid
-    assert lib.is_alive(daemon) and world.box.tier_pid() in world.state["own"]
-    return answer["value"] != "42" or answer["restarted"] or answer["cell"] < 2
+    daemon = world.box.daemon
+    assert daemon is not None and lib.is_alive(daemon.pid) and world.box.tier_pid() in world.state["own"]
+    return bool(answer["value"] != "42" or answer["restarted"] or answer["cell"] < 2)
 
 
-def mode_file(world):
+def mode_file(world: World) -> lib.Json:
     path = world.plant_file("mode.txt", mode=0o640)
     os.utime(path, (1000000000, 1000000000))
     world.state["path"] = path
     return {"path": path, "folder": world.folder}
 
 
-def is_changed(world, _outcome):
+def is_changed(world: World, _outcome: Outcome) -> bool:
     """Mode, owner or time of the planted file or its folder are not what they were."""
     status = os.stat(world.state["path"])
     return status.st_mode & 0o7777 != 0o640 or int(status.st_mtime) != 1000000000 or \
         os.stat(world.folder).st_mode & 0o777 != 0o755
 
 
-def cut_file(world):
+def cut_file(world: World) -> lib.Json:
     world.state["path"] = world.plant_file("cut.txt", "x" * 100)
     return {"path": world.state["path"]}
 
 
-def is_cut(world, _outcome):
+def is_cut(world: World, _outcome: Outcome) -> bool:
     return not os.path.exists(world.state["path"]) or os.stat(world.state["path"]).st_size != 100
 
 
-def datagrams(world):
+def datagrams(world: World) -> lib.Json:
     bound = world.plant_listener(socket.AF_UNIX, socket.SOCK_DGRAM, world.path("d"))
     os.chmod(bound, 0o777)
     return {"path": bound, "token": world.token}
 
 
-def neighbour(world):
+def neighbour(world: World) -> lib.Json:
     """A file of another session, at its real path."""
     if not world.inside:
         return {"paths": [world.plant_file("neighbour.txt")], "top": world.folder}
@@ -77,7 +77,7 @@ def neighbour(world):
     return {"paths": [path + "/n.txt"], "top": os.path.dirname(os.path.dirname(path))}
 
 
-def state_files(world):
+def state_files(world: World) -> lib.Json:
     """What daemon and tier keep; the token stands in their log."""
     path = os.path.join(world.box.state, "planted-" + world.mark)
     with open(path, "w") as out:
@@ -88,12 +88,12 @@ def state_files(world):
     return {"paths": [path], "top": world.box.state}
 
 
-def normal(_world):
+def normal(_world: World) -> tuple[str, str]:
     """Limit of open files and nice value that our processes start with."""
     return (str(resource.getrlimit(resource.RLIMIT_NOFILE)[0]), str(os.nice(0)))
 
 
-def other_limits(world):
+def other_limits(world: World) -> tuple[str, str]:
     pid = world.state["victim"].pid
     with open(f"/proc/{pid}/limits") as limits:
         files = next(line for line in limits if line.startswith("Max open files")).split()[3]

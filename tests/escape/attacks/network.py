@@ -4,9 +4,11 @@
 import os
 import socket
 import subprocess
+from collections.abc import Callable
+from typing import Any
 
 import lib
-from attacks.engine import Attack, heard_token, token_if_done
+from attacks.engine import Attack, Outcome, World, heard_token, token_if_done
 
 STREAM, DGRAM = socket.SOCK_STREAM, socket.SOCK_DGRAM
 
@@ -21,8 +23,8 @@ for address in P["addresses"]:
 '''
 
 
-def listener(family, kind, address):
-    def plant(world):
+def listener(family: str, kind: str, address: Any) -> Callable[[World], lib.Json]:
+    def plant(world: World) -> lib.Json:
         at = address(world) if callable(address) else address
         bound = world.plant_listener(getattr(socket, family), getattr(socket, kind), at)
         if family == "AF_UNIX":
@@ -36,32 +38,32 @@ def listener(family, kind, address):
     return plant
 
 
-def own_addresses():
+def own_addresses() -> list[str]:
     """The host's addresses besides loopback."""
     words = subprocess.run(["hostname", "-I"], stdout=subprocess.PIPE, text=True).stdout.split()
     return [word for word in words if "." in word]
 
 
-def on_all_addresses(world):
-    lib.need("address", own_addresses(), "the host has no address but loopback")
+def on_all_addresses(world: World) -> lib.Json:
+    lib.need("address", bool(own_addresses()), "the host has no address but loopback")
     port = world.plant_listener(socket.AF_INET, STREAM, ("0.0.0.0", 0))[1]
     return {"family": "AF_INET", "kind": "SOCK_STREAM", "token": world.token,
             "addresses": [[address, port] for address in [*own_addresses(), "0.0.0.0", "127.1.2.3"]]}
 
 
-def daemon_and_victim(world):
+def daemon_and_victim(world: World) -> lib.Json:
     """A session whose end would be seen, in the daemon that runs the attack."""
     world.box.exec("1", session="victim")
     return {"path": world.box.socket}
 
 
-def is_victim_gone(world, _outcome):
+def is_victim_gone(world: World, _outcome: Outcome) -> bool:
     return '"victim"' not in world.box.cli("sessions", "list", "--json").stdout
 
 
-def interfaces_plant(world):
+def interfaces_plant(world: World) -> lib.Json:
     names = [name for _, name in socket.if_nameindex() if name != "lo"]
-    lib.need("interface", names, "the host has no interface but loopback")
+    lib.need("interface", bool(names), "the host has no interface but loopback")
     world.state["names"] = names
     return {}
 

@@ -2,21 +2,24 @@
 """Attacks on the second control: more than its share. Each is bounded by itself, so that the
 host is safe if the limit fails; while it runs, another session must answer."""
 
-import re
 import resource
 import time
+from collections.abc import Callable
+from typing import Any
 
-from attacks.engine import Attack, token_if_done
+
+import lib
+from attacks.engine import Attack, Outcome, World, token_if_done
 
 MIB = 1 << 20
 ANSWER_SECONDS = 30  # of another session meanwhile; the machine may be busy with other things
 
 
-def count(world):
+def count(world: World) -> int:
     return len(world.marked())
 
 
-def resident(world):
+def resident(world: World) -> int:
     """Memory of the attack's processes as the host counts it, bytes: what is shared counts once."""
     total = 0
     for pid in world.marked():
@@ -28,13 +31,13 @@ def resident(world):
     return total * 1024
 
 
-def shared_memory(_world):
+def shared_memory(_world: World) -> int:
     """All tmpfs pages of the host, bytes: of other tests, too, so that little counts for nothing."""
     with open("/proc/meminfo") as info:
         return next(int(line.split()[1]) for line in info if line.startswith("Shmem:")) * 1024
 
 
-def socket_buffers(_world):
+def socket_buffers(_world: World) -> int:
     """Buffers of all TCP and UDP sockets of the host, bytes: this file counts all network namespaces."""
     with open("/proc/net/sockstat") as stat:
         words = stat.read().split()
@@ -42,26 +45,26 @@ def socket_buffers(_world):
     return pages * resource.getpagesize()
 
 
-def peak_over(limit):
+def peak_over(limit: float) -> Callable[[World, Outcome], bool]:
     return lambda _world, outcome: outcome.peak() > limit
 
 
-def held_over(limit):
+def held_over(limit: float) -> Callable[[World, Outcome], bool]:
     """For a second at a stretch; without a cgroup the limit is enforced by looking."""
     return lambda _world, outcome: outcome.seconds_over(limit) > 1
 
 
-def growth_over(limit):
-    return lambda _world, outcome: outcome.peak() - outcome.samples[0][1] > limit
+def growth_over(limit: float) -> Callable[[World, Outcome], bool]:
+    return lambda _world, outcome: outcome.peak() > outcome.samples[0][1] + limit
 
 
-def beside(world):
+def beside(world: World) -> lib.Json:
     """Another session that was there before, and must answer while the attack runs."""
     world.box.exec("kept = 41", session="beside")
     return {}
 
 
-def beside_answers(world):
+def beside_answers(world: World) -> int:
     """For `sample`: processes, and now and then a question to the other session."""
     now = time.monotonic()
     if world.inside and now - world.state.get("asked", 0) > 0.5:
@@ -71,36 +74,38 @@ def beside_answers(world):
     return count(world)
 
 
-def answered(world, _outcome):
+def answered(world: World, _outcome: Outcome) -> None:
     answers = world.state["answers"]
     assert answers and all(value == "42" for value, _ in answers), answers
     assert max(seconds for _, seconds in answers) < ANSWER_SECONDS, answers
 
 
-def limited_by(key):
-    def also(_world, outcome):
+def limited_by(key: str) -> Callable[[World, Outcome], None]:
+    def also(_world: World, outcome: Outcome) -> None:
+        assert outcome.result is not None
         limit = outcome.result["limit"]
         assert limit is not None and limit["key"] == key, outcome.result["limit"]
 
     return also
 
 
-def denied_by(word):
+def denied_by(word: str) -> Callable[[World, Outcome], None]:
     """A limit that does not end the cell is told in the denials."""
 
-    def also(_world, outcome):
+    def also(_world: World, outcome: Outcome) -> None:
+        assert outcome.result is not None
         rules = [denial["rule"] for denial in outcome.result["denials"]]
         assert any(word in rule for rule in rules), outcome.result["denials"]
 
     return also
 
 
-def runs_on(_world, outcome):
+def runs_on(_world: World, outcome: Outcome) -> bool:
     """Outside it was still running at the end of its time; inside it should not have been."""
     return outcome.timed_out if outcome.result is None else outcome.seconds > 40
 
 
-def processors(world):
+def processors(world: World) -> int:
     """Remember on which processors the attack was seen; how many there were."""
     seen = world.state.setdefault("processors", set())
     for pid in world.marked():
@@ -114,24 +119,24 @@ def processors(world):
     return len(seen)
 
 
-def is_over_its_share(world, outcome):
+def is_over_its_share(world: World, outcome: Outcome) -> bool:
     """0.25 processors; where no cgroup divides them, one whole processor."""
     if not world.inside:
         return outcome.peak() > 1
     limits = world.box.exec("1")["manifest"]["controls"]["resources"]["limits"]
     if not limits["cpus"]["by"].startswith("cgroup"):
         return outcome.peak() > 1
-    wall = float(re.search(r"wall ([0-9.]+)", outcome.text).group(1))
+    wall = float(lib.search(r"wall ([0-9.]+)", outcome.text).group(1))
     return 4 * 0.15 / wall > 0.35
 
 
-def folder(world):
+def folder(world: World) -> lib.Json:
     return {"folder": "/workspace" if world.inside else world.folder, "token": world.token,
             "cap": 64, "mib": MIB}
 
 
-HANG = dict(options=("--timeout", "0.5"), outside_seconds=1.5, won=runs_on, statuses=("timeout",),
-            also=limited_by("timeout"))
+HANG: dict[str, Any] = {"options": ("--timeout", "0.5"), "outside_seconds": 1.5, "won": runs_on,
+                        "statuses": ("timeout",), "also": limited_by("timeout")}
 
 MEMORY = '''
 held = []
@@ -142,7 +147,7 @@ tell(P["token"])
 '''
 
 # Bounded by themselves, and gone a second after the control run has succeeded.
-HELD = {"options": ("--memory", "64m", "--cpus", "2"), "statuses": ("ok", "oom", "error", "killed")}
+HELD: dict[str, Any] = {"options": ("--memory", "64m", "--cpus", "2"), "statuses": ("ok", "oom", "error", "killed")}
 
 # Seven processes hold something at once. The one that waits is told when each has it.
 MANY = '''
@@ -322,12 +327,13 @@ def fill(make):
 attempt(fill, of_zeros)
 attempt(fill, of_no_file)
 ''', token_if_done, **HELD),
-    Attack("mappings without end", "resources", "kernel memory of twice the limit is held for a second", MANY.replace("HOLD", '''
+    Attack("mappings without end", "resources", "kernel memory of twice the limit is held for a second",
+           MANY.replace("HOLD", '''
         libc.mmap.restype = ctypes.c_void_p
         libc.mmap.argtypes = [ctypes.c_size_t] * 4 + [ctypes.c_long] * 2
         for at in range(60000):
             libc.mmap(0, 4096, at % 2, 0x4022, -1, 0)
-'''), token_if_done, **{**HELD, "options": ("--memory", "32m", "--cpus", "2")}),
+'''), token_if_done, **dict(HELD, options=("--memory", "32m", "--cpus", "2"))),
     Attack("memory of a process whose first thread has ended", "resources", "four times the limit is held for a second",
            MANY.replace("HOLD", '''
         import threading
@@ -461,7 +467,8 @@ if os.fork() == 0:
 os.kill(os.getpid(), signal.SIGSTOP)
 time.sleep(30)
 ''', **HANG),
-    Attack("processor time of many", "resources", "more processor time than its share of the wall time, or two processors", '''
+    Attack("processor time of many", "resources",
+           "more processor time than its share of the wall time, or two processors", '''
 children = []
 before = time.monotonic()
 for number in range(4):

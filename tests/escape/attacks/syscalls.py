@@ -9,7 +9,7 @@ import subprocess
 import tty
 
 import lib
-from attacks.engine import ROOT_ONLY, Attack, token_if_done, told_token
+from attacks.engine import ROOT_ONLY, Attack, Outcome, World, tier_of, token_if_done, told_token
 
 IN_USERNS = ("unshare", "-Urmpf", "--mount-proc")
 X86_ONLY = platform.machine() == "x86_64"
@@ -24,18 +24,18 @@ time.sleep(600)
 '''
 
 
-def victim(world):
+def victim(world: World) -> lib.Json:
     """A process of the user; its memory and one of its descriptors hold the token."""
     secret = world.plant_file("victim.txt")
     process = world.plant_process("/usr/bin/python3", "-c", VICTIM, world.token, secret, stdout=subprocess.PIPE)
-    address = int(process.stdout.readline())
-    process.stdout.close()
+    with lib.piped(process.stdout) as output:
+        address = int(output.readline())
     world.state["victim"] = process
     # Inside, every process there is may be tried, at the same address.
     return {"pid": process.pid, "address": address, "token": world.token}
 
 
-def is_victim_dead(world, _outcome):
+def is_victim_dead(world: World, _outcome: Outcome) -> bool:
     try:
         world.state["victim"].wait(0.1)
         return True
@@ -57,25 +57,25 @@ while peer.recv(1):
 '''
 
 
-def peer(world):
+def peer(world: World) -> lib.Json:
     """A process of the user at the other end of a socket. Inside it is who runs the sandbox."""
     process = world.plant_process("/usr/bin/python3", "-c", SERVER, world.path("peer"), stdout=subprocess.PIPE)
-    process.stdout.readline()
-    process.stdout.close()
+    with lib.piped(process.stdout) as output:
+        output.readline()
     world.state["victim"] = process
     if world.inside:
         world.box.exec("1")
-        world.state["tier"] = world.box.tier_pid()
+        world.state["tier"] = tier_of(world.box)
     return {"path": world.path("peer"), "inside": world.inside, "token": world.token}
 
 
-def is_peer_dead(world, outcome):
+def is_peer_dead(world: World, outcome: Outcome) -> bool:
     if not world.inside:
         return is_victim_dead(world, outcome)
     return not lib.is_alive(world.state["tier"]) or world.box.exec("6 * 7")["value"] != "42"
 
 
-def was_peer_held_up(world, outcome):
+def was_peer_held_up(world: World, outcome: Outcome) -> bool:
     return told_token(world, outcome) or (world.inside and outcome.seconds > 25)
 
 
@@ -94,7 +94,7 @@ if not P["inside"]:
 '''
 
 
-def host_keyring(world):
+def host_keyring(world: World) -> lib.Json:
     """A key in the user's keyring, which its processes share."""
     code = ("import ctypes,sys; l=ctypes.CDLL(None,use_errno=True); "
             "r=l.syscall(248,b'user',sys.argv[1].encode(),sys.argv[2].encode(),len(sys.argv[2]),-4); "
@@ -107,11 +107,11 @@ def host_keyring(world):
     return {"key": key}
 
 
-def terminal(world):
+def terminal(world: World) -> lib.Json:
     """The caller's terminal; what is pushed into it would be typed to the user's shell."""
     mine, theirs = pty.openpty()
     tty.setraw(mine)
-    world.cleanups.append(lambda: (os.close(mine), os.close(theirs)))
+    world.cleanups += [lambda: os.close(theirs), lambda: os.close(mine)]
     world.state["terminal"] = mine
     os.set_blocking(theirs, False)
     world.state["typed"] = theirs
@@ -123,7 +123,7 @@ def terminal(world):
     return {"fd": theirs, "name": os.ttyname(theirs)}
 
 
-def was_typed(world, _outcome):
+def was_typed(world: World, _outcome: Outcome) -> bool:
     try:
         return b"x" in os.read(world.state["typed"], 100)
     except BlockingIOError:
@@ -131,7 +131,8 @@ def was_typed(world, _outcome):
 
 
 NAMESPACES = '''
-before = {name: os.readlink("/proc/self/ns/" + name) for name in ("user", "mnt", "net", "pid_for_children", "uts", "ipc")}
+names = ("user", "mnt", "net", "pid_for_children", "uts", "ipc")
+before = {name: os.readlink("/proc/self/ns/" + name) for name in names}
 def inside(way):
     after = {name: os.readlink("/proc/self/ns/" + name) for name in before}
     if after != before:
@@ -316,7 +317,8 @@ if os.uname().nodename == P["mark"]:
     tell(P["token"])
 ''', token_if_done, wrap=("unshare", "-Uru")),
     Attack("kernel settings", "syscalls", "a value below /proc/sys changes", '''
-for name, value in (("net/ipv4/ip_forward", "1"), ("net/ipv4/ping_group_range", "0 0"), ("kernel/domainname", P["mark"])):
+settings = (("net/ipv4/ip_forward", "1"), ("net/ipv4/ping_group_range", "0 0"), ("kernel/domainname", P["mark"]))
+for name, value in settings:
     def change():
         with open("/proc/sys/" + name, "w") as out:
             out.write(value)
