@@ -24,7 +24,7 @@ import builtins
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import __future__
-import _signal  # type: ignore[import]
+import _signal
 import argparse
 import os
 import select

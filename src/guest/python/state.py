@@ -70,7 +70,7 @@ from state_texts import _type_bases, _type_dict, _type_module, _type_name, _type
 from state_views import MAKERS as VIEW_MAKERS, reduce_view
 
 try:
-    from _abc import _get_dump as abc_dump  # type: ignore[import]
+    from _abc import _get_dump as abc_dump
 except ImportError:
     abc_dump = None
 

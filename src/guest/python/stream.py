@@ -7,7 +7,7 @@ import builtins
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
-import _signal  # type: ignore[import]
+import _signal
 import base64
 import errno
 import json
