@@ -124,11 +124,10 @@ static int session_only(const json_t *rows, const char **ret_name, struct snp_er
         }
     }
     if (n == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND,
-                        "there is no session; exec --session NAME makes one");
+        return snp_fail(err, SNP_E_NOT_FOUND, "no sessions; exec --session NAME makes one");
     }
     if (n > 1 && fallback == NULL) {
-        return snp_fail(err, SNP_E_INVALID, "there are %zu sessions, say which one: %s", n,
+        return snp_fail(err, SNP_E_INVALID, "%zu sessions exist; name one: %s", n,
                         names_text(rows, n, names, sizeof(names)));
     }
     *ret_name = n == 1 ? only : fallback;
@@ -186,8 +185,8 @@ static int one_check(const char *word, const char *given, struct snp_err *err)
 {
     if (word != NULL && given != NULL && strcmp(word, given) != 0) {
         return snp_fail(err, SNP_E_INVALID,
-                        "which session: %.64s, or %.64s as --session says? Give one of them",
-                        word, given);
+                        "two sessions are named: %.64s, and %.64s by --session; name one", word,
+                        given);
     }
     return 0;
 }

@@ -146,7 +146,7 @@ void snp_cli_tier_stand_in(const struct snp_cli *cli, const struct snp_config *c
     const char *name = snp_config_str(config, SNP_KEY_ENVIRONMENT);
 
     if (!snp_streq(name, snp_cli_tier(config))) {
-        snp_cli_warn(cli, "there is no %s tier here (%s); code runs in %s", name,
+        snp_cli_warn(cli, "no %s tier here (%s); code runs in %s", name,
                      snp_config_source(config, SNP_KEY_ENVIRONMENT), snp_cli_tier(config));
     }
 }

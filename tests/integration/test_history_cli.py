@@ -59,11 +59,11 @@ def test_the_only_session_needs_no_name_and_several_are_named(verb, method):
     with ScriptedDaemon({"sessions.list": TWO, method: answer}) as daemon:
         done = daemon.cli(*verb)
         assert (done.returncode, done.stdout) == (2, "")
-        assert "there are 2 sessions, say which one: one, two" in done.stderr
+        assert "2 sessions exist; name one: one, two" in done.stderr
         assert [head["method"] for head, _ in daemon.asked] == ["sessions.list"]
     with ScriptedDaemon({"sessions.list": {"sessions": []}, method: answer}) as daemon:
         done = daemon.cli(*verb)
-        assert done.returncode == 1 and "there is no session; exec --session NAME makes one" in done.stderr
+        assert done.returncode == 1 and "no sessions; exec --session NAME makes one" in done.stderr
 
 
 WORD_OR_OPTION = [  # method, what is asked, and the ways to say it; the first names the session in a word
@@ -105,7 +105,7 @@ def test_a_session_is_a_word_or_an_option(tmp_path, row):
         del daemon.asked[:]
         done = daemon.cli(*words[0], "-s", "one")
         if re.search("two[@:]", ways[0]) or words[0][0] in ("history", "checkpoint", "hibernate", "sessions", "snapshots"):
-            assert done.returncode == 2 and "which session: two, or one" in done.stderr and daemon.asked == []
+            assert done.returncode == 2 and "two sessions are named: two, and one" in done.stderr and daemon.asked == []
 
 
 @pytest.mark.parametrize("words, answer, next_words", [
@@ -132,7 +132,7 @@ def test_what_a_session_lacks_is_told_with_the_ways_out():
         for verb in (["sessions", "list"], ["sessions", "show", "work"], ["history", "work"]):
             done = daemon.cli(*verb)
             assert done.stderr.startswith("incomplete: work lacks what cells 3, 4 did evil\\x1b"), verb
-            assert "exec -s work --recover replay runs the cells again, --recover checkpoint goes" in done.stderr
+            assert "exec -s work --recover replay runs the cells again, --recover checkpoint continues" in done.stderr
             assert done.stderr.count("\n") == 1
             harmless(daemon.on_terminal(*verb))
         assert "incomplete" in daemon.cli("sessions", "list").stdout
@@ -180,7 +180,7 @@ def test_a_budget_that_is_not_met_is_said():
     answer = {"freed_bytes": 0, "blobs": 0, "bytes": 3 << 30, "budget_bytes": 1 << 30, "is_met": False}
     with ScriptedDaemon({"gc": answer}) as daemon:
         done = daemon.cli("gc", "--budget", "1g")
-        assert done.returncode == 1 and "3 GiB are left, more than the 1 GiB they may take" in done.stderr
+        assert done.returncode == 1 and "3 GiB are left, more than the limit of 1 GiB" in done.stderr
         assert "snapshots remove" in done.stderr and done.stdout.startswith("freed 0")
         assert json.loads(daemon.cli("gc", "--budget", "1g", "--json").stdout) == answer
 
@@ -368,7 +368,7 @@ def test_diff_shows_links_folders_what_is_deleted_and_names_of_any_bytes():
             "diff a/d b/d\nnew dir mode 755\n"
             "diff a/p b/p\ndeleted file of the project\n"
             'diff "a/\\377\\012x" "b/\\377\\012x"\ndeleted dir mode 700\n')
-        assert "there are more than an answer can hold" in done.stderr
+        assert "there are more than one answer can hold" in done.stderr
         harmless(daemon.on_terminal("diff", "a", "b", env={"PAGER": "cat"}))
 
 
@@ -456,7 +456,7 @@ def test_a_content_that_never_ends_or_lies_about_its_size_is_refused():
         "blob": ({"size": 5, "eof": False}, b"x" * (1 << 20))}
     with ScriptedDaemon(endless) as daemon:
         done = daemon.cli("diff", "a", "b")
-        assert done.returncode == 1 and "a content is larger than was said" in done.stderr
+        assert done.returncode == 1 and "a file is larger than the daemon said" in done.stderr
 
 
 # History -------------------------------------------------------------------------------------------
@@ -520,7 +520,7 @@ def test_show_prints_code_output_and_end():
 
 
 def test_show_of_a_cell_without_an_end():
-    for status, dropped, words in (("running", False, "it runs"), ("unknown", False, "how it ended is not known"),
+    for status, dropped, words in (("running", False, "it is running"), ("unknown", False, "how it ended is not known"),
                                    ("refused", False, "it was refused before it ran"),
                                    ("ok", True, "removed to save disk space")):
         head = {**SHOWN, "status": status, "dropped": dropped, "state": None, "result": None}

@@ -735,7 +735,7 @@ def test_descriptions_of_a_projects_own_packages(fresh_sandbox):
 @pytest.mark.parametrize("client", ["claude", "claude-desktop", "cursor", "vscode", "codex", "gemini", "qwen"])
 def test_print_config(server, client):
     done = server.box.cli("mcp-serve", "--print-config", client)
-    assert done.returncode == 0 and "into " in done.stderr
+    assert done.returncode == 0 and "Add to " in done.stderr
     if client == "codex":
         assert done.stdout.startswith("[mcp_servers.SniparaSandbox]\ncommand = ") and "mcp-serve" in done.stdout
         return

@@ -237,7 +237,7 @@ def test_top_links_lead_into_usr_only(sandbox, broken):
 def test_what_cannot_be_a_file_system_is_said(sandbox, made, broken):
     refused(sandbox, "/", "home folder")
     refused(sandbox, sandbox.home, "home folder")
-    refused(sandbox, "/nonexistent", "there is no")
+    refused(sandbox, "/nonexistent", "no such file or folder")
     refused(sandbox, sandbox.make_folder("empty"), "neither /usr/bin/python3")
     done = sandbox.cli("exec", "--rootfs", made, "--template", "venv", "1")
     assert done.returncode == 2 and "base, data" in done.stderr

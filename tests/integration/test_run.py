@@ -283,7 +283,7 @@ def test_what_an_agent_makes_is_copied_out(runs):
     again = runs.agent(*turns, options=["--output", "made"], code=1)
     assert "exists" in again["error"]
     nowhere = runs.agent(*turns, options=["--output", "not/there"], code=1)
-    assert "there is no folder not/" in nowhere["error"]
+    assert "no such folder: not/" in nowhere["error"]
 
 
 def test_no_changed_files_are_told(runs):

@@ -239,4 +239,4 @@ def test_a_second_ctrl_c_does_not_wait(runs):
         os.kill(runs.box.daemon.pid, signal.SIGCONT)
         process.kill()
         process.wait()
-    assert process.returncode == 1 and "resume goes on" in json.loads(rest.splitlines()[-1])["error"]
+    assert process.returncode == 1 and "continue with resume" in json.loads(rest.splitlines()[-1])["error"]

@@ -104,7 +104,7 @@ def test_tool_calls_of_an_agent(runs):
     done = runs.cli("agent", "Do it", "--show-config", "--tool-budget", "1001")
     assert "--tool-budget is at most 1000; using that" in done.stderr and "Tool Budget: 1000\n" in done.stdout
     done = runs.cli("agent", "Do it", *runs.options(runs.script(turn(text="x"))), "--tool-budget", "0")
-    assert done.returncode == 2 and "--tool-budget is at least 1" in done.stderr
+    assert done.returncode == 2 and "--tool-budget must be at least 1" in done.stderr
 
 
 def test_iterations(runs):

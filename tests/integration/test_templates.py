@@ -115,7 +115,7 @@ def test_a_changed_template_is_refused_until_it_is_replaced(fresh_sandbox):
     assert done.returncode == 1 and "changed since it was added" in done.stderr
     assert "template add web --replace" in done.stderr
     assert "changed since it was added" in box.cli("template", "show", "web").stdout
-    assert "there is a template web already" in box.cli("template", "add", "web").stderr
+    assert "template web exists" in box.cli("template", "add", "web").stderr
     again = add(box, "web", "--replace")  # from what it was made of
     assert again["hash"] != record["hash"] or again["venv"] != record["venv"]
     assert not os.path.exists(record["venv"])

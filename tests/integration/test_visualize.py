@@ -139,8 +139,8 @@ def test_logs_export_makes_the_same_page(box, logs):
 
 @pytest.mark.parametrize("args, code, says", [
     (["--out", "x.html", "--port", "0"], 2, "--port is for serving pages"),
-    (["--tail", "0"], 2, "--tail is 1 to 1000"),
-    (["--port", "70000"], 2, "--port is 1 to 65535"),
+    (["--tail", "0"], 2, "--tail must be 1 to 1000"),
+    (["--port", "70000"], 2, "--port must be 1 to 65535"),
     (["nothing"], 1, "Trajectory not found: nothing"),
     (["../x"], 1, "Trajectory not found"),
     (["--out", "x.html"], 1, "no trajectories found"),

@@ -89,9 +89,9 @@ static int difference_show(const struct snp_mcp_run *run, const json_t *differen
         const char *member;
         const char *text;
     } kinds[] = {
-        {"changed", "is not as it was pinned"},
-        {"new",     "is new"                 },
-        {"gone",    "is gone"                },
+        {"changed", "differs from its fingerprint"},
+        {"new",     "is new"                      },
+        {"gone",    "is gone"                     },
     };
     int status = SNP_EXIT_OK;
 
@@ -167,9 +167,7 @@ static int pins_take(struct snp_mcp_run *run, bool must_be, struct snp_err *err)
 
     return r == 0 && path != NULL && must_be && run->pins == NULL
                ? snp_fail(err, SNP_E_NOT_FOUND,
-                          "--pins: there is no %.200s; `mcp tools --pins` "
-                          "writes it",
-                          path)
+                          "--pins: no such file: %.200s; `mcp tools --pins` writes it", path)
                : r;
 }
 

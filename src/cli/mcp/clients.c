@@ -188,8 +188,8 @@ static int client_check(const struct client *client,
     return wanted->url == NULL || client->url != NULL
                ? 0
                : snp_fail(err, SNP_E_INVALID,
-                          "%s connects to no URL from its file; it starts the server itself: "
-                          "leave out --http",
+                          "%s cannot connect to a URL: it starts the server itself; leave out "
+                          "--http",
                           client->name);
 }
 
@@ -220,7 +220,7 @@ static void file_print(const struct client *client)
     struct snp_err err;
     bool is_elsewhere = chosen != NULL && snp_mcp_client_place(client->name, &place, &err) == 0;
 
-    (void)fprintf(stderr, "into %s:\n", is_elsewhere ? place.path : client->file);
+    (void)fprintf(stderr, "Add to %s:\n", is_elsewhere ? place.path : client->file);
 }
 
 int snp_mcp_client_print(struct snp_cli *cli, const struct snp_opts *opts, const char *name)

@@ -64,12 +64,14 @@ static int given_read(const struct snp_opts *opts, struct given *given, struct s
     }
     if (!given->http.address.is_loopback && !snp_opts_flag(opts, "allow-remote", false)) {
         return snp_fail(err, SNP_E_DENIED,
-                        "other machines reach %s: say so with --allow-remote, and put a proxy "
-                        "that does TLS before it",
+                        "other machines can reach %s; allow it with --allow-remote, and put a "
+                        "TLS proxy in front of it",
                         given->http.address.host);
     }
     if (!given->http.address.is_loopback && is_open) {
-        return snp_fail(err, SNP_E_DENIED, "where other machines reach it a token is needed");
+        return snp_fail(
+            err, SNP_E_DENIED,
+            "a server that other machines can reach needs a token; leave out --no-token");
     }
     given->as_json = snp_opts_flag(opts, "json", false);
     r = snp_http_hosts_read(opts, &given->hosts, err);

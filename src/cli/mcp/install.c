@@ -156,8 +156,7 @@ static int target_new(const struct snp_mcp_place *place,
     struct stat st;
 
     if (lstat(place->path, &st) == 0) {
-        return snp_fail(err, SNP_E_INVALID, "%s is a link to a file that is not there",
-                        place->path);
+        return snp_fail(err, SNP_E_INVALID, "%s is a link to a missing file", place->path);
     }
     if (folder == NULL || (place->project != NULL && !is_below(folder, place->project))) {
         return snp_fail(err, SNP_E_DENIED, "%s is a link out of the project; edit it by hand",
@@ -357,11 +356,10 @@ const struct snp_verb snp_verb_mcp_install = {
     .name = "mcp-install",
     .summary = "write the MCP server into a client's configuration",
     .description =
-        "Show what is added to the client's configuration file, and write it when you "
-        "agree. For claude and vscode that is the file of the project in the working "
-        "directory, for the others one of yours. Options of mcp-serve go into it; with --http "
-        "the client connects to "
-        "a server that you start.",
+        "Show the change to the client's configuration file, and write it when you agree. For "
+        "claude and vscode this is a file of the project in the working directory, for other "
+        "clients a file in your home folder. Options of mcp-serve go into the file; with "
+        "--http the client connects to a server that you start.",
     .spec = SNP_SPEC(options, args),
     .examples = "mcp-install claude\n"
                 "mcp-install codex --yes --memory 1g\n"

@@ -180,7 +180,7 @@ static int server_take(const struct snp_opts *opts,
                         snp_opts_arg(opts, n_own));
     }
     if (has_command == (given->options.url != NULL)) {
-        return snp_fail(err, SNP_E_INVALID, "say which server: --url URL, or -- COMMAND...");
+        return snp_fail(err, SNP_E_INVALID, "name the server: --url URL or -- COMMAND");
     }
     if (has_command) {
         given->options.argv = snp_opts_args(opts) + before;

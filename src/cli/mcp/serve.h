@@ -30,7 +30,7 @@
                     SNP_KEY_ENVIRONMENT),                                                      \
         SNP_MCP_ROW("template", 0, SNP_OPT_STRING, "NAME",                                     \
                     "what new sessions have: base, data (numpy, pandas), plot (matplotlib), "  \
-                    "or one of yours",                                                         \
+                    "or a template of yours",                                                  \
                     SNP_KEY_TEMPLATE),                                                         \
         SNP_CLI_OPT_LIMITS,                                                                    \
         SNP_MCP_ROW("allow-degraded", 0, SNP_OPT_FLAG, NULL,                                   \

@@ -58,7 +58,7 @@ static int show(const struct snp_front *front,
     }
     (void)fputs("No model configured; ran the prompt as Python.\n", stderr);
     if (front->is_verbose) {
-        (void)fprintf(stderr, "On record: snipara-sandbox logs %.8s\n", id);
+        (void)fprintf(stderr, "Recorded: snipara-sandbox logs %.8s\n", id);
     }
     (void)!snp_term_write(stdout, snp_json_str(whole, "stdout", ""),
                           json_string_length(json_object_get(whole, "stdout")));

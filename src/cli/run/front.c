@@ -476,8 +476,7 @@ static int parent_check(const char *output, struct snp_err *err)
     }
     parent = n == 0 ? snp_need_copy(".") : snp_need(strndup(output, n));
     if (stat(parent, &st) < 0 || !S_ISDIR(st.st_mode)) {
-        return snp_fail(err, SNP_E_NOT_FOUND,
-                        "--output: there is no folder %.150s to make it in; make that first",
+        return snp_fail(err, SNP_E_NOT_FOUND, "--output: no such folder: %.150s; make it first",
                         parent);
     }
     return faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) < 0
@@ -555,7 +554,7 @@ static int end_print(struct snp_front *front)
     status_clear(front);
     if (!front->is_done) { /* a second signal */
         (void)snp_fail(&err, SNP_E_TIMEOUT,
-                       "stopped before the end was on record; resume goes on");
+                       "stopped before the end was recorded; continue with resume");
         return snp_front_fail(front, &err);
     }
     result = snp_need(snp_run_result(front->run, front->is_verbose));

@@ -83,7 +83,7 @@ static int list_run(struct snp_cli *cli, const struct snp_opts *opts)
     json_t *path;
 
     if (tail < 1 || tail > TAIL_MAX) {
-        return snp_cli_usage(cli, "--tail is 1 to %d", TAIL_MAX);
+        return snp_cli_usage(cli, "--tail must be 1 to %d", TAIL_MAX);
     }
     if (snp_runs_folder(cli, opts, &dir, &err) < 0 ||
         snp_trajectory_list(dir, (size_t)tail, &paths, &err) < 0) {
@@ -222,7 +222,7 @@ static int state_print(struct snp_cli *cli, const char *path, bool has_events)
         snp_term_put(stdout, SNP_STYLE_BOLD, "End");
         (void)printf("\n  State: %s\n", snp_trajectory_state_name(info.state));
     } else {
-        (void)printf("No call of a model is on record\n  State: %s\n",
+        (void)printf("No model calls recorded\n  State: %s\n",
                      snp_trajectory_state_name(info.state));
     }
     snp_run_block_show(stdout, "Answer",
@@ -316,12 +316,11 @@ static void verdict_print(const struct snp_trajectory_info *info, bool is_good)
         (void)printf("  First fault: line %zu: %s\n", check->first_bad, check->why);
     }
     if (check->torn > 0) {
-        (void)printf("  Torn at the end: %zu bytes, of a record that was not acknowledged\n",
-                     check->torn);
+        (void)printf("  Cut off at the end: %zu bytes of an incomplete record\n", check->torn);
     }
     if (!check->is_ended && check->is_chained) {
-        (void)puts(
-            "  No end on record: the run still works, was interrupted, or its end was cut off");
+        (void)puts("  No end recorded: the run is still running, was interrupted, or its end "
+                   "was cut off");
     }
     if (check->is_chained) {
         (void)printf("  Last hash: %s\n", check->chain.last);
@@ -363,8 +362,8 @@ static const struct snp_verb verb_verify = {
     .name = "verify",
     .summary = "check the hash chain of a trajectory",
     .description =
-        "Check that every record is unchanged and in its place; exit with 1 if not. Compare "
-        "the last hash with a copy of it to find a file that was replaced as a whole.",
+        "Check that every record is unchanged and in its place; exit with 1 if not. To find a "
+        "file that was replaced as a whole, compare its last hash with a copy of that hash.",
     .spec = SNP_SPEC(other_options, one_arg),
     .run = verify_run,
 };

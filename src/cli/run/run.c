@@ -127,8 +127,8 @@ static bool cost_is_free(const struct snp_front *front,
         return true;
     }
     (void)snp_fail(err, SNP_E_LIMIT,
-                   "no limit of cost is for models whose price is not known; that of %s is, so "
-                   "give a cost_limit of at most %.0f USD",
+                   "unpriced is for models without a known price, and the price of %s is "
+                   "known; give a cost_limit of at most %.0f USD",
                    choice->model, SNP_AGENT_COST_USD_MAX);
     return false;
 }
@@ -338,7 +338,7 @@ static int capped(const struct snp_front *front,
 {
     *ret = snp_opts_int(front->opts, name, fallback);
     if (*ret < 1) {
-        return snp_fail(err, SNP_E_INVALID, "--%s is at least 1", name);
+        return snp_fail(err, SNP_E_INVALID, "--%s must be at least 1", name);
     }
     if (*ret > most) {
         if (!front->is_for_programs) {
@@ -454,7 +454,7 @@ static int budget_changes(const struct snp_opts *opts, json_t *budget, struct sn
             continue;
         }
         if (value < 1 || value > INT64_MAX / MS) {
-            return snp_fail(err, SNP_E_INVALID, "--%s is at least 1", rows[i].option);
+            return snp_fail(err, SNP_E_INVALID, "--%s must be at least 1", rows[i].option);
         }
         (void)json_object_set_new(budget, rows[i].member, json_integer(value * rows[i].unit));
     }

@@ -154,7 +154,7 @@ static int list_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     int64_t tail = snp_opts_int(opts, "tail", TAIL_DEFAULT);
 
-    return tail < 1 || tail > TAIL_MAX ? snp_cli_usage(cli, "--tail is 1 to %d", TAIL_MAX)
+    return tail < 1 || tail > TAIL_MAX ? snp_cli_usage(cli, "--tail must be 1 to %d", TAIL_MAX)
                                        : runs_tell(cli, opts, tail, false, NULL);
 }
 

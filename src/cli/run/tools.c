@@ -33,7 +33,7 @@ static int file_add(struct snp_toolbox *box, const char *path, struct snp_err *e
     servers = json_object_get(document, "mcpServers");
     return json_is_object(servers)
                ? snp_toolbox_add_servers(box, servers, path, err)
-               : snp_fail(err, SNP_E_INVALID, "--mcp-config %.150s: there is no \"mcpServers\"",
+               : snp_fail(err, SNP_E_INVALID, "--mcp-config %.150s has no \"mcpServers\"",
                           path);
 }
 
@@ -77,10 +77,9 @@ char *snp_run_tools_unused(const struct snp_opts *opts, const struct snp_config 
     if (snp_config_tools(config) == NULL || snp_opts_flag(opts, "allow-tools", false)) {
         return NULL;
     }
-    return snp_need_format(
-        "%s names tools; they are not used, since they run outside the sandbox with "
-        "your rights: look at them, then --allow-tools",
-        snp_config_file(config));
+    return snp_need_format("%s names tools that are not used: they run outside the sandbox, "
+                           "with your rights; check them, then use --allow-tools",
+                           snp_config_file(config));
 }
 
 void snp_run_tools_show(const struct snp_opts *opts, const struct snp_config *config)

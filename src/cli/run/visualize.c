@@ -48,10 +48,11 @@ static int read_into(struct snp_cli *cli,
     int r;
 
     if (tail < 1 || tail > SNP_PAGE_RUNS_MAX) {
-        return snp_fail(err, SNP_E_INVALID, "--tail is 1 to %d", SNP_PAGE_RUNS_MAX);
+        return snp_fail(err, SNP_E_INVALID, "--tail must be 1 to %d", SNP_PAGE_RUNS_MAX);
     }
     if (port < 0 || port > PORT_MAX) {
-        return snp_fail(err, SNP_E_INVALID, "--port is 1 to %d, or 0 for a free one", PORT_MAX);
+        return snp_fail(err, SNP_E_INVALID, "--port must be 1 to %d, or 0 for a free one",
+                        PORT_MAX);
     }
     r = snp_cli_config(cli, opts, &v->config, err);
     if (r < 0) {

@@ -35,7 +35,7 @@ static int address_read(const struct snp_opts *opts,
     }
     if (!ret->is_loopback && !snp_opts_flag(opts, "allow-remote", false)) {
         return snp_fail(err, SNP_E_DENIED,
-                        "other machines reach %s, and HTTP is not encrypted: say so with "
+                        "other machines can reach %s, and HTTP is not encrypted; allow it with "
                         "--allow-remote",
                         ret->host);
     }

@@ -179,11 +179,11 @@ static int side_fetch(struct snp_cli *cli, struct side *side, struct snp_err *er
             return r;
         }
         if (snp_buf_add(&bytes, reply.raw, reply.raw_len) < 0) {
-            return snp_fail(err, SNP_E_PEER, "a content is larger than was said");
+            return snp_fail(err, SNP_E_PEER, "a file is larger than the daemon said");
         }
         at_end = snp_json_bool(reply.head, "eof", true);
         if (!at_end && reply.raw_len == 0) {
-            return snp_fail(err, SNP_E_PEER, "a content ended early");
+            return snp_fail(err, SNP_E_PEER, "a file ended early");
         }
     }
     side->len = bytes.len;
@@ -624,7 +624,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
                         snp_opts_flag(opts, "pager", true));
     if (answer.truncated) {
         snp_cli_warn(cli,
-                     "not all differences are shown: there are more than an answer can hold");
+                     "some differences are not shown: there are more than one answer can hold");
     }
     snp_lost_tell(answer.lost_a, "not compared, not saved in A");
     snp_lost_tell(answer.lost_b, "not compared, not saved in B");

@@ -88,12 +88,11 @@ static int run_gc(struct snp_cli *cli, const struct snp_opts *opts)
                  snp_human_bytes(done.freed_bytes).text, done.blobs,
                  snp_human_bytes(done.bytes).text);
     if (!done.is_met) {
-        (void)snp_fail(&err, SNP_E_LIMIT,
-                       "%s are left, more than the %s they may take: all of it is in use by "
-                       "sessions and snapshots; make room with: snapshots remove, sessions "
-                       "destroy (export keeps a copy)",
-                       snp_human_bytes(done.bytes).text,
-                       snp_human_bytes(done.budget_bytes).text);
+        (void)snp_fail(
+            &err, SNP_E_LIMIT,
+            "%s are left, more than the limit of %s: sessions and snapshots use all of it; "
+            "make room with snapshots remove or sessions destroy (export keeps a copy)",
+            snp_human_bytes(done.bytes).text, snp_human_bytes(done.budget_bytes).text);
         return snp_cli_fail(cli, &err);
     }
     return SNP_EXIT_OK;

@@ -39,7 +39,8 @@ static const struct snp_opt options[] = {
     {"env",            'e', SNP_OPT_STRING, "TIER",
      "where it runs: native, local (weaker), or auto (default): the strongest there is",                      SNP_KEY_ENVIRONMENT  },
     {"template",       0,   SNP_OPT_STRING, "NAME",
-     "what a new session has: base, data (numpy, pandas), plot (matplotlib), or one of yours",                SNP_KEY_TEMPLATE     },
+     "what a new session has: base, data (numpy, pandas), plot (matplotlib), or a template of "
+     "yours",                                                                                                 SNP_KEY_TEMPLATE     },
     SNP_CLI_OPT_LIMITS,
     {"project",        0,   SNP_OPT_STRING, "DIR",
      "folder seen at /workspace; what is written there stays in the sandbox",                                 0                    },

@@ -199,7 +199,7 @@ static int last_cell(struct snp_cli *cli,
 
     *ret = r < 0 ? 0 : last_of(json_object_get(answer, "cells"));
     return r == 0 && *ret == 0
-               ? snp_fail(err, SNP_E_NOT_FOUND, "no cell of %s is recorded", session)
+               ? snp_fail(err, SNP_E_NOT_FOUND, "%s has no recorded cells", session)
                : r;
 }
 
@@ -293,7 +293,7 @@ static void streams_put(const json_t *result)
 static const char *why_none(const struct snp_cell_show_answer *cell)
 {
     if (strcmp(cell->status, "running") == 0) {
-        return "it runs";
+        return "it is running";
     }
     if (strcmp(cell->status, "refused") == 0) {
         return "it was refused before it ran, and left nothing";

@@ -423,7 +423,7 @@ static const struct snp_opt_arg named_session[] = {
     {"SESSION", "name or id", 0, 1}
 };
 static const struct snp_opt_arg any_sessions[] = {
-    {"SESSION", "name or id (8 digits of it are enough)", 0, 0}
+    {"SESSION", "name or id (its first 8 digits are enough)", 0, 0}
 };
 
 static const struct snp_verb verb_list = {

@@ -333,10 +333,11 @@ const struct snp_verb snp_verb_fork = {
 const struct snp_verb snp_verb_rollback = {
     .name = "rollback",
     .summary = "roll a session back to one of its snapshots",
-    .description = "Roll back variables, files and the place in the history together, once the "
-                   "running cell has ended. Processes of the session are ended. All snapshots "
-                   "stay, later ones too. A snapshot that is no longer in memory is read from "
-                   "disk; variables that could not be saved there are named.",
+    .description =
+        "Roll back variables, files and the place in the history together, after the running "
+        "cell has ended. This ends the processes of the session. All snapshots stay, later "
+        "ones too. A snapshot that is no longer in memory is read from "
+        "disk; variables that could not be saved there are named.",
     .spec = SNP_SPEC(rollback_options, rollback_args),
     .examples = "rollback loaded\nrollback work@loaded --json",
     .run = run_rollback,

@@ -86,7 +86,7 @@ static void report_fail(struct report *report,
                         const struct snp_err *err,
                         const char *cost)
 {
-    report_add(report, name, CHECK_FAILED, details(err->msg, cost, "see the message"));
+    report_add(report, name, CHECK_FAILED, details(err->msg, cost, "the message says why"));
 }
 
 /* The first executable of that name in PATH; NULL if there is none. The caller frees. */
@@ -202,7 +202,7 @@ static void check_tier(struct report *report, const struct snp_tier_file *file, 
     if (snp_remote_call(report->cli, SNP_WRITE(snp_probe_request, .tier = file->name), &reply,
                         &err) < 0) {
         report_add(report, name, file->is_users ? CHECK_MISSING : CHECK_FAILED,
-                   details(err.msg, "it does not run", "see the message"));
+                   details(err.msg, "it does not run", "the message says why"));
         return;
     }
     snp_record_read(reply.head, &snp_probe_answer_form, &probe);
@@ -285,7 +285,7 @@ static const json_t *loss_find(const json_t *events,
         {"damaged_blob",        "checkpoints that hold it cannot be used",
          "check the disk; bring the file back from a backup, or go on from earlier "
          "checkpoints"                                                                                                                           },
-        {"unusable_checkpoint", "what the session did after the one before it",
+        {"unusable_checkpoint", "what the session did since the checkpoint before it",
          "`rerun` the cells after it, or `rollback` to a snapshot; check the disk"                                                               },
         {"unreadable_session",  "the session cannot be used",
          "use the version that wrote it, or `sessions destroy` it"                                                                               },

@@ -68,20 +68,23 @@ static int line_check(const char *line, size_t len, uint64_t *total, struct snp_
         at += strspn(at, " ");
     }
     if (strchr("-dlh", text[0]) == NULL) {
-        return snp_fail(err, SNP_E_DENIED, "it holds a device or pipe: %.200s", at);
+        return snp_fail(err, SNP_E_DENIED, "the archive holds a device or pipe: %.200s", at);
     }
     if (text[0] == 'l' && !cut_target(at)) {
-        return snp_fail(err, SNP_E_DENIED, "it holds a link that cannot be read: %.200s", at);
+        return snp_fail(err, SNP_E_DENIED,
+                        "the archive holds a link that cannot be read: %.200s", at);
     }
     if (at[0] == '/' || snp_has_prefix(at, "../") || strstr(at, "/../") != NULL ||
         snp_has_suffix(at, "/..") || len >= sizeof(text)) {
-        return snp_fail(err, SNP_E_DENIED, "it holds a path that leads out of it: %.200s", at);
+        return snp_fail(err, SNP_E_DENIED,
+                        "the archive holds a path that leads out of the archive: %.200s", at);
     }
     if (text[0] == '-' && snp_parse_u64(size, &bytes) < 0) {
-        return snp_fail(err, SNP_E_INVALID, "its contents cannot be read: %.200s", text);
+        return snp_fail(err, SNP_E_INVALID,
+                        "the contents of the archive cannot be read: %.200s", text);
     }
     if (bytes > UNPACKED_MAX - *total) {
-        return snp_fail(err, SNP_E_LIMIT, "it unpacks to more than %llu GiB",
+        return snp_fail(err, SNP_E_LIMIT, "the archive unpacks to more than %llu GiB",
                         UNPACKED_MAX >> 30);
     }
     *total += bytes;
@@ -109,7 +112,8 @@ static int contents_check(const char *archive, struct snp_err *err)
         size_t len = newline == NULL ? (size_t)(end - at) : (size_t)(newline - at);
 
         r = ++entries > ENTRIES_MAX
-                ? snp_fail(err, SNP_E_LIMIT, "it has more than %d entries", ENTRIES_MAX)
+                ? snp_fail(err, SNP_E_LIMIT, "the archive has more than %d entries",
+                           ENTRIES_MAX)
                 : line_check(at, len, &total, err);
         at += len + 1;
     }
@@ -240,9 +244,9 @@ int snp_rootfs_folder(const char *given,
     int r;
 
     if (path == NULL || stat(path, &st) < 0) {
-        return errno == ENOENT
-                   ? snp_fail(err, SNP_E_NOT_FOUND, "--rootfs: there is no %s", given)
-                   : snp_fail_sys(err, errno, "--rootfs %s", given);
+        return errno == ENOENT ? snp_fail(err, SNP_E_NOT_FOUND,
+                                          "--rootfs: no such file or folder: %s", given)
+                               : snp_fail_sys(err, errno, "--rootfs %s", given);
     }
     if (S_ISDIR(st.st_mode)) {
         *ret_folder = SNP_TAKE_PTR(path);

@@ -82,8 +82,9 @@ static int place_open(struct place *place, bool to_change, struct snp_err *err)
         return snp_fail_sys(err, errno, "open %.300s", path);
     }
     if (flock(place->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-        return snp_fail(err, SNP_E_LIMIT,
-                        "another snipara-sandbox changes the templates; wait for it");
+        return snp_fail(
+            err, SNP_E_LIMIT,
+            "another snipara-sandbox is changing the templates; wait until it is done");
     }
     return 0;
 }
@@ -210,8 +211,7 @@ static int old_record(struct snp_cli *cli,
         return 0;
     }
     if (!replace) {
-        return snp_fail(err, SNP_E_DENIED,
-                        "there is a template %s already; --replace builds it anew", name);
+        return snp_fail(err, SNP_E_DENIED, "template %s exists; --replace rebuilds it", name);
     }
     (void)!snp_registry_read(place->state, name, ret,
                              &ignored); /* a damaged one is replaced, too */
@@ -257,7 +257,7 @@ static int add(struct snp_cli *cli,
     }
     all = r == 0 ? snp_registry_list(place.state) : NULL;
     if (r == 0 && old == NULL && json_array_size(all) >= SNP_REGISTRY_MAX) {
-        r = snp_fail(err, SNP_E_LIMIT, "there are %d templates, the most; remove one",
+        r = snp_fail(err, SNP_E_LIMIT, "%d templates exist, which is the limit; remove one",
                      SNP_REGISTRY_MAX);
     }
     if (r == 0) {
@@ -287,12 +287,13 @@ static int run_add(struct snp_cli *cli, const struct snp_opts *opts)
 
     if (snp_opts_given(opts, "venv") &&
         (snp_opts_given(opts, "python") || snp_opts_given(opts, "requirements"))) {
-        return snp_cli_usage(cli, "--venv is used as it is: it goes with neither --python nor "
-                                  "--requirements");
+        return snp_cli_usage(
+            cli,
+            "--venv cannot be combined with --python or --requirements: it is used as it is");
     }
     if (snp_opts_given(opts, "index") && !snp_opts_given(opts, "requirements") &&
         !snp_opts_given(opts, "replace")) {
-        return snp_cli_usage(cli, "--index is where --requirements come from");
+        return snp_cli_usage(cli, "--index needs --requirements: it says where they come from");
     }
     r = add(cli, opts, &record, &err);
     if (r < 0 || cli->is_json) {

@@ -84,11 +84,11 @@ static int probe(const char *python, json_t **ret, struct snp_err *err)
         r = snp_json_parse(snp_buf_bytes(&out), out.len, &answer, err);
     }
     if (r < 0) {
-        return snp_err_wrap(err, "%.200s is no Python that can be used", python);
+        return snp_err_wrap(err, "%.200s is not a usable Python", python);
     }
     implementation = snp_json_str(answer, "implementation", NULL);
     if (implementation == NULL) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "%.200s is no Python that can be used", python);
+        return snp_fail(err, SNP_E_UNSUPPORTED, "%.200s is not a usable Python", python);
     }
     if (!snp_streq(implementation, "cpython") || snp_json_int(answer, "major", 0) != 3 ||
         snp_json_int(answer, "minor", 0) < SNP_PYTHON_MINOR_MIN) {
@@ -350,7 +350,7 @@ static int record_make(const struct snp_build *build,
         "files", (json_int_t)tree.files, "bytes", (json_int_t)tree.bytes, "preload",
         preload_list(build->preload), "modules", modules, "requirements", requirements,
         "source", source, "index", build->index, "created", (json_int_t)now.tv_sec);
-    return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "a path is no UTF-8") : 0;
+    return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "a path is not UTF-8") : 0;
 }
 
 void snp_build_remove(const char *path)
@@ -377,7 +377,7 @@ static int use_venv(const struct snp_build *build, json_t **ret, struct snp_err 
     (void)snprintf(path, sizeof(path), "%.4000s/pyvenv.cfg", venv);
     if (access(path, R_OK) < 0) {
         return snp_fail(err, SNP_E_INVALID,
-                        "%.200s is no virtual environment: it has no pyvenv.cfg", venv);
+                        "%.200s is not a virtual environment: it has no pyvenv.cfg", venv);
     }
     r = snp_prefix_check(venv, home, err);
     if (r == 0) {

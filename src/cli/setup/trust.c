@@ -261,7 +261,7 @@ const struct snp_verb snp_verb_trust = {
         "this command. A file that belongs to neither you nor root is never read.",
     .spec = SNP_SPEC(options, args),
     .examples = "trust --show\ntrust\ntrust --revoke ./project",
-    .exit_codes = "0  done\n1  there is no such file, or nothing was trusted there\n2  used "
+    .exit_codes = "0  done\n1  no such file, or nothing was trusted there\n2  used "
                   "wrongly, or a "
                   "file is malformed; nothing was done",
     .run = run,

@@ -266,12 +266,12 @@ int snp_json_text_put(const char *text,
     }
     strict = strict_copy(text, n);
     if (blanks_skip(strict, n, 0) == n) {
-        return snp_fail(err, SNP_E_INVALID, "it has comments only");
+        return snp_fail(err, SNP_E_INVALID, "the file has only comments");
     }
     source = (struct source){text, strict, n};
     r = put(&source, entry, value, out);
     if (r == SNP_E_INVALID) {
-        return snp_fail(err, SNP_E_INVALID, "'%s' in it is no object", entry->group);
+        return snp_fail(err, SNP_E_INVALID, "'%s' in the file is not an object", entry->group);
     }
     if (r < 0) {
         return snp_fail(err, (enum snp_code)r, "the file is too large");

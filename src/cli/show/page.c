@@ -275,8 +275,8 @@ static int paths_find(const struct snp_page *page,
 
 static int left_out(const struct snp_page *page, struct run *run)
 {
-    snp_autofree char *text = snp_format("This run did not fit into the page. One of its own: "
-                                         "snipara-sandbox visualize %.*s --out FILE",
+    snp_autofree char *text = snp_format("This run did not fit into the page. Write a separate "
+                                         "page: snipara-sandbox visualize %.*s --out FILE",
                                          ID_SHOWN, snp_json_str(run->brief, "id", ""));
 
     warn(page, text);
@@ -289,13 +289,11 @@ static int shown_take(struct runs *runs, struct snp_err *err)
     struct run *run = &runs->runs[runs->shown];
     int r = records_take(run, SNP_PAGE_MAX / 2, err);
 
-    return r == SNP_E_LIMIT
-               ? snp_fail(
-                     err, r,
-                     "%s has more than the %d MiB that a page holds; as text: `logs export "
-                     "ID --format md`",
-                     run->path, (SNP_PAGE_MAX / 2) >> 20)
-               : r;
+    return r == SNP_E_LIMIT ? snp_fail(err, r,
+                                       "%s is larger than the %d MiB that a page holds; write "
+                                       "it as text: `logs export ID --format md`",
+                                       run->path, (SNP_PAGE_MAX / 2) >> 20)
+                            : r;
 }
 
 /* And of the others, while there is room. */

@@ -28,18 +28,18 @@ static const struct snp_remedy_words words = {
         [SNP_REMEDY_RECURSE]        = "-r copies a folder",
         [SNP_REMEDY_CLEAR_SESSION]  = "to drop its variables and files: snipara-sandbox sessions clear {name}",
         [SNP_REMEDY_END_SESSION]    = "end one with: snipara-sandbox sessions destroy NAME",
-        [SNP_REMEDY_NO_SESSION]     = "snipara-sandbox doctor says more; what needs no session runs without --session",
+        [SNP_REMEDY_NO_SESSION]     = "snipara-sandbox doctor says more; code that needs no session runs without --session",
         [SNP_REMEDY_TIER]           = "--env {name} runs it in the {name} tier",
         [SNP_REMEDY_WEAKER_TIER]    = "--env {name} runs it in the weaker {name} tier",
         [SNP_REMEDY_ALLOW_DEGRADED] = "--allow-degraded runs without it",
         [SNP_REMEDY_ALLOW_INEXACT]  = "or allow less with --no-require-exact; snipara-sandbox doctor has the rows",
         [SNP_REMEDY_TEMPLATE]       = "open the session with --template {name}",
         [SNP_REMEDY_ADD_TEMPLATE]   = "snipara-sandbox template add makes one",
-        [SNP_REMEDY_RENEW_TEMPLATE] = "snipara-sandbox template add {name} --replace builds it anew",
+        [SNP_REMEDY_RENEW_TEMPLATE] = "snipara-sandbox template add {name} --replace rebuilds it",
         [SNP_REMEDY_ALLOW_PYTHON]   = "snipara-sandbox template add NAME --python {name} says that it may be used",
         [SNP_REMEDY_STATE_DIR]      = "or set SNIPARA_SANDBOX_STATE_DIR to a folder on another disk",
         [SNP_REMEDY_LOG_DIR]        = "to write there all the same, use --log-dir",
-        [SNP_REMEDY_FINGERPRINTS]   = "snipara-sandbox mcp tools shows them with --json, writes them with --pins FILE",
+        [SNP_REMEDY_FINGERPRINTS]   = "snipara-sandbox mcp tools --json shows them, --pins FILE writes them",
         [SNP_REMEDY_DOCTOR]         = "snipara-sandbox doctor says more",
     },
   /* clang-format on */
@@ -51,7 +51,7 @@ int snp_cli_remedy_ways(struct snp_buf *out, int64_t ways, const char *session)
 {
     static const char *const texts[] = {" --recover replay runs the cells again",
                                         " --recover skip runs the other cells again",
-                                        " --recover checkpoint goes on without them"};
+                                        " --recover checkpoint continues without them"};
     bool is_first = true;
     int r = snp_buf_addf(out, "exec -s %s", session);
 
