@@ -417,7 +417,7 @@ def test_hints_for_missing_modules_and_names(driver):
 
 def test_name_hint_says_that_the_interpreter_was_restarted(driver):
     hint = driver.run("df.head()", cell=4).error["hint"]
-    assert "before cell 4 is here: the interpreter was restarted" in hint
+    assert "before cell 4 are gone: the interpreter was restarted" in hint
 
 
 def test_name_hint_of_a_module(driver):

@@ -37,7 +37,7 @@ class Display:
         ("text/latex", "_repr_latex_"),
         ("application/json", "_repr_json_"),
     )
-    TOO_LARGE = "\n(other forms left out: larger than {} MiB)".format(DISPLAY_MAX >> 20)
+    TOO_LARGE = "\n(skipped other formats: larger than {} MiB)".format(DISPLAY_MAX >> 20)
 
     def __init__(self, stream: Stream, stdio: Stdio) -> None:
         self._stream = stream
@@ -83,7 +83,7 @@ class Display:
         self._count += 1
         if self._count > DISPLAYS_MAX:
             if self._count == DISPLAYS_MAX + 1:
-                note = "display: more than {} outputs in one cell, the rest is left out\n"
+                note = "display: a cell shows at most {} outputs; skipped the rest\n"
                 sys.stderr.write(note.format(DISPLAYS_MAX))
             return
         plain = text.encode()
@@ -127,8 +127,8 @@ class Calls:
     """llm_query() and llm_query_batched(): who ordered the cell asks a model for us."""
 
     NOT_HERE = (
-        "llm_query works in code that the model of a run writes (snipara-sandbox run and agent) "
-        "while sub-calls are on; this cell is not part of one"
+        "llm_query works in code that the model of a run writes (snipara-sandbox run and agent), "
+        "while sub-calls are on; this cell is not part of a run"
     )
 
     def __init__(self, stream: Stream, interrupt: Interrupt) -> None:
@@ -150,7 +150,7 @@ class Calls:
         if not self._is_on:
             raise SubCallError(self.NOT_HERE)
         if getpid() != self._pid or get_thread() != main_thread_number():
-            text = "llm_query works in a cell's first process and thread; llm_query_batched asks side by side"
+            text = "llm_query works only in a cell's first process and thread; llm_query_batched asks in parallel"
             raise SubCallError(text)
         raw = self._encode(prompts, system, max_tokens)
         if self._waits:  # it was interrupted while it waited: what it asked is answered first
@@ -173,7 +173,7 @@ class Calls:
         if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
             raise ValueError("max_tokens is an int, at least 1, or None")
         if not 1 <= len(prompts) <= PROMPTS_MAX:
-            raise ValueError("1 to {} prompts can be asked at once".format(PROMPTS_MAX))
+            raise ValueError("llm_query_batched takes 1 to {} prompts".format(PROMPTS_MAX))
         texts = []
         for prompt in prompts:
             if not isinstance(prompt, str):
@@ -264,7 +264,7 @@ class Figures:
             try:
                 self._send(figure)
             except Exception as error:
-                sys.stderr.write("a figure cannot be drawn: {!r}\n".format(error))
+                sys.stderr.write("could not draw a figure: {!r}\n".format(error))
         if numbers:
             pyplot.close("all")
 

@@ -104,7 +104,7 @@ class Session:
     COMPILE = PyCF_ALLOW_TOP_LEVEL_AWAIT
     FUTURE = __future__.annotations.compiler_flag | __future__.barry_as_FLUFL.compiler_flag
     COROUTINE = 0x80  # inspect.CO_COROUTINE
-    NOT_FORMATTED = "<the traceback cannot be made>"
+    NOT_FORMATTED = "<the traceback cannot be formatted>"
 
     def __init__(self, fd: int, template: str, snp: Any = None) -> None:
         self._template = template
@@ -283,9 +283,9 @@ class Session:
     def _look_round(self, socket_fd: int) -> Tuple[str, Any]:
         """Why no copy can be made now, and the open files as they are."""
         if socket_fd < 0:
-            return "no descriptor is left", None
+            return "no file descriptor is left", None
         if self._branch is None:
-            return "this interpreter was not forked from a template, so it cannot leave a copy", None
+            return "this interpreter was not forked from a template, so it cannot be copied", None
         self._end_idle_threads()
         threads = other_threads()
         if threads:
@@ -391,7 +391,7 @@ class Session:
             if left <= 0 or not select.select([said], [], [], left)[0]:
                 return "it took too long"
             text = read(said, 4096).decode("utf-8", "replace")
-            return "" if text == "ok" else text or "the process that was to do it has ended"
+            return "" if text == "ok" else text or "the process that saves the variables has ended"
         finally:
             close(said)
             end_child(pid)

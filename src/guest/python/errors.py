@@ -242,8 +242,8 @@ class Errors:
             return "{} is a module: {}".format(name, usual)
         if self.first_cell > 1:
             return (
-                "no variable of a cell before cell {} is here: the interpreter was restarted, or "
-                "what they did was undone".format(self.first_cell)
+                "the variables of cells before cell {} are gone: the interpreter was restarted, or those "
+                "cells were undone".format(self.first_cell)
             )
         if cell == 1:
             return (
@@ -309,4 +309,4 @@ def safe_text(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:
-        return "<the exception's text cannot be made>"
+        return "<the exception's text cannot be formatted>"

@@ -29,20 +29,15 @@ import contextlib
 import datetime
 import decimal
 import enum
-import functools
 import gc
-import importlib
-import io
 import itertools
 import json
 import logging
 import marshal
-import mmap
 import os
 import pathlib
 import pickle
 import re
-import resource
 import signal
 import sys
 import threading
@@ -50,69 +45,42 @@ import types
 import typing
 import uuid
 import weakref
-from abc import ABCMeta
 from fractions import Fraction
 from importlib.util import MAGIC_NUMBER
 from os import listdir
 from time import monotonic
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 from state_ambient import FINALIZERS, Baseline, finalizers, interpreter_settings, is_noted
 from state_ambient import note_modules as note_modules  # noqa: F401: the templates ask for it here
-from state_ambient import read_ambient, read_descriptors, restore_descriptors, restore_options, restore_settings
-from state_ambient import restore_sources, sources, write_ambient
-from state_odd import MAKERS, REDUCERS, _lost, _stdio, is_heap, is_plain, plan_of, work
+from state_ambient import read_ambient, read_descriptors, sources
+from state_classes import class_state, skeleton_of
+from state_load import Loader as Loader  # noqa: F401: the driver asks for it here
+from state_names import FUNCTION_PARTS, OURSELVES, STATE, _body, _cell, _cell_set, _CloudPickler
+from state_names import _cloud_modules, _code, _fill, _function, _function_set, _module, _module_set, _ref
+from state_odd import REDUCERS, _lost, _stdio, is_heap, is_plain, plan_of, work
 from state_odd import reduce_exception, reduce_handler, reduce_instance, reduce_memmap
-from state_texts import ATOMS, NAME_MAX, REASON_MAX, THREAD, Refused, Slow, clean, reason_of, summarize, type_name
-from state_stream import _CONTENT, _LENGTH, _MAGIC, BUFFERS_MAX, HEAD_MAX, LARGE, Pickled, Pieces
-from state_stream import Pouring, Sink, Source, Torn, writable
-from state_texts import _type_bases, _type_dict, _type_module, _type_name, _type_qualname
-from state_views import MAKERS as VIEW_MAKERS, reduce_view
+from state_stream import BUFFERS_MAX, HEAD_MAX, LARGE, Pickled, Pouring, Sink
+from state_texts import ATOMS, NAME_MAX, REASON_MAX, ROOT_PART, THREAD, TICK_S, Refused, Slow, clean, reason_of
+from state_texts import _type_dict, _type_module, _type_name, _type_qualname, summarize, type_name
+from state_views import reduce_view
 
-try:
-    from _abc import _get_dump as abc_dump
-except ImportError:
-    abc_dump = None
 
 HEAD_LEFT = 8 << 10  # of it for what is not a list
-FAILED_MAX = 500  # that could not be restored, named; the rest is counted
 INLINE_MAX = 4096  # bytes of a buffer that stays inside the pickle
 ROOTS_KEPT_MAX = 64 << 20  # bytes of pickles kept until they are written
 GROUPS_MAX = 100000  # the rest of the variables is one more
 LOST_MAX = 1000  # items; the rest is counted
-TICK_S = 0.05  # how often the clock of one root is looked at
-ROOT_PART = 0.5  # of the time that is left, for one root
 WHERE_TRIES = 200  # elements looked at to say where it is that cannot be saved
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _modules: Dict[str, Any] = sys.modules
 _HEAP_TYPE = 1 << 9  # of type.__flags__: made at run time
 
-STATE = "_snp_state"  # our own names, in pickles only
-CLOUD = "_snp_cloudpickle"
-
 # Of a namespace: what the interpreter puts there.
 INTERNAL = frozenset(
     "__name__ __doc__ __package__ __loader__ __spec__ __builtins__ __warningregistry__ result".split()
 )
-
-
-def _load_cloudpickle() -> Tuple[Any, Dict[str, Any]]:
-    """The class we build upon, and its modules; a program's own cloudpickle is untouched."""
-    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cloudpickle")
-    package = types.ModuleType(CLOUD)
-    package.__path__ = [here]
-    _modules[CLOUD] = package
-    try:
-        fast = importlib.import_module(CLOUD + ".cloudpickle_fast")
-        pickler = fast.CloudPickler
-        return pickler, {name: _modules[name] for name in _modules if name.startswith(CLOUD)}
-    finally:
-        for name in [name for name in _modules if name.startswith(CLOUD)]:
-            del _modules[name]
-
-
-_CloudPickler, _cloud_modules = _load_cloudpickle()
 
 
 class Failed(BaseException):
@@ -122,9 +90,6 @@ class Failed(BaseException):
         super().__init__()
         self.cause = cause
         self.pickler = pickler
-
-
-# --- the stream -----------------------------------------------------------------------
 
 
 def before_fork() -> Dict[str, Any]:
@@ -146,109 +111,6 @@ def digest_with(parts: List[Any]) -> str:
     for part in parts:
         state.update(part)
     return "b2:" + state.hexdigest()
-
-
-# --- what pickles refer to --------------------------------------------------------------
-#
-# Found by these names when a pickle is read. They act for the loader that is at work.
-
-def _ref(ident: str) -> Any:
-    """A class of the session, or another thing that exists once."""
-    return work.loader.find_ref(ident)
-
-
-def _body(ident: str, state: Dict[str, Any]) -> None:
-    kind = work.loader.find_ref(ident)
-    for name, value in state["attributes"].items():
-        try:
-            type.__setattr__(kind, name, value)
-        except Exception as error:
-            work.loader.half_failed["{}.{}".format(ident, name)] = error
-    for name, attributes in state.get("members", {}).items():
-        vars(_type_dict(kind)["_member_map_"][name]).update(attributes)
-    for one in state.get("registry", ()):
-        ABCMeta.register(kind, one)
-
-
-def _code(magic: bytes, data: bytes) -> types.CodeType:
-    if magic != MAGIC_NUMBER:
-        text = "its code is of another version of Python, this is {}.{}"
-        raise Refused(text.format(*sys.version_info[:2]))
-    code: types.CodeType = marshal.loads(data)
-    return code
-
-
-def _function(code: types.CodeType, where: Any, name: str, closure: Any) -> Any:
-    """where: a module's name, a namespace, or None for that of the session."""
-    if where is None:
-        where = work.loader.names
-    if isinstance(where, str):
-        where = importlib.import_module(where)
-    names = vars(where) if isinstance(where, types.ModuleType) else where
-    has_own = "__builtins__" in names  # perhaps not yet, and a function takes them when it is made
-    names.setdefault("__builtins__", builtins)
-    try:
-        return types.FunctionType(code, names, name, None, closure)
-    finally:
-        if not has_own:
-            del names["__builtins__"]
-
-
-def _module(name: str, is_known: bool) -> types.ModuleType:
-    made = types.ModuleType(name)
-    made.__dict__["__builtins__"] = builtins
-    return sys.modules.setdefault(name, made) if is_known else made
-
-
-def _module_set(made: types.ModuleType, state: Dict[Any, Any]) -> None:
-    made.__dict__.update(state)
-
-
-def _fill(late: Any, items: List[Any]) -> None:
-    for item in items:
-        if type(late) is dict:
-            late[item[0]] = item[1]
-        else:
-            late.add(item)
-
-
-FUNCTION_PARTS = (
-    "__defaults__", "__kwdefaults__", "__annotations__", "__doc__", "__module__", "__qualname__", "__type_params__",
-)
-
-
-def _function_set(function: Any, state: Tuple[Dict[str, Any], Dict[str, Any]]) -> None:
-    parts, attributes = state
-    for name, value in parts.items():
-        setattr(function, name, value)
-    function.__dict__.update(attributes)
-
-
-def _cell() -> Any:
-    return types.CellType()
-
-
-def _cell_set(cell: Any, state: Tuple[Any]) -> None:
-    cell.cell_contents = state[0]
-
-
-BY_NAME = {
-    function.__name__: function
-    for function in (
-        _ref,
-        _body,
-        _code,
-        _function,
-        _function_set,
-        _module,
-        _module_set,
-        _fill,
-        _cell,
-        _cell_set,
-        *MAKERS,
-        *VIEW_MAKERS,
-    )
-}
 
 
 # --- saving -----------------------------------------------------------------------------
@@ -388,7 +250,7 @@ def _reduce_cell(cell: Any) -> Any:
     return _cell, (), (contents,), None, None, _cell_set
 
 
-class Pickler(_CloudPickler):  # type: ignore[misc, valid-type]
+class Pickler(_CloudPickler):  # type: ignore[misc]
     """Pickles one payload; see Saver."""
 
     dispatch_table = collections.ChainMap(
@@ -1247,424 +1109,6 @@ def parts_of(value: Any, most: Optional[int] = WHERE_TRIES) -> Iterable[Tuple[st
     return [("." + str(name), part) for name, part in list(attributes.items())[:most]]
 
 
-# --- classes ----------------------------------------------------------------------------
-
-NOT_STATE = frozenset(
-    "__dict__ __weakref__ _abc_impl _abc_registry _abc_cache _abc_negative_cache "
-    "_abc_negative_cache_version __class__".split()
-)
-ENUM_OWN = frozenset(
-    "_generate_next_value_ _member_names_ _member_map_ _member_type_ _value2member_map_ "
-    "_unhashable_values_ _unhashable_values_map_ _hashable_values_ __new__ _new_member_ "
-    "__new_member__ _use_args_ _value_repr_ _singles_mask_ _all_bits_ _inverted_".split()
-)
-MEMBER_OWN = frozenset("_value_ _name_ __objclass__ _sort_order_ _inverted_".split())
-
-
-def skeleton_of(thing: Any) -> Tuple[Any, ...]:
-    """What a class is before it has a body; of other things all there is."""
-    if not isinstance(thing, type):
-        return skeleton_of_typing(thing)
-    own = _type_dict(thing)
-    names = {"__module__": own.get("__module__"), "__qualname__": _type_qualname(thing)}
-    if issubclass(thing, enum.Enum):
-        members = [(name, member._value_) for name, member in own["_member_map_"].items()]
-        return "enum", type(thing), _type_name(thing), _type_bases(thing), names, members
-    slots = own.get("__slots__")
-    if slots is not None:
-        slots = slots if type(slots) is str else tuple([str(name) for name in slots])
-        names["__slots__"] = slots
-    for name in ("__orig_bases__", "__type_params__"):
-        if name in own:
-            names[name] = own[name]
-    if type(own.get("__dict__")) is property:
-        names["__dict__"] = own["__dict__"]
-    return "class", type(thing), _type_name(thing), _type_bases(thing), names
-
-
-def skeleton_of_typing(thing: Any) -> Tuple[Any, ...]:
-    kind = type(thing)
-    more: Dict[str, Any] = {}
-    args: Tuple[Any, ...] = (thing.__name__,)
-    if hasattr(thing, "__supertype__"):
-        args += (thing.__supertype__,)
-    elif hasattr(thing, "__constraints__"):
-        args += tuple(thing.__constraints__)
-    for name in ("bound", "covariant", "contravariant", "infer_variance"):
-        value = getattr(thing, "__{}__".format(name), None)
-        if value:
-            more[name] = value
-    return "typing", kind, thing.__module__, args, more
-
-
-# What methods are, and what hardly refers to anything.
-EARLY = ATOMS | frozenset(
-    (
-        types.FunctionType,
-        types.BuiltinFunctionType,
-        staticmethod,
-        classmethod,
-        property,
-        functools.cached_property,
-        type(functools.lru_cache()(len)),
-    )
-)
-
-
-def class_state(kind: Any) -> Tuple[Dict[str, Any], Dict[str, Any]]:
-    """The body of a class: what is to be there first, and the rest."""
-    own = _type_dict(kind)
-    is_enum = issubclass(kind, enum.Enum)
-    members = own.get("_member_map_", {}) if is_enum else {}
-    early: Dict[str, Any] = {}
-    late: Dict[str, Any] = {}
-    for name, value in own.items():
-        if type(name) is not str or name in NOT_STATE or name in members:
-            continue
-        if is_enum and name in ENUM_OWN:
-            continue
-        if type(value) in (types.MemberDescriptorType, types.GetSetDescriptorType):
-            if value.__objclass__ is kind:
-                continue
-        (early if type(value) in EARLY else late)[name] = value
-    state: Dict[str, Any] = {"attributes": late}
-    if members:
-        state["members"] = {
-            name: {k: v for k, v in vars(member).items() if k not in MEMBER_OWN}
-            for name, member in members.items()
-        }
-    if abc_dump is not None and isinstance(kind, ABCMeta):
-        found = [reference() for reference in abc_dump(kind)[0]]
-        state["registry"] = [one for one in found if one is not None]
-    return {"attributes": early}, state
-
-
-def make_class(how: str, *args: Any) -> Any:
-    """The thing that skeleton_of() described."""
-    if how == "typing":
-        kind, module, values, more = args
-        made = kind(*values, **more)
-        made.__module__ = module
-        return made
-    meta, name, bases, names = args[:4]
-    if how == "enum":
-        body = meta.__prepare__(name, bases)
-        for key, value in args[4]:
-            body[key] = value
-        made = meta.__new__(meta, name, bases, body)
-        made.__module__, made.__qualname__ = names["__module__"], names["__qualname__"]
-        return made
-    names = {key: value for key, value in names.items() if value is not None}
-    if issubclass(meta, ABCMeta):
-        return ABCMeta.__new__(meta, name, bases, names)
-    try:
-        # The body comes later, and with it what the metaclass made of it.
-        return type.__new__(meta, name, bases, names)
-    except TypeError:
-        return meta.__new__(meta, name, bases, names)
-
-
-# --- restoring --------------------------------------------------------------------------
-
-
-NO_ROOM = "not enough memory"
-
-
-class Item:
-    """A group of variables as it was read; its memory goes as soon as it is restored."""
-
-    def __init__(self, name: str, names: List[str], data: Pieces, buffers: List[Any]) -> None:
-        self.name = name
-        self.names = names
-        self.data: Any = data
-        self.buffers = buffers
-        self.reason = ""
-
-    def release(self) -> None:
-        self.data, self.buffers = None, []
-
-
-def names_of(head: Dict[str, Any]) -> List[str]:
-    meta = head["meta"]
-    names = list(meta.get("names", ())) + ["class " + c for c in meta.get("classes", ())]
-    return names or [head["name"]]
-
-
-@contextlib.contextmanager
-def bounded(room: Optional[int]) -> Iterator[None]:
-    """What does not fit fails, and costs itself; not the process, as where the kernel meets the limit."""
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    if room is not None:
-        with open("/proc/self/statm") as file:
-            most = int(file.read().split()[5]) * mmap.PAGESIZE + room
-        resource.setrlimit(resource.RLIMIT_DATA, (most if before[1] < 0 else min(most, before[1]), before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, before)
-
-
-class Unpickler(pickle.Unpickler):
-    """Knows our names, and the namespace."""
-
-    def __init__(self, loader: "Loader", data: Any, buffers: Any) -> None:
-        super().__init__(data, buffers=buffers)
-        self._names = loader.names
-        self._late: Dict[Any, Any] = {}
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module == STATE:
-            return BY_NAME[name]
-        if module.startswith(CLOUD):
-            return getattr(_cloud_modules[module], name)
-        if module == "__main__":
-            raise Refused("it refers to {} by name".format(clean(name, 100)))
-        return super().find_class(module, name)
-
-    def persistent_load(self, ident: Any) -> Any:
-        if type(ident) is tuple:
-            return self._late.setdefault(ident, {} if ident[1] == "dict" else set())
-        return {
-            "names": self._names,
-            "path": sys.path,
-            "argv": sys.argv,
-            "modules": sys.modules,
-            "builtins": vars(builtins),
-            "argparse.SUPPRESS": importlib.import_module("argparse").SUPPRESS,
-        }[ident]
-
-
-class Loader:
-    """Reads a part, and restores it into one namespace."""
-
-    def __init__(self, names: Dict[Any, Any], room: Optional[int] = None) -> None:
-        """room: bytes of memory that variables may take; None: all of them are wanted."""
-        self.names = names
-        self._room = room
-        self.settings: Dict[str, Any] = {}
-        self.failed: List[Dict[str, str]] = []
-        self._items: List[Item] = []
-        self._ambient: Dict[str, Any] = {}
-        self._refs: Dict[str, Any] = {}
-        self.half_failed: Dict[str, BaseException] = {}  # attributes of classes
-        self._errors: Dict[str, str] = {}
-        self._moved: Optional[Tuple[str, str]] = None
-        self._limit: Optional[float] = None
-        self._deadline = 0.0
-
-    # Reading ----------------------------------------------------------------------
-
-    def read(self, fd: int) -> None:
-        """Take the part in; nothing of it is believed or run yet."""
-        source = Source(fd)
-        while True:
-            head = source.next()
-            if head is None:
-                return
-            if head["kind"] == "vars":
-                self._take_item(source, head)
-            elif head["kind"] != "lost":
-                raise Torn("an item of kind {}".format(clean(head["kind"], 50)))
-            source.done()
-
-    def _take_item(self, source: Source, head: Dict[str, Any]) -> None:
-        """As long as there is room; what the interpreter itself needs comes first, and is small."""
-        if self._room is not None and not head["name"].startswith(":"):
-            if head["size"] > self._room:
-                source.skip(head["size"])
-                self.failed += [{"name": clean(name, NAME_MAX), "reason": NO_ROOM} for name in names_of(head)]
-                return
-            self._room -= head["size"]
-        self._items.append(self._read_item(source, head))
-
-    @staticmethod
-    def _read_item(source: Source, head: Dict[str, Any]) -> Item:
-        start = bytearray(_CONTENT.size)
-        source.into(memoryview(start))
-        magic, data_len, count = _CONTENT.unpack(start)
-        total = _CONTENT.size + data_len + count * _LENGTH.size
-        if magic != _MAGIC or count > BUFFERS_MAX or total > head["size"]:
-            raise Torn("an item that is not ours")
-        table = bytearray(count * _LENGTH.size)
-        source.into(memoryview(table))
-        lengths = [length for (length,) in _LENGTH.iter_unpack(table)]
-        if total + sum(lengths) != head["size"]:
-            raise Torn("an item of another size than it says")
-        data = Pieces(source, data_len)
-        buffers = [writable(length) for length in lengths]
-        for buffer in buffers:
-            source.into(memoryview(buffer))
-        return Item(head["name"], names_of(head), data, buffers)
-
-    # Restoring --------------------------------------------------------------------
-
-    def restore(self, baseline: Baseline, base: Optional[str], budget_s: float) -> None:
-        """All that can be; self.failed has the rest. base: the folder cells start in."""
-        self._deadline = monotonic() + budget_s
-        work.loader = self
-        before = signal.signal(signal.SIGALRM, self._tick)
-        signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
-        try:
-            self._restore_interpreter(baseline, base)
-            with bounded(self._room):
-                self._restore_all()
-            self._reorder()
-        finally:
-            self._limit = None
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-            work.loader = None
-            self._items = []
-        self._restore_ambient()
-        more = len(self.failed) - FAILED_MAX
-        if more > 0:
-            text = "{} more could not be restored".format(more)
-            self.failed[FAILED_MAX:] = [{"name": "others", "reason": text}]
-
-    def _tick(self, _number: int, _frame: Any) -> None:
-        if self._limit is not None and monotonic() > self._limit:
-            self._limit = None
-            raise Slow()
-
-    def moved(self, path: str) -> str:
-        """Where a path of the session that was saved is now."""
-        if self._moved is not None:
-            old, new = self._moved
-            if path == old or path.startswith(old + "/"):
-                return new + path[len(old) :]
-        return path
-
-    def find_ref(self, ident: str) -> Any:
-        try:
-            return self._refs[ident]
-        except KeyError:
-            reason = self._errors.get(ident, "it was not saved")
-            raise Refused("class {}: {}".format(clean(ident, 100), reason)) from None
-
-    def _take(self, name: str) -> Optional[Item]:
-        for item in self._items:
-            if item.name == name:
-                self._items.remove(item)
-                return item
-        return None
-
-    def _load(self, data: Any, buffers: Any) -> Any:
-        now = monotonic()
-        self._limit = now + max((self._deadline - now) * ROOT_PART, TICK_S)
-        try:
-            return Unpickler(self, data, buffers).load()
-        finally:
-            self._limit = None
-
-    def _fail_item(self, item: Item, reason: str) -> None:
-        self.failed += [{"name": clean(name, NAME_MAX), "reason": reason} for name in item.names]
-
-    def _fail(self, name: str, error: BaseException) -> None:
-        self.failed.append({"name": clean(name, NAME_MAX), "reason": reason_of(error)})
-
-    def _restore_interpreter(self, baseline: Baseline, base: Optional[str]) -> None:
-        item = self._take(":interpreter")
-        if item is None:
-            return
-        try:
-            settings = self.settings = self._load(item.data, item.buffers)
-            old = settings.get("base")
-            if base is not None and old is not None and old != base:
-                self._moved = (old, base)
-            restore_settings(settings, baseline, base, self.moved)
-        except Exception as error:
-            self._fail("the interpreter", error)
-        restore_descriptors(self.settings.get("descriptors", []), self.moved, self._fail)
-        restore_options(self.settings.get("options", {}), self._fail)
-        item = self._take(":sources")
-        if item is not None:
-            try:
-                restore_sources(self._load(item.data, item.buffers))
-            except Exception as error:
-                self._fail("texts of cells", error)
-
-    def _restore_all(self) -> None:
-        """Again while it helps: what fails may need what comes later."""
-        item = self._take(":classes")
-        classes = []
-        if item is not None:
-            try:
-                classes = self._load(item.data, item.buffers)
-            except Exception as error:
-                self._fail("classes", error)
-        # Large ones can be read once: after all that they may need.
-        pending = [item for item in self._items if not item.data.is_once]
-        large = [item for item in self._items if item.data.is_once]
-        self._items = []
-        lost: List[Item] = []
-        while True:
-            before = len(classes) + len(pending)
-            classes = [one for one in classes if not self._try_class(*one)]
-            pending = [item for item in pending if not self._try_item(item)]
-            if len(classes) + len(pending) == before or not classes and not pending:
-                if not large:
-                    break
-                lost, large = [item for item in large if not self._try_item(item)], []
-        for ident, _ in classes:
-            self.failed.append({"name": clean("class " + ident, NAME_MAX), "reason": self._errors[ident]})
-        for item in pending + lost:
-            self._fail_item(item, item.reason)
-        for name, why in self.half_failed.items():
-            self._fail(name, why)
-
-    def _try_class(self, ident: str, data: bytes) -> bool:
-        try:
-            self._refs[ident] = make_class(*self._load(io.BytesIO(data), ()))
-            return True
-        except BaseException as error:
-            self._errors[ident] = reason_of(error)
-            return False
-
-    def _try_item(self, item: Item) -> bool:
-        try:
-            item.data.rewind()
-            _, _, names, specials = self._load(item.data, item.buffers)[:4]
-            self.names.update(names)
-            if type(specials) is tuple:  # as it was written once
-                specials = {"_": specials[0]} if specials else {}
-            self._ambient.update(specials)
-            item.release()
-            return True
-        except BaseException as error:  # which must not keep alive what it had made
-            item.reason = reason_of(error)
-            if item.data.is_once:
-                item.release()
-            return False
-
-    def _restore_ambient(self) -> None:
-        """At the end: what is loaded changes some of it."""
-        if "_" in self._ambient:
-            builtins._ = self._ambient.pop("_")  # type: ignore[attr-defined]
-        for name, value in self._ambient.items():
-            try:
-                write_ambient(name, value, self.moved)
-            except Exception as error:
-                self._fail(name, error)
-        self._ambient = {}
-
-    def _reorder(self) -> None:
-        for name in self.settings.get("order", ()):
-            if name in self.names:
-                self.names[name] = self.names.pop(name)
-
-
-# Under this name pickles find what is theirs.
-OURSELVES = types.ModuleType(STATE)
-for _each in BY_NAME.values():
-    _each.__module__ = STATE
-    setattr(OURSELVES, _each.__name__, _each)
-for _each in _cloud_modules.values():
-    # A name for each class that differed from process to process would be a new key each time.
-    if hasattr(_each, "_get_or_create_tracker_id"):
-        _each._get_or_create_tracker_id = lambda _class: None
-del _each
-
-
 def scratch(workspace: Optional[str]) -> List[Tuple[str, int]]:
     """Where code writes besides the workspace, and how many entries are there, if any."""
     found = []
@@ -1695,7 +1139,7 @@ def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes
     for name, kind in order["threads"]:
         saver.lose(clean("thread " + name, NAME_MAX), kind, THREAD)
     if order["processes"] > 0:
-        reason = "%d run: they end with this sandbox, and what they do later is not saved" % order["processes"]
+        reason = "%d run; they end with this sandbox, and their later work is not saved" % order["processes"]
         saver.lose("background processes", "process", reason)
     for folder, n in scratch(order["settings"]["base"]):
         saver.lose(folder, "folder", "%d in it; only /workspace is saved" % n)

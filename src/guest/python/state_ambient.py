@@ -83,7 +83,7 @@ def interpreter_settings(given: Dict[str, Any], order: List[Any], lose: Any) -> 
         try:
             data["cwd"] = os.getcwd()
         except OSError:
-            lose("the current folder", "str", "it was removed")
+            lose("the current folder", "str", "the folder was removed")
     data["options"] = {}
     for name, (read, _) in OPTIONS.items():
         if name in _modules:
@@ -484,7 +484,7 @@ def read_descriptors(baseline: Baseline, names: Dict[Any, Any], ours: Set[int], 
             place = os.lseek(fd, 0, os.SEEK_CUR) if stat.S_ISREG(status.st_mode) else 0
             found.append((fd, place, path, flags, os.get_inheritable(fd)))
         elif fd in wanted:
-            lose("descriptor {}".format(fd), "int", "what it leads to cannot be opened again")
+            lose("descriptor {}".format(fd), "int", "the file behind it cannot be opened again")
             found.append((fd, 0, "/", getattr(os, "O_PATH", 0), False))  # nothing else gets the number
     return found
 
@@ -495,7 +495,7 @@ def restore_descriptors(
     for fd, place, path, flags, is_inherited in found:
         try:
             if fd in _descriptors():
-                raise ValueError("another file has its number")
+                raise ValueError("another open file has this number")
             new = os.open(moved(path), flags)
             if new != fd:
                 os.dup2(new, fd)
@@ -551,7 +551,7 @@ def read_ambient(
         found[PATCHES + name] = value
     for what, is_set in (("sys.settrace()", sys.gettrace()), ("sys.setprofile()", sys.getprofile())):
         if is_set is not None:
-            lose(what, "function", "it belongs to a computation under way")
+            lose(what, "function", "trace functions apply to running code only")
     return found
 
 

@@ -197,7 +197,7 @@ def _newline_of(file: Any, path: str) -> Optional[str]:
             file.buffer.seek(1 << 40)
             file.seek(place)
         if lines not in NEWLINES:
-            raise Refused("an open file whose ends of lines cannot be told")
+            raise Refused("an open file whose newline mode is unknown")
         _newlines[id(file)] = NEWLINES[lines]
     return _newlines[id(file)]
 
@@ -220,7 +220,7 @@ class Lost:
     """Stands in a list, dict or object for a part that could not be kept."""
 
     def __init__(self, kind: str, reason: str) -> None:
-        object.__setattr__(self, "_what", "{} was lost when this session slept: {}".format(kind, reason))
+        object.__setattr__(self, "_what", "{} was lost while this session hibernated: {}".format(kind, reason))
 
     def _gone(self, *_: Any) -> Any:
         raise RuntimeError(self._what)

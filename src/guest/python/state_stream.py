@@ -40,7 +40,7 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 _decode = json.JSONDecoder().decode
 
 
-CHANGED = "an object became another one while it was saved"
+CHANGED = "an object changed while it was saved"
 
 
 class Torn(Exception):

@@ -16,6 +16,9 @@ NAME_MAX = 200  # characters of a name as the reader sees it
 REASON_MAX = 300
 SUMMARY_MAX = 200
 
+TICK_S = 0.05  # how often the clock of one root is looked at
+ROOT_PART = 0.5  # of the time that is left, for one root
+
 # Values that are saved without looking for what they share.
 ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes))
 
@@ -61,24 +64,24 @@ def class_name(kind: type) -> str:
     return clean(name, NAME_MAX)
 
 
-THREAD = "a thread is a computation under way"
+THREAD = "threads cannot be saved"
 REASONS = {
-    types.GeneratorType: "a generator is a computation under way",
-    types.CoroutineType: "a coroutine is a computation under way",
-    types.AsyncGeneratorType: "a generator is a computation under way",
-    types.FrameType: "a frame is a computation under way",
-    types.TracebackType: "a traceback refers to computations that are over",
+    types.GeneratorType: "generators cannot be saved",
+    types.CoroutineType: "coroutines cannot be saved",
+    types.AsyncGeneratorType: "generators cannot be saved",
+    types.FrameType: "frames cannot be saved",
+    types.TracebackType: "a traceback refers to frames that have ended",
 }
 REASONS_BY_NAME = {
-    "socket.socket": "a connection cannot be taken along",
-    "ssl.SSLSocket": "a connection cannot be taken along",
-    "sqlite3.Connection": "a connection cannot be taken along",
+    "socket.socket": "connections cannot be saved",
+    "ssl.SSLSocket": "connections cannot be saved",
+    "sqlite3.Connection": "connections cannot be saved",
     "threading.Thread": THREAD,
-    "_thread.lock": "a lock belongs to threads that run",
-    "_thread.RLock": "a lock belongs to threads that run",
-    "subprocess.Popen": "another process cannot be taken along",
-    "_asyncio.Task": "a task is a computation under way",
-    "_asyncio.Future": "a future belongs to a loop that runs",
+    "_thread.lock": "a lock belongs to running threads",
+    "_thread.RLock": "a lock belongs to running threads",
+    "subprocess.Popen": "running processes cannot be saved",
+    "_asyncio.Task": "asyncio tasks cannot be saved",
+    "_asyncio.Future": "a future belongs to a running event loop",
 }
 OURS = (TypeError, pickle.PicklingError, AttributeError)
 

@@ -294,7 +294,7 @@ class Stream:
         """Ask who ordered the running cell; the answer is to be waited for."""
         with self._lock:
             if self._ident is None or self.fd < 0:
-                raise SubCallError("no cell runs")
+                raise SubCallError("no cell is running")
             self._send(CALL, self._ident, to_json({"call": number}).encode(), raw)
 
     def wait(self, number: int) -> Tuple[bool, bytes]:

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Restores the variables of a session, which state.py has saved."""
+
+import builtins
+
+# Ours, as in driver.py.
+__builtins__ = dict(vars(builtins))  # type: ignore[assignment]
+
+import contextlib
+import importlib
+import io
+import mmap
+import pickle
+import resource
+import signal
+import sys
+from time import monotonic
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from state_ambient import Baseline, restore_descriptors, restore_options, restore_settings, restore_sources
+from state_ambient import write_ambient
+from state_classes import make_class
+from state_names import BY_NAME, CLOUD, STATE, _cloud_modules
+from state_odd import work
+from state_stream import _CONTENT, _LENGTH, _MAGIC, BUFFERS_MAX, Pieces, Source, Torn, writable
+from state_texts import NAME_MAX, ROOT_PART, TICK_S, Refused, Slow, clean, reason_of
+
+FAILED_MAX = 500  # that could not be restored, named; the rest is counted
+
+NO_ROOM = "not enough memory"
+
+
+class Item:
+    """A group of variables as it was read; its memory goes as soon as it is restored."""
+
+    def __init__(self, name: str, names: List[str], data: Pieces, buffers: List[Any]) -> None:
+        self.name = name
+        self.names = names
+        self.data: Any = data
+        self.buffers = buffers
+        self.reason = ""
+
+    def release(self) -> None:
+        self.data, self.buffers = None, []
+
+
+def names_of(head: Dict[str, Any]) -> List[str]:
+    meta = head["meta"]
+    names = list(meta.get("names", ())) + ["class " + c for c in meta.get("classes", ())]
+    return names or [head["name"]]
+
+
+@contextlib.contextmanager
+def bounded(room: Optional[int]) -> Iterator[None]:
+    """What does not fit fails, and costs itself; not the process, as where the kernel meets the limit."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    if room is not None:
+        with open("/proc/self/statm") as file:
+            most = int(file.read().split()[5]) * mmap.PAGESIZE + room
+        resource.setrlimit(resource.RLIMIT_DATA, (most if before[1] < 0 else min(most, before[1]), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+class Unpickler(pickle.Unpickler):
+    """Knows our names, and the namespace."""
+
+    def __init__(self, loader: "Loader", data: Any, buffers: Any) -> None:
+        super().__init__(data, buffers=buffers)
+        self._names = loader.names
+        self._late: Dict[Any, Any] = {}
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == STATE:
+            return BY_NAME[name]
+        if module.startswith(CLOUD):
+            return getattr(_cloud_modules[module], name)
+        if module == "__main__":
+            raise Refused("it refers to {} by name".format(clean(name, 100)))
+        return super().find_class(module, name)
+
+    def persistent_load(self, ident: Any) -> Any:
+        if type(ident) is tuple:
+            return self._late.setdefault(ident, {} if ident[1] == "dict" else set())
+        return {
+            "names": self._names,
+            "path": sys.path,
+            "argv": sys.argv,
+            "modules": sys.modules,
+            "builtins": vars(builtins),
+            "argparse.SUPPRESS": importlib.import_module("argparse").SUPPRESS,
+        }[ident]
+
+
+class Loader:
+    """Reads a part, and restores it into one namespace."""
+
+    def __init__(self, names: Dict[Any, Any], room: Optional[int] = None) -> None:
+        """room: bytes of memory that variables may take; None: all of them are wanted."""
+        self.names = names
+        self._room = room
+        self.settings: Dict[str, Any] = {}
+        self.failed: List[Dict[str, str]] = []
+        self._items: List[Item] = []
+        self._ambient: Dict[str, Any] = {}
+        self._refs: Dict[str, Any] = {}
+        self.half_failed: Dict[str, BaseException] = {}  # attributes of classes
+        self._errors: Dict[str, str] = {}
+        self._moved: Optional[Tuple[str, str]] = None
+        self._limit: Optional[float] = None
+        self._deadline = 0.0
+
+    # Reading ----------------------------------------------------------------------
+
+    def read(self, fd: int) -> None:
+        """Take the part in; nothing of it is believed or run yet."""
+        source = Source(fd)
+        while True:
+            head = source.next()
+            if head is None:
+                return
+            if head["kind"] == "vars":
+                self._take_item(source, head)
+            elif head["kind"] != "lost":
+                raise Torn("an item of kind {}".format(clean(head["kind"], 50)))
+            source.done()
+
+    def _take_item(self, source: Source, head: Dict[str, Any]) -> None:
+        """As long as there is room; what the interpreter itself needs comes first, and is small."""
+        if self._room is not None and not head["name"].startswith(":"):
+            if head["size"] > self._room:
+                source.skip(head["size"])
+                self.failed += [{"name": clean(name, NAME_MAX), "reason": NO_ROOM} for name in names_of(head)]
+                return
+            self._room -= head["size"]
+        self._items.append(self._read_item(source, head))
+
+    @staticmethod
+    def _read_item(source: Source, head: Dict[str, Any]) -> Item:
+        start = bytearray(_CONTENT.size)
+        source.into(memoryview(start))
+        magic, data_len, count = _CONTENT.unpack(start)
+        total = _CONTENT.size + data_len + count * _LENGTH.size
+        if magic != _MAGIC or count > BUFFERS_MAX or total > head["size"]:
+            raise Torn("an item that is not ours")
+        table = bytearray(count * _LENGTH.size)
+        source.into(memoryview(table))
+        lengths = [length for (length,) in _LENGTH.iter_unpack(table)]
+        if total + sum(lengths) != head["size"]:
+            raise Torn("an item of another size than it says")
+        data = Pieces(source, data_len)
+        buffers = [writable(length) for length in lengths]
+        for buffer in buffers:
+            source.into(memoryview(buffer))
+        return Item(head["name"], names_of(head), data, buffers)
+
+    # Restoring --------------------------------------------------------------------
+
+    def restore(self, baseline: Baseline, base: Optional[str], budget_s: float) -> None:
+        """All that can be; self.failed has the rest. base: the folder cells start in."""
+        self._deadline = monotonic() + budget_s
+        work.loader = self
+        before = signal.signal(signal.SIGALRM, self._tick)
+        signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
+        try:
+            self._restore_interpreter(baseline, base)
+            with bounded(self._room):
+                self._restore_all()
+            self._reorder()
+        finally:
+            self._limit = None
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            work.loader = None
+            self._items = []
+        self._restore_ambient()
+        more = len(self.failed) - FAILED_MAX
+        if more > 0:
+            text = "{} more could not be restored".format(more)
+            self.failed[FAILED_MAX:] = [{"name": "others", "reason": text}]
+
+    def _tick(self, _number: int, _frame: Any) -> None:
+        if self._limit is not None and monotonic() > self._limit:
+            self._limit = None
+            raise Slow()
+
+    def moved(self, path: str) -> str:
+        """Where a path of the session that was saved is now."""
+        if self._moved is not None:
+            old, new = self._moved
+            if path == old or path.startswith(old + "/"):
+                return new + path[len(old) :]
+        return path
+
+    def find_ref(self, ident: str) -> Any:
+        try:
+            return self._refs[ident]
+        except KeyError:
+            reason = self._errors.get(ident, "it was not saved")
+            raise Refused("class {}: {}".format(clean(ident, 100), reason)) from None
+
+    def _take(self, name: str) -> Optional[Item]:
+        for item in self._items:
+            if item.name == name:
+                self._items.remove(item)
+                return item
+        return None
+
+    def _load(self, data: Any, buffers: Any) -> Any:
+        now = monotonic()
+        self._limit = now + max((self._deadline - now) * ROOT_PART, TICK_S)
+        try:
+            return Unpickler(self, data, buffers).load()
+        finally:
+            self._limit = None
+
+    def _fail_item(self, item: Item, reason: str) -> None:
+        self.failed += [{"name": clean(name, NAME_MAX), "reason": reason} for name in item.names]
+
+    def _fail(self, name: str, error: BaseException) -> None:
+        self.failed.append({"name": clean(name, NAME_MAX), "reason": reason_of(error)})
+
+    def _restore_interpreter(self, baseline: Baseline, base: Optional[str]) -> None:
+        item = self._take(":interpreter")
+        if item is None:
+            return
+        try:
+            settings = self.settings = self._load(item.data, item.buffers)
+            old = settings.get("base")
+            if base is not None and old is not None and old != base:
+                self._moved = (old, base)
+            restore_settings(settings, baseline, base, self.moved)
+        except Exception as error:
+            self._fail("the interpreter", error)
+        restore_descriptors(self.settings.get("descriptors", []), self.moved, self._fail)
+        restore_options(self.settings.get("options", {}), self._fail)
+        item = self._take(":sources")
+        if item is not None:
+            try:
+                restore_sources(self._load(item.data, item.buffers))
+            except Exception as error:
+                self._fail("texts of cells", error)
+
+    def _restore_all(self) -> None:
+        """Again while it helps: what fails may need what comes later."""
+        item = self._take(":classes")
+        classes = []
+        if item is not None:
+            try:
+                classes = self._load(item.data, item.buffers)
+            except Exception as error:
+                self._fail("classes", error)
+        # Large ones can be read once: after all that they may need.
+        pending = [item for item in self._items if not item.data.is_once]
+        large = [item for item in self._items if item.data.is_once]
+        self._items = []
+        lost: List[Item] = []
+        while True:
+            before = len(classes) + len(pending)
+            classes = [one for one in classes if not self._try_class(*one)]
+            pending = [item for item in pending if not self._try_item(item)]
+            if len(classes) + len(pending) == before or not classes and not pending:
+                if not large:
+                    break
+                lost, large = [item for item in large if not self._try_item(item)], []
+        for ident, _ in classes:
+            self.failed.append({"name": clean("class " + ident, NAME_MAX), "reason": self._errors[ident]})
+        for item in pending + lost:
+            self._fail_item(item, item.reason)
+        for name, why in self.half_failed.items():
+            self._fail(name, why)
+
+    def _try_class(self, ident: str, data: bytes) -> bool:
+        try:
+            self._refs[ident] = make_class(*self._load(io.BytesIO(data), ()))
+            return True
+        except BaseException as error:
+            self._errors[ident] = reason_of(error)
+            return False
+
+    def _try_item(self, item: Item) -> bool:
+        try:
+            item.data.rewind()
+            _, _, names, specials = self._load(item.data, item.buffers)[:4]
+            self.names.update(names)
+            if type(specials) is tuple:  # as it was written once
+                specials = {"_": specials[0]} if specials else {}
+            self._ambient.update(specials)
+            item.release()
+            return True
+        except BaseException as error:  # which must not keep alive what it had made
+            item.reason = reason_of(error)
+            if item.data.is_once:
+                item.release()
+            return False
+
+    def _restore_ambient(self) -> None:
+        """At the end: what is loaded changes some of it."""
+        if "_" in self._ambient:
+            builtins._ = self._ambient.pop("_")  # type: ignore[attr-defined]
+        for name, value in self._ambient.items():
+            try:
+                write_ambient(name, value, self.moved)
+            except Exception as error:
+                self._fail(name, error)
+        self._ambient = {}
+
+    def _reorder(self) -> None:
+        for name in self.settings.get("order", ()):
+            if name in self.names:
+                self.names[name] = self.names.pop(name)
