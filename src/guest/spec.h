@@ -24,13 +24,14 @@ enum {
     SNP_MASK_MAX = 4 << 20,      /* bytes of mask records */
     SNP_VERSION_MAX = 31,        /* characters of the interpreter's version */
     SNP_FOLDER_MAX = 1024,       /* bytes of the path of a session's folder */
-    SNP_OWN_PROCESSES = 4, /* of ours inside: init, the seed, snp-files, a worker of that */
+    SNP_OWN_PROCESSES =
+        4, /* of ours inside: init, the pristine copy, snp-files, a worker of that */
 };
 
 /* What all copies of a session's workspace may take together; files they share count once. */
 enum {
-    SNP_SHADOW_BYTES_MAX = 256 << 20,
-    SNP_SHADOW_FILES_MAX = 100000,
+    SNP_COPIES_BYTES_MAX = 256 << 20,
+    SNP_COPIES_FILES_MAX = 100000,
 };
 
 /* Descriptors that travel with the spec, in this order; the project is optional; n_groups more follow. */
@@ -55,7 +56,7 @@ struct snp_spec {
     uint64_t tmp_bytes;
     uint64_t workspace_bytes;
     uint64_t workspace_inodes;
-    uint64_t shadow_bytes; /* for copies of the workspace; 0 = none are kept */
+    uint64_t copies_bytes; /* for copies of the workspace; 0 = none are kept */
     uint64_t file_bytes;
     uint64_t data_bytes;  /* RLIMIT_DATA on top of what the template has; 0 = none */
     uint64_t space_bytes; /* RLIMIT_AS; 0 = none */
@@ -110,28 +111,28 @@ enum {
 
 /* Descriptors of an interpreter, besides 0 to 2. */
 enum {
-    SNP_GUEST_FD = 3,      /* guest stream */
-    SNP_GUEST_SEED_FD = 4, /* the seed's end of its socket to pid 1; until START */
+    SNP_GUEST_FD = 3,          /* guest stream */
+    SNP_GUEST_PRISTINE_FD = 4, /* the pristine copy's end of its socket to pid 1; until START */
 };
 
 /*
- * What a branch and what comes of it say to pid 1, a byte each; who says it, the kernel adds
- * (SCM_CREDENTIALS). To the branch: any byte with the guest stream of a new interpreter.
+ * What a sleeping copy and what comes of it say to pid 1, a byte each; who says it, the kernel adds
+ * (SCM_CREDENTIALS). To the copy: any byte with the guest stream of a new interpreter.
  */
 enum {
-    SNP_BRANCH_ASLEEP = 'B', /* the branch: it is there */
-    SNP_BRANCH_AWAKE = 'W',  /* the new interpreter */
-    SNP_BRANCH_FAILED = 'F', /* the branch: there is none */
+    SNP_COPY_ASLEEP = 'B', /* the copy: it is there */
+    SNP_COPY_AWAKE = 'W',  /* the new interpreter */
+    SNP_COPY_FAILED = 'F', /* the copy: there is none */
 };
 
 /* Descriptors pid 1 is started with. */
 enum {
     SNP_INIT_CONTROL_FD = 3,
-    SNP_INIT_SEED_FD = 4,   /* socket to the seed process; closed = there will be none */
-    SNP_INIT_UPPER_FD = 5,  /* SNP_SETUP_WORKSPACE */
-    SNP_INIT_SHADOW_FD = 6, /* folder for copies of the workspace; closed = none are kept */
-    SNP_INIT_BASE_FD = 7,   /* the project as the code saw it first, to read; closed = none */
-    SNP_INIT_FILES_FD = 8,  /* the program snp-files */
+    SNP_INIT_PRISTINE_FD = 4, /* socket to the pristine copy; closed = there will be none */
+    SNP_INIT_UPPER_FD = 5,    /* SNP_SETUP_WORKSPACE */
+    SNP_INIT_COPIES_FD = 6,   /* folder for copies of the workspace; closed = none are kept */
+    SNP_INIT_BASE_FD = 7,     /* the project as the code saw it first, to read; closed = none */
+    SNP_INIT_FILES_FD = 8,    /* the program snp-files */
 };
 
 /* snp-files has the last three under the same numbers, and this. */

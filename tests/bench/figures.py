@@ -293,7 +293,7 @@ def live(ctx: Context) -> None:
             n=opened, **({"note": note} if note else {}))
     ctx.add("live.tables", "of that, page tables (VmPTE of all its processes)", "MiB",
             page_tables(sum(inside.values(), [])) / opened / MIB, n=opened)
-    for role, text in (("init", "pid 1"), ("python", "the interpreter"), ("branch", "the pristine copy")):
+    for role, text in (("init", "pid 1"), ("python", "the interpreter"), ("snapshot", "the pristine copy")):
         ctx.add(f"live.own.{role}", f"of that, private to {text}, page tables included", "MiB",
                 own[role] / MIB, n=min(40, len(inside[role])))
     ctx.add("live.processes", "processes of a session", "", sum(map(len, inside.values())) / opened, n=opened)

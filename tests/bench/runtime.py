@@ -20,7 +20,7 @@ MIB = 1 << 20
 Sample = dict[str, Any]
 Row = dict[str, Any]  # a figure as it is shown
 PATIENCE_S = 300  # what is started here and takes longer is stuck
-ROLES = ("init", "python", "branch")  # names of a sandbox's processes
+ROLES = ("init", "python", "snapshot")  # names of a sandbox's processes
 AWAKE = {"SNIPARA_SANDBOX_MAX_LIVE_SESSIONS": "8192", "SNIPARA_SANDBOX_LIVE_MEMORY": "1t",
          "SNIPARA_SANDBOX_CHECKPOINT_AFTER": "86400"}
 

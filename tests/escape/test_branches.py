@@ -41,7 +41,7 @@ tries = {"kill": lambda pid: os.kill(pid, signal.SIGKILL),
          "descriptors": lambda pid: os.readlink(f"/proc/{pid}/fd/1")}
 mine = subprocess.Popen(["sleep", "60"], start_new_session=True)
 names = {int(name): open(f"/proc/{name}/comm").read().strip() for name in os.listdir("/proc") if name.isdigit()}
-copies = [pid for pid, name in names.items() if name == "branch"]
+copies = [pid for pid, name in names.items() if name == "snapshot"]
 order = [name for name in tries if name != "kill"] + ["kill"]
 found = {name: ([outcome(tries[name], pid) for pid in copies], outcome(tries[name], mine.pid)) for name in order}
 mine.wait()
@@ -87,7 +87,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 KILL = {"x86_64": 62, "aarch64": 129}[os.uname().machine]
 libc.syscall.argtypes = [ctypes.c_long, ctypes.c_ulong, ctypes.c_ulong]
 names = {int(name): open(f"/proc/{name}/comm").read().strip() for name in os.listdir("/proc") if name.isdigit()}
-copy = min(pid for pid, name in names.items() if name == "branch")
+copy = min(pid for pid, name in names.items() if name == "snapshot")
 numbers = set()
 for line in open("/proc/self/maps"):
     if "memfd:filter" in line:

@@ -13,7 +13,7 @@ from typing import Any
 import lib
 import pytest
 
-STORE_FD = 6  # SNP_INIT_SHADOW_FD
+STORE_FD = 6  # SNP_INIT_COPIES_FD
 
 # Prints where a file of this name was found. Runs inside, and outside as the control.
 SEARCH = r"""

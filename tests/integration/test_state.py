@@ -426,7 +426,7 @@ SAME = [
 # What cannot be kept: only that is lost, by name: (code, names, what must be true after the wake).
 ONLY_THAT = [
     ("gen = (i for i in [1]); held = [1, gen, {'k': gen, 'l': [2]}]; beside = held[2]", ["beside['k']", "gen", "held[1]", "held[2]['k']"],
-     "held[0] == 1 and held[2] is beside and beside['l'] == [2] and 'slept' in repr(held[1])"),
+     "held[0] == 1 and held[2] is beside and beside['l'] == [2] and 'hibernated' in repr(held[1])"),
     ("import threading\nclass Job:\n    shared = {'lock': threading.Lock(), 'n': 1}\n    def __init__(self): self.rows = [1, 2]; self.lock = threading.Lock()\njob = Job()",
      ["Job.shared['lock']", "job.lock"], "job.rows == [1, 2] and Job.shared['n'] == 1 and type(job) is Job"),
     ("def guarded(lock=threading.Lock()): return 5\ndef outer():\n    inner = threading.Lock()\n    def f(): return inner\n    return f\nclosed = outer()",

@@ -119,7 +119,7 @@ struct world {
     int view;
     int store;
     int outside;
-    struct snp_shadow_place place;
+    struct snp_workspace place;
 };
 
 static int make_dir(struct world *w, const char *name)
@@ -139,7 +139,7 @@ static struct world open_world(void)
     w.view = make_dir(&w, "workspace");
     w.store = make_dir(&w, "store");
     w.outside = make_dir(&w, "outside");
-    w.place = (struct snp_shadow_place){
+    w.place = (struct snp_workspace){
         .view_fd = w.view, .layer_fd = w.view, .store_fd = w.store, .base_fd = -1};
     return w;
 }
@@ -336,24 +336,24 @@ TEST(what_is_known_is_not_sent_again)
     close_world(&w);
 }
 
-TEST(a_shadow_is_packed_as_it_was)
+TEST(a_copy_is_packed_as_it_was)
 {
     struct world w = open_world();
-    struct snp_shadows *shadows = snp_shadows_new(&w.place);
-    struct snp_kept kept;
+    struct snp_copies *copies = snp_copies_new(&w.place);
+    struct snp_copied kept;
     struct stream s;
 
     put(w.view, "file", "before");
     assert_int_equal(
-        snp_shadows_keep(shadows, 7, &(struct snp_keep_most){1 << 20, 1 << 20, 10}, &kept), 0);
+        snp_copies_take(copies, 7, &(struct snp_copy_most){1 << 20, 1 << 20, 10}, &kept), 0);
     put(w.view, "file", "after");
     put(w.view, "more", "more");
-    s = packed(&(struct snp_pack){.place = &w.place, .tree = snp_shadows_find(shadows, 7)});
+    s = packed(&(struct snp_pack){.place = &w.place, .tree = snp_copies_find(copies, 7)});
     assert_int_equal(unpack(&w, &s), 0);
     assert_holds(w.view, "file", "before");
     assert_false(is_there(w.view, "more"));
     snp_buf_done(&s.bytes);
-    snp_shadows_free(shadows);
+    snp_copies_free(copies);
     close_world(&w);
 }
 
@@ -505,6 +505,6 @@ RUN(UNIT(each_path_has_one_text_and_back),
     UNIT(names_of_one_file_stay_names_of_one_file),
     UNIT(a_file_is_linked_to_nothing_else),
     UNIT(what_is_known_is_not_sent_again),
-    UNIT(a_shadow_is_packed_as_it_was),
+    UNIT(a_copy_is_packed_as_it_was),
     UNIT(a_hostile_archive_is_refused_and_touches_nothing_outside),
     UNIT(a_torn_or_padded_stream_is_refused))

@@ -27,8 +27,8 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "guest/body.h"
+#include "guest/files/copies.h"
 #include "guest/files/pack.h"
-#include "guest/files/shadow.h"
 #include "guest/pid1/wire.h"
 #include "guest/spec.h"
 
@@ -38,7 +38,7 @@ enum {
 };
 
 struct files {
-    struct snp_shadows *shadows;
+    struct snp_copies *copies;
     bool has_worker; /* until pid 1 has reaped it */
     bool is_writing; /* and it writes the workspace */
     struct snp_buf in;
@@ -61,14 +61,14 @@ static int on_keep(struct files *f, struct request *rq)
 {
     struct snp_body *b = &rq->body;
     uint32_t number = (uint32_t)snp_body_take(b, 4);
-    struct snp_keep_most most = {.bytes = snp_body_take(b, 8)};
-    struct snp_kept kept = {0};
+    struct snp_copy_most most = {.bytes = snp_body_take(b, 8)};
+    struct snp_copied kept = {0};
     int r;
 
     most.files = (uint32_t)snp_body_take(b, 4);
     most.new_bytes = snp_body_take(b, 8);
     r = b->bad ? EINVAL : check_idle(f);
-    r = r == 0 ? snp_shadows_keep(f->shadows, number, &most, &kept) : r;
+    r = r == 0 ? snp_copies_take(f->copies, number, &most, &kept) : r;
     if (r == 0 &&
         (snp_buf_add(&f->out, &kept.bytes, 8) < 0 || snp_buf_add(&f->out, &kept.files, 4) < 0 ||
          snp_buf_add(&f->out, &kept.flags, 1) < 0)) {
@@ -82,7 +82,7 @@ static int on_restore(struct files *f, struct request *rq)
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
     int r = rq->body.bad ? EINVAL : check_idle(f);
 
-    return r == 0 ? snp_shadows_restore(f->shadows, number) : r;
+    return r == 0 ? snp_copies_restore(f->copies, number) : r;
 }
 
 static int on_drop(struct files *f, struct request *rq)
@@ -90,7 +90,7 @@ static int on_drop(struct files *f, struct request *rq)
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
 
     if (!rq->body.bad) {
-        (void)snp_shadows_drop(f->shadows, number); /* there may be none */
+        (void)snp_copies_drop(f->copies, number); /* there may be none */
     }
     return 0;
 }
@@ -100,7 +100,7 @@ static int by_number(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-static void close_others(const struct snp_shadow_place *place, int pipe_fd)
+static void close_others(const struct snp_workspace *place, int pipe_fd)
 {
     int kept[] = {place->view_fd, place->layer_fd, place->base_fd, place->store_fd, pipe_fd};
     unsigned next = 3;
@@ -124,7 +124,7 @@ static void close_others(const struct snp_shadow_place *place, int pipe_fd)
  * holds the workspace, the copies and its pipe, nothing else of ours. The kernel makes it a child of
  * pid 1, which reaps it as any other and answers for it; and it ends with pid 1.
  */
-static pid_t fork_worker(const struct snp_shadow_place *place, int pipe_fd)
+static pid_t fork_worker(const struct snp_workspace *place, int pipe_fd)
 {
     pid_t parent = getppid();
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
@@ -150,14 +150,14 @@ static int start_worker(struct files *f,
     if (rq->fd < 0 || f->has_worker) {
         return rq->fd < 0 ? EINVAL : EBUSY;
     }
-    pid = fork_worker(snp_shadows_place(f->shadows), rq->fd);
+    pid = fork_worker(snp_copies_workspace(f->copies), rq->fd);
     if (pid == 0) {
         _exit(job(f, rq));
     }
     if (pid < 0) {
         return errno;
     }
-    snp_shadows_pin(f->shadows, true);
+    snp_copies_read(f->copies, true);
     f->has_worker = true;
     f->is_writing = rq->type == SNP_INIT_UNPACK;
     return snp_buf_add(&f->out, &pid, sizeof(pid)) < 0 ? ENOMEM : 0;
@@ -166,9 +166,9 @@ static int start_worker(struct files *f,
 static int on_worked(struct files *f, struct request *rq)
 {
     (void)rq;
-    snp_shadows_pin(f->shadows, false);
+    snp_copies_read(f->copies, false);
     if (f->is_writing) {
-        snp_shadows_forget(f->shadows);
+        snp_copies_forget(f->copies);
     }
     f->has_worker = f->is_writing = false;
     return 0;
@@ -178,7 +178,7 @@ static int pack_job(const struct files *f, struct request *rq)
 {
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
     struct snp_pack pack = {
-        .place = snp_shadows_place(f->shadows),
+        .place = snp_copies_workspace(f->copies),
         .fd = rq->fd,
     };
 
@@ -188,7 +188,7 @@ static int pack_job(const struct files *f, struct request *rq)
     if (rq->body.bad) {
         return EINVAL;
     }
-    pack.tree = number == SNP_PACK_LIVE ? NULL : snp_shadows_find(f->shadows, number);
+    pack.tree = number == SNP_PACK_LIVE ? NULL : snp_copies_find(f->copies, number);
     return number != SNP_PACK_LIVE && pack.tree == NULL ? ENOENT : snp_pack(&pack);
 }
 
@@ -199,7 +199,7 @@ static int on_pack(struct files *f, struct request *rq)
 
 static int unpack_job(const struct files *f, struct request *rq)
 {
-    return snp_unpack(snp_shadows_place(f->shadows), rq->fd);
+    return snp_unpack(snp_copies_workspace(f->copies), rq->fd);
 }
 
 static int on_unpack(struct files *f, struct request *rq)
@@ -309,14 +309,14 @@ static SNP_NORETURN void serve(struct files *f)
     }
 }
 
-static struct snp_shadows *open_shadows(const char *folder)
+static struct snp_copies *open_copies(const char *folder)
 {
     char workspace[SNP_FOLDER_MAX + 16];
     bool has_base = fcntl(SNP_INIT_BASE_FD, F_SETFD, FD_CLOEXEC) == 0;
-    struct snp_shadow_place place = {
+    struct snp_workspace place = {
         .layer_fd = SNP_INIT_UPPER_FD,
         .base_fd = has_base ? SNP_INIT_BASE_FD : -1,
-        .store_fd = SNP_INIT_SHADOW_FD,
+        .store_fd = SNP_INIT_COPIES_FD,
         .is_local = folder != NULL,
     };
     struct statfs fs;
@@ -325,7 +325,7 @@ static struct snp_shadows *open_shadows(const char *folder)
     place.view_fd = open(workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     place.is_layer = folder == NULL && fstatfs(place.view_fd, &fs) == 0 &&
                      fs.f_type == OVERLAYFS_SUPER_MAGIC;
-    return place.view_fd < 0 ? NULL : snp_shadows_new(&place);
+    return place.view_fd < 0 ? NULL : snp_copies_new(&place);
 }
 
 int main(int argc, char **argv)
@@ -337,11 +337,11 @@ int main(int argc, char **argv)
     if (argc != 1 && argc != 2) {
         return 2;
     }
-    f.shadows = open_shadows(argv[1]); /* before their numbers are anybody's */
-    for (int fd = SNP_FILES_CONTROL_FD; fd <= SNP_INIT_SHADOW_FD; fd++) {
+    f.copies = open_copies(argv[1]); /* before their numbers are anybody's */
+    for (int fd = SNP_FILES_CONTROL_FD; fd <= SNP_INIT_COPIES_FD; fd++) {
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     }
-    if (f.shadows == NULL) {
+    if (f.copies == NULL) {
         return 1;
     }
     snp_buf_init(&f.in, SNP_INIT_BODY_MAX + (1 << 20));

@@ -140,11 +140,11 @@ static int read_through(struct packing *p,
 /* The file behind a node, to read. -1 with errno. */
 static int open_node(struct packing *p, const struct snp_node *node)
 {
-    const struct snp_shadow_place *place = p->pack->place;
+    const struct snp_workspace *place = p->pack->place;
     const char *name;
 
-    if (node->copy != NULL) {
-        return snp_copy_open(place, node->copy);
+    if (node->content != NULL) {
+        return snp_content_open(place, node->content);
     }
     snp_autoclose int dir = snp_tree_open_parent(place->layer_fd, node->path, &name);
     return dir < 0 ? -1 : snp_tree_open_file(dir, name, place->view_fd, node);
@@ -179,11 +179,11 @@ static int put_file(struct packing *p, struct entry *e, const struct snp_bundle_
         return 0;
     }
     item.length = (uint64_t)st.st_size;
-    if (node->copy != NULL) {
-        item.size = node->copy->packed;
-        item.is_sparse = node->copy->stored != item.length;
+    if (node->content != NULL) {
+        item.size = node->content->packed;
+        item.is_sparse = node->content->stored != item.length;
         key = (struct key){
-            {node->copy->key[0], node->copy->key[1]}
+            {node->content->key[0], node->content->key[1]}
         };
     } else {
         r = read_through(p, fd, item.length, NULL, &sum);
@@ -324,7 +324,7 @@ static int put_tree(struct packing *p, const struct snp_tree *tree)
 int snp_pack(const struct snp_pack *pack)
 {
     const struct snp_tree_most most = {.nodes = SNP_BUNDLE_ITEMS, .bytes = UINT64_MAX};
-    const struct snp_shadow_place *place = pack->place;
+    const struct snp_workspace *place = pack->place;
     struct packing p = {.pack = pack, .chunk = malloc(SNP_RUN_MAX)};
     struct snp_tree now = {0};
     int r = p.chunk == NULL ? ENOMEM : take_known(&p);

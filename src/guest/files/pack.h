@@ -9,15 +9,15 @@
 
 #include <stddef.h>
 
-#include "guest/files/shadow.h"
+#include "guest/files/copies.h"
 
 enum {
-    SNP_PACK_LIVE = 0xffffffff, /* instead of a shadow: the workspace as it is */
+    SNP_PACK_LIVE = 0xffffffff, /* instead of a copy: the workspace as it is */
 };
 
 struct snp_pack {
-    const struct snp_shadow_place *place;
-    const struct snp_tree *tree; /* of a shadow; NULL = the workspace as it is */
+    const struct snp_workspace *place;
+    const struct snp_tree *tree; /* of a copy; NULL = the workspace as it is */
     const char *known; /* keys the reader has the data of, one a line; n_known bytes */
     size_t n_known;
     bool is_describing; /* heads only */
@@ -35,6 +35,6 @@ int snp_pack(const struct snp_pack *pack);
  * is the project's again. 0 or errno; after EBADMSG (a broken rule, or a file that is not what
  * its key says) or any other the workspace is undefined.
  */
-int snp_unpack(const struct snp_shadow_place *place, int fd);
+int snp_unpack(const struct snp_workspace *place, int fd);
 
 #endif

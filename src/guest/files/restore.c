@@ -16,7 +16,7 @@
 
 #include "base/fd.h"
 #include "guest/dir.h"
-#include "guest/files/shadow.h"
+#include "guest/files/copies.h"
 #include "guest/files/sparse.h"
 
 struct paths {
@@ -26,7 +26,7 @@ struct paths {
 };
 
 struct restore {
-    const struct snp_shadow_place *place;
+    const struct snp_workspace *place;
     const struct snp_tree *want;
     const struct snp_tree *known;
     struct snp_tree now;  /* the layer before */
@@ -171,12 +171,12 @@ static void make_room(struct restore *r,
                       const struct snp_node *now)
 {
     const struct snp_node *known = snp_tree_find(r->known, now->path);
-    bool is_known = known != NULL && known->copy != NULL && known->ino == now->ino &&
+    bool is_known = known != NULL && known->content != NULL && known->ino == now->ino &&
                     known->mtime_ns == now->mtime_ns && known->ctime_ns == now->ctime_ns;
     const char *name;
 
     if (want->size == now->size && now->stored <= want->stored &&
-        (!is_known || known->copy == want->copy)) {
+        (!is_known || known->content == want->content)) {
         return; /* it may be the same */
     }
     int dir = open_view(r, now->path, &name);
@@ -397,7 +397,7 @@ static bool is_untouched(const struct restore *r, const struct snp_node *want)
     const struct snp_node *now = snp_tree_find(&r->now, want->path);
     const struct snp_node *known = snp_tree_find(r->known, want->path);
 
-    return now != NULL && known != NULL && known->is_sure && known->copy == want->copy &&
+    return now != NULL && known != NULL && known->is_sure && known->content == want->content &&
            now->kind == SNP_NODE_FILE && now->mode == want->mode &&
            now->mtime_ns == want->mtime_ns && now->ino == known->ino &&
            now->size == known->size && now->mtime_ns == known->mtime_ns &&
@@ -412,7 +412,7 @@ static void put_file(struct restore *r,
     if (is_untouched(r, want)) {
         return;
     }
-    snp_autoclose int from = snp_copy_open(r->place, want->copy);
+    snp_autoclose int from = snp_content_open(r->place, want->content);
     const struct content content = {
         .fd = from, .size = want->size, .mode = want->mode, .mtime_ns = want->mtime_ns};
 
@@ -576,7 +576,7 @@ static void stamp_folders(struct restore *r)
     }
 }
 
-int snp_restore(const struct snp_shadow_place *place,
+int snp_restore(const struct snp_workspace *place,
                 const struct snp_tree *want,
                 const struct snp_tree *known)
 {

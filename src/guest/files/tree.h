@@ -30,12 +30,12 @@ enum snp_node_kind {
     SNP_NODE_LOST,     /* socket, FIFO, device, or what cannot be read */
 };
 
-struct snp_copy; /* an immutable copy of a file; of shadow.c */
+struct snp_content; /* an immutable copy of a file; of copies.c */
 
 struct snp_node {
-    char *path;            /* owned; below the top, without a leading slash; "" = the top */
-    char *target;          /* owned; of a link, else NULL */
-    struct snp_copy *copy; /* counted; of a file, NULL = not known */
+    char *path;   /* owned; below the top, without a leading slash; "" = the top */
+    char *target; /* owned; of a link, else NULL */
+    struct snp_content *content; /* counted; of a file, NULL = not known */
     uint64_t size;
     uint64_t stored; /* of a file: without its holes */
     uint64_t ino;
@@ -88,7 +88,7 @@ void snp_tree_return(int view_fd, const struct snp_tree *tree);
 
 /*
  * Open the file name of the folder dir_fd to read, quietly: its times stay. If its owner took
- * himself the right to, it is lent for a moment, through the view. -1 with errno.
+ * himself the right to, it is lent, through the view. -1 with errno.
  */
 int snp_tree_open_file(int dir_fd, const char *name, int view_fd, const struct snp_node *node);
 

@@ -22,7 +22,7 @@ struct known_file {
 };
 
 struct unpacking {
-    const struct snp_shadow_place *place;
+    const struct snp_workspace *place;
     struct known_file *known; /* owned, n_known of them, in the order of names */
     size_t n_known;
     struct snp_tree folders; /* with the modes and times they are to get */
@@ -311,7 +311,7 @@ static int stamp_folders(struct unpacking *u)
 }
 
 /* As if no cell had run. */
-static int clear(const struct snp_shadow_place *place)
+static int clear(const struct snp_workspace *place)
 {
     const struct snp_tree nothing_known = {0};
     struct snp_tree nothing = {0};
@@ -334,7 +334,7 @@ static int clear(const struct snp_shadow_place *place)
     return r;
 }
 
-int snp_unpack(const struct snp_shadow_place *place, int fd)
+int snp_unpack(const struct snp_workspace *place, int fd)
 {
     struct unpacking u = {.place = place, .fd = -1};
     struct snp_bundle_in in = {0};

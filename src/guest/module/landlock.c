@@ -141,7 +141,7 @@ int snp_landlock_apply(const struct snp_landlock_own *own,
     } held[] = {
         {own->upper_fd,  "the workspace's layer",       FS_READ },
         {own->base_fd,   "the project",                 FS_READ },
-        {own->shadow_fd, "the copies of the workspace", FS_STORE},
+        {own->copies_fd, "the copies of the workspace", FS_STORE},
     };
     int abi = usable_abi(most_abi);
     snp_autoclose int ruleset = abi == 0 ? -1 : open_ruleset(abi, 0, err);

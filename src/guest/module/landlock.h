@@ -10,7 +10,7 @@
 struct snp_landlock_own {
     int upper_fd;  /* the workspace's layer: to read */
     int base_fd;   /* the project without it: to read; -1 = none */
-    int shadow_fd; /* copies of the workspace: files in it are made, read, removed; -1 = none */
+    int copies_fd; /* copies of the workspace: files in it are made, read, removed; -1 = none */
 };
 
 /*

@@ -230,17 +230,17 @@ static int step_tmp(struct snp_setup *s, struct snp_err *err)
  * A file system that no path leads to: only who holds the descriptor, pid 1, reaches what is
  * in it. It counts as memory of the sandbox.
  */
-static int step_shadow(struct snp_setup *s, struct snp_err *err)
+static int step_copies(struct snp_setup *s, struct snp_err *err)
 {
-    if (s->spec.shadow_bytes == 0) {
+    if (s->spec.copies_bytes == 0) {
         return 0;
     }
-    if (mount_tmpfs(SCRATCH, s->spec.shadow_bytes, SNP_SHADOW_FILES_MAX + 1,
+    if (mount_tmpfs(SCRATCH, s->spec.copies_bytes, SNP_COPIES_FILES_MAX + 1,
                     MS_NOSUID | MS_NODEV | MS_NOEXEC, err) < 0) {
         return err->code;
     }
-    s->shadow_fd = open(SCRATCH, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (s->shadow_fd < 0 || fchmod(s->shadow_fd, 0700) < 0) {
+    s->copies_fd = open(SCRATCH, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->copies_fd < 0 || fchmod(s->copies_fd, 0700) < 0) {
         return snp_fail_sys(err, errno, "open the file system for copies of the workspace");
     }
     if (umount2(SCRATCH, MNT_DETACH) < 0) {
@@ -327,7 +327,7 @@ static int make_mask_layer(struct snp_setup *s, const char *layer, struct snp_er
  */
 static void open_base(struct snp_setup *s)
 {
-    if (s->spec.shadow_bytes != 0 &&
+    if (s->spec.copies_bytes != 0 &&
         mount("overlay", SCRATCH "/base", "overlay",
               MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY | MS_NOATIME,
               "lowerdir=" SCRATCH "/mask:" SCRATCH "/lower,userxattr") == 0) {
@@ -544,7 +544,7 @@ static int step_landlock(struct snp_setup *s, struct snp_err *err)
     const struct snp_landlock_own own = {
         .upper_fd = s->fs_fd[SNP_SETUP_WORKSPACE],
         .base_fd = s->base_fd,
-        .shadow_fd = s->shadow_fd,
+        .copies_fd = s->copies_fd,
     };
 
     return snp_landlock_apply(&own, (int)s->spec.landlock_abi, &s->landlock_abi, err);
@@ -606,7 +606,7 @@ static const struct snp_step steps[] = {
     {"cgroup namespace", step_cgroup_namespace},
     {"proc",             step_proc            },
     {"tmp",              step_tmp             },
-    {"shadow",           step_shadow          },
+    {"copies",           step_copies          },
     {"workspace",        step_workspace       },
     {"affinity",         snp_step_affinity    },
     {"rlimits",          snp_step_rlimits     },

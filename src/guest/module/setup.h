@@ -16,7 +16,7 @@ struct snp_setup {
     const char *mask;                  /* spec.mask_len bytes; borrowed */
     const struct sock_fprog *filter;
     int fs_fd[SNP_SETUP_FS_N]; /* out: O_PATH folders of enum snp_setup_fs; -1 before */
-    int shadow_fd;             /* out: SNP_INIT_SHADOW_FD, or -1 */
+    int copies_fd;             /* out: SNP_INIT_COPIES_FD, or -1 */
     int base_fd;               /* out: SNP_INIT_BASE_FD, or -1 */
     int listener_fd;           /* out: seccomp listener, or -1 */
     int landlock_abi;          /* out */

@@ -109,13 +109,13 @@ static int step_folder(struct snp_setup *s, struct snp_err *err)
 }
 
 /* The supervisor made it, and shuts the folder above it before any code runs (snp_folder_close). */
-static int step_shadow(struct snp_setup *s, struct snp_err *err)
+static int step_copies(struct snp_setup *s, struct snp_err *err)
 {
-    if (s->spec.shadow_bytes == 0) {
+    if (s->spec.copies_bytes == 0) {
         return 0;
     }
-    s->shadow_fd = open("../closed/shadow", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return s->shadow_fd < 0
+    s->copies_fd = open("../closed/shadow", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return s->copies_fd < 0
                ? snp_fail_sys(err, errno, "open the folder for copies of the workspace")
                : 0;
 }
@@ -125,17 +125,17 @@ static int step_landlock(struct snp_setup *s, struct snp_err *err)
     struct snp_landlock_rule rules[HOST_RULES + 3];
     char workspace[PATH_LEN];
     char tmp[PATH_LEN];
-    char shadow[PATH_LEN];
+    char copies[PATH_LEN];
     size_t n = HOST_RULES;
 
     memcpy(rules, host_rules, sizeof(host_rules));
     (void)snprintf(workspace, sizeof(workspace), "%s/workspace", s->spec.folder);
     (void)snprintf(tmp, sizeof(tmp), "%s/tmp", s->spec.folder);
-    (void)snprintf(shadow, sizeof(shadow), "%s/closed/shadow", s->spec.folder);
+    (void)snprintf(copies, sizeof(copies), "%s/closed/shadow", s->spec.folder);
     rules[n++] = (struct snp_landlock_rule){workspace, SNP_LANDLOCK_OWN};
     rules[n++] = (struct snp_landlock_rule){tmp, SNP_LANDLOCK_SCRATCH};
-    if (s->shadow_fd >= 0) {
-        rules[n++] = (struct snp_landlock_rule){shadow, SNP_LANDLOCK_STORE};
+    if (s->copies_fd >= 0) {
+        rules[n++] = (struct snp_landlock_rule){copies, SNP_LANDLOCK_STORE};
     }
     return snp_landlock_fence(rules, n, (int)s->spec.landlock_abi, &s->landlock_abi, err);
 }
@@ -163,7 +163,7 @@ const struct snp_step snp_local_steps[] = {
     {"family",       step_family          },
     {"ids",          step_ids             },
     {"folder",       step_folder          },
-    {"shadow",       step_shadow          },
+    {"copies",       step_copies          },
     {"affinity",     snp_step_affinity    },
     {"rlimits",      snp_step_rlimits     },
     {"capabilities", snp_step_capabilities},

@@ -102,7 +102,7 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     return PyLong_FromLong(SNP_GUEST_FD);
 }
 
-static PyObject *py_branch(PyObject *self, PyObject *args)
+static PyObject *py_leave_copy(PyObject *self, PyObject *args)
 {
     struct snp_zygote_copy copy = {.n_closing = 0};
     PyObject *list;
@@ -119,7 +119,7 @@ static PyObject *py_branch(PyObject *self, PyObject *args)
         return NULL;
     }
     snp_hot_look();
-    if (snp_zygote_branch(&copy, &new_fd) < 0) {
+    if (snp_zygote_leave_copy(&copy, &new_fd) < 0) {
         return PyErr_SetFromErrno(PyExc_OSError);
     }
     return PyLong_FromLong(new_fd);
@@ -266,21 +266,22 @@ static PyObject *py_digest(PyObject *self, PyObject *parts)
 }
 
 static PyMethodDef methods[] = {
-    {"serve",   py_serve,   METH_VARARGS,
-     "serve(control_fd) -> guest_fd: returns only in an interpreter"               },
-    {"gather",  py_gather,  METH_NOARGS,
-     "gather(): what is loaded from now on until serve() lies in large pages"      },
-    {"branch",  py_branch,  METH_VARARGS,
-     "branch(socket_fd, stream_fd, closed in it) -> -1, and the new stream in each interpreter "
+    {"serve",      py_serve,      METH_VARARGS,
+     "serve(control_fd) -> guest_fd: returns only in an interpreter"                },
+    {"gather",     py_gather,     METH_NOARGS,
+     "gather(): what is loaded from now on until serve() lies in large pages"       },
+    {"leave_copy", py_leave_copy, METH_VARARGS,
+     "leave_copy(socket_fd, stream_fd, closed in it) -> -1, and the new stream in each "
+     "interpreter "
      "that comes of "
-     "it"                                                                          },
-    {"warm",    py_warm,    METH_NOARGS,
-     "warm(): copy the pages that a cell will write, now that branch() left a copy"},
-    {"receive", py_receive, METH_VARARGS,
-     "receive(fd, n) -> (bytes, descriptor that was passed with them, or -1)"      },
-    {"digest",  py_digest,  METH_O,
-     "digest([buffer, ...]) -> the key of their bytes, one after the other"        },
-    {NULL,      NULL,       0,            NULL                                     },
+     "it"                                                                           },
+    {"warm",       py_warm,       METH_NOARGS,
+     "warm(): copy the pages that a cell will write, now that leave_copy() left one"},
+    {"receive",    py_receive,    METH_VARARGS,
+     "receive(fd, n) -> (bytes, descriptor that was passed with them, or -1)"       },
+    {"digest",     py_digest,     METH_O,
+     "digest([buffer, ...]) -> the key of their bytes, one after the other"         },
+    {NULL,         NULL,          0,            NULL                                },
 };
 
 static struct PyModuleDef module = {

@@ -7,9 +7,9 @@
  *   first child  one per sandbox, in new namespaces; runs the set-up steps on a stack of
  *                its own, then executes init and is pid 1;
  *   interpreter  forked by the first child when everything is confined;
- *   branch       a fork the interpreter makes of itself between two cells; sleeps, and
- *                forks an interpreter of that moment when the session is to go on from it.
- *                The seed is the one made before any code of others ran.
+ *   copy         a fork the interpreter makes of itself between two cells; sleeps, and
+ *                forks an interpreter as it was then when the session goes on from it.
+ *                The pristine copy is made before any code of others runs.
  *
  * The first child shares the zygote's memory, as after vfork, and the zygote stands still
  * until it has executed init: so the page tables of a large interpreter are copied once
@@ -126,18 +126,19 @@ static int limit_open_files(rlim_t most)
 }
 
 /* Put the streams in their places and close everything else. */
-static int interpreter_fds(const struct child *c, int seed_fd)
+static int interpreter_fds(const struct child *c, int pristine_fd)
 {
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(c->setup.fd[SNP_SPEC_FD_STDOUT], 1) < 0 ||
         dup2(c->setup.fd[SNP_SPEC_FD_STDERR], 2) < 0 ||
         dup2(c->setup.fd[SNP_SPEC_FD_GUEST], SNP_GUEST_FD) < 0 ||
-        dup2(seed_fd, SNP_GUEST_SEED_FD) < 0 || fcntl(SNP_GUEST_FD, F_SETFD, FD_CLOEXEC) < 0 ||
-        fcntl(SNP_GUEST_SEED_FD, F_SETFD, FD_CLOEXEC) < 0) {
+        dup2(pristine_fd, SNP_GUEST_PRISTINE_FD) < 0 ||
+        fcntl(SNP_GUEST_FD, F_SETFD, FD_CLOEXEC) < 0 ||
+        fcntl(SNP_GUEST_PRISTINE_FD, F_SETFD, FD_CLOEXEC) < 0) {
         return -1;
     }
-    return (int)syscall(SYS_close_range, SNP_GUEST_SEED_FD + 1, ~0U, 0);
+    return (int)syscall(SYS_close_range, SNP_GUEST_PRISTINE_FD + 1, ~0U, 0);
 }
 
 static void name_interpreter(void)
@@ -145,20 +146,20 @@ static void name_interpreter(void)
     (void)setsid(); /* its process group is what an interrupt is sent to */
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     (void)prctl(PR_SET_NAME, "python", 0, 0, 0);
-    /* Under memory pressure the code goes first, not init or the seed. */
+    /* Under memory pressure the code goes first, not init or the pristine copy. */
     (void)!snp_file_poke("/proc/self/oom_score_adj", "500");
 }
 
-static void become_interpreter(struct child *c, int seed_fd)
+static void become_interpreter(struct child *c, int pristine_fd)
 {
-    if (interpreter_fds(c, seed_fd) < 0 || limit_open_files(c->setup.spec.open_files) < 0) {
+    if (interpreter_fds(c, pristine_fd) < 0 || limit_open_files(c->setup.spec.open_files) < 0) {
         _exit(4);
     }
     name_interpreter();
 }
 
 /* Become pid 1: descriptors in their places, then execute init. */
-static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int seed_fd)
+static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int pristine_fd)
 {
     char pid[16];
     char *folder = c->setup.spec.is_local != 0 ? c->setup.spec.folder : NULL;
@@ -167,9 +168,9 @@ static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int seed_
     /* High numbers first, or putting one in its place could close another. */
     const int from[] = {
         c->control_fd,
-        seed_fd,
+        pristine_fd,
         park(c->setup.fs_fd[SNP_SETUP_WORKSPACE]),
-        park(c->setup.shadow_fd),
+        park(c->setup.copies_fd),
         park(c->setup.base_fd),
         c->setup.fd[SNP_SPEC_FD_FILES],
     };
@@ -181,7 +182,7 @@ static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int seed_
         dup2(c->setup.fd[SNP_SPEC_FD_STDERR], 2) < 0) {
         _exit(4);
     }
-    (void)syscall(SYS_close_range, SNP_INIT_SHADOW_FD, SNP_INIT_FILES_FD, 0);
+    (void)syscall(SYS_close_range, SNP_INIT_COPIES_FD, SNP_INIT_FILES_FD, 0);
     for (int i = 0; i < (int)SNP_ARRAY_LEN(from); i++) {
         bool is_optional = SNP_INIT_CONTROL_FD + i > SNP_INIT_UPPER_FD;
         if ((from[i] >= 0 || !is_optional) && dup2(from[i], SNP_INIT_CONTROL_FD + i) < 0) {
@@ -338,7 +339,7 @@ static void prepare_child(struct child *c, int session_fd)
     for (size_t i = 0; i < SNP_SETUP_FS_N; i++) {
         c->setup.fs_fd[i] = -1;
     }
-    c->setup.shadow_fd = c->setup.base_fd = -1;
+    c->setup.copies_fd = c->setup.base_fd = -1;
     c->setup.listener_fd = -1;
     c->setup.filter = &zygote.filter;
 }
@@ -473,8 +474,8 @@ static int sleep_until_woken(int socket_fd)
     (void)setsid();
     (void)!snp_file_poke("/proc/self/oom_score_adj", "0"); /* not ours once we are closed */
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    (void)prctl(PR_SET_NAME, "branch", 0, 0, 0);
-    if (say(socket_fd, SNP_BRANCH_ASLEEP) < 0) {
+    (void)prctl(PR_SET_NAME, "snapshot", 0, 0, 0);
+    if (say(socket_fd, SNP_COPY_ASLEEP) < 0) {
         _exit(0);
     }
     for (;;) {
@@ -490,20 +491,20 @@ static int sleep_until_woken(int socket_fd)
         pid = clone_self();
         if (pid == 0) {
             name_interpreter(); /* first: a copy that is to sleep has its session for itself */
-            if (say(socket_fd, SNP_BRANCH_AWAKE) < 0) {
+            if (say(socket_fd, SNP_COPY_AWAKE) < 0) {
                 _exit(4);
             }
             (void)close(socket_fd);
             return fds[0];
         }
         (void)close(fds[0]);
-        if (pid < 0 && say(socket_fd, SNP_BRANCH_FAILED) < 0) {
+        if (pid < 0 && say(socket_fd, SNP_COPY_FAILED) < 0) {
             _exit(0);
         }
     }
 }
 
-int snp_zygote_branch(const struct snp_zygote_copy *copy, int *ret_stream_fd)
+int snp_zygote_leave_copy(const struct snp_zygote_copy *copy, int *ret_stream_fd)
 {
     pid_t pid = clone_self();
 

@@ -18,7 +18,7 @@ struct snp_zygote_hooks {
  * Serve as the zygote on control_fd (SOCK_SEQPACKET, see guest/spec.h); filter_fd holds
  * the seccomp program for the sandboxes; hooks are borrowed for ever. The descriptors are
  * consumed. Returns 0 only in a process that has become an interpreter inside a sandbox,
- * with descriptors 0 to SNP_GUEST_SEED_FD in place. The zygote itself ends with the
+ * with descriptors 0 to SNP_GUEST_PRISTINE_FD in place. The zygote itself ends with the
  * process when the supervisor goes away. On failure to start serving: a code and *err.
  */
 int snp_zygote_serve(int control_fd,
@@ -44,6 +44,6 @@ struct snp_zygote_copy {
  * interpreter with its guest stream there. No handler of a fork is run in either. -1 with
  * errno.
  */
-int snp_zygote_branch(const struct snp_zygote_copy *copy, int *ret_stream_fd) SNP_NODISCARD;
+int snp_zygote_leave_copy(const struct snp_zygote_copy *copy, int *ret_stream_fd) SNP_NODISCARD;
 
 #endif

@@ -39,7 +39,7 @@ static SNP_NORETURN void become_helper(int stream_fd, const char *folder)
     if (dup2(0, 1) < 0 || dup2(0, 2) < 0 || dup2(stream_fd, SNP_FILES_CONTROL_FD) < 0) {
         _exit(126);
     }
-    (void)close(SNP_INIT_SEED_FD);
+    (void)close(SNP_INIT_PRISTINE_FD);
     (void)fcntl(SNP_INIT_FILES_FD, F_SETFD, FD_CLOEXEC);
     (void)syscall(SYS_close_range, SNP_INIT_FILES_FD + 1, ~0U, 0);
     while (poll(&first, 1, -1) < 0 && errno == EINTR) {
@@ -62,7 +62,7 @@ static int park(int *fd)
 
 bool snp_helper_start(struct snp_helper *h, const char *folder)
 {
-    bool has_store = fcntl(SNP_INIT_SHADOW_FD, F_SETFD, 0) == 0;
+    bool has_store = fcntl(SNP_INIT_COPIES_FD, F_SETFD, 0) == 0;
     int pair[2] = {-1, -1};
     pid_t pid = -1;
 
@@ -79,7 +79,7 @@ bool snp_helper_start(struct snp_helper *h, const char *folder)
     snp_closep(&pair[1]);
     (void)close(SNP_INIT_FILES_FD);
     (void)close(SNP_INIT_BASE_FD);
-    (void)fcntl(SNP_INIT_SHADOW_FD, F_SETFD, FD_CLOEXEC);
+    (void)fcntl(SNP_INIT_COPIES_FD, F_SETFD, FD_CLOEXEC);
     *h = (struct snp_helper){.pid = pid, .fd = pair[0]};
     return has_store;
 }

@@ -2,7 +2,7 @@
 /*
  * Pid 1 of a sandbox.
  *
- * One thread, one poll loop: the supervisor's control stream, the sockets of branches
+ * One thread, one poll loop: the supervisor's control stream, the sockets of copies
  * that are to say something, SIGCHLD. It reaps, starts commands, passes signals on and sweeps, and
  * reads and writes single files for the host; copies and bundles of the workspace are its helper's (helper.h). It holds no privilege: the filter, the
  * Landlock domain and the limits are those of the code. When the control stream ends it
@@ -45,7 +45,7 @@ enum {
     KEPT_FLAGS = SNP_INIT_HEADER_LEN + 4 + 8 + 4, /* in the answer to KEEP */
     POLLED_CONTROL = 0,
     POLLED_CHILDREN = 1,
-    POLLED_BRANCHES = 2 /* and more */
+    POLLED_SLEEPERS = 2 /* and more */
 };
 
 struct request {
@@ -132,7 +132,7 @@ static int on_signal(struct snp_init *in, struct request *rq)
 
     if (target == SNP_INIT_JOB_TARGET) {
         pid = (pid_t)snp_body_take(&rq->body, 4);
-        pid = snp_branches_is_job(&in->branches, pid) ? pid : -1;
+        pid = snp_sleepers_is_job(&in->sleepers, pid) ? pid : -1;
     }
 
     if (pid <= 1 || signal_number <= 0 || signal_number > 64) {
@@ -157,12 +157,12 @@ static int on_sweep(struct snp_init *in, struct request *rq)
     (void)rq;
     snp_settle(in);
     r = snp_sweep(in);
-    in->n_ended = in->branches.n_ended;
+    in->n_ended = in->sleepers.n_ended;
     return r == 0 && in->is_local && in->n_ended != before ? EAGAIN : r;
 }
 
-/* A branch has spoken, or will not: to whoever asked. */
-static void on_branch(void *data, const struct snp_init_branch *b, int eno, pid_t pid)
+/* A copy has spoken, or will not: to whoever asked. */
+static void on_sleeper(void *data, const struct snp_sleeper *b, int eno, pid_t pid)
 {
     const uint32_t code = (uint32_t)eno;
     struct snp_init *in = data;
@@ -170,9 +170,9 @@ static void on_branch(void *data, const struct snp_init_branch *b, int eno, pid_
     int32_t who = pid;
     uint32_t others = 0;
 
-    if (eno == 0 && b->waits_for == SNP_BRANCH_AWAKE && !b->is_job) {
+    if (eno == 0 && b->waits_for == SNP_COPY_AWAKE && !b->is_job) {
         in->interpreter = pid;
-    } else if (eno == 0 && b->waits_for == SNP_BRANCH_ASLEEP) {
+    } else if (eno == 0 && b->waits_for == SNP_COPY_ASLEEP) {
         others = in->n_others - (in->interpreter > 0 && in->n_others > 0 ? 1 : 0);
     }
     memcpy(raw, &code, 4);
@@ -185,7 +185,7 @@ static int on_hold(struct snp_init *in, struct request *rq)
 {
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
 
-    return rq->body.bad ? EINVAL : snp_branches_hold(&in->branches, number, rq->fd, rq->id);
+    return rq->body.bad ? EINVAL : snp_sleepers_add(&in->sleepers, number, rq->fd, rq->id);
 }
 
 /* One that lost its stream may still be there. 0 or EBUSY. */
@@ -205,7 +205,7 @@ static int on_wake(struct snp_init *in, struct request *rq)
     bool is_job = snp_body_take(&rq->body, 1) != 0;
     int r = rq->body.bad ? EINVAL : is_job ? 0 : end_interpreter(in);
 
-    return r != 0 ? r : snp_branches_wake(&in->branches, number, is_job, rq->fd, rq->id);
+    return r != 0 ? r : snp_sleepers_wake(&in->sleepers, number, is_job, rq->fd, rq->id);
 }
 
 static int on_spawn(struct snp_init *in, struct request *rq)
@@ -225,7 +225,7 @@ static int on_drop(struct snp_init *in, struct request *rq)
     if (!rq->body.bad && in->helper.fd >= 0) {
         snp_helper_tell(&in->helper, rq->frame, rq->frame_len); /* there may be no copy */
     }
-    return rq->body.bad ? EINVAL : snp_branches_drop(&in->branches, number, rq->id);
+    return rq->body.bad ? EINVAL : snp_sleepers_drop(&in->sleepers, number, rq->id);
 }
 
 /* Pass a request on to the helper. 0, and its answer is in in->answer, or errno. */
@@ -353,7 +353,7 @@ static int on_bundle(struct snp_init *in, struct request *rq)
     }
     memcpy(&pid, snp_buf_bytes(&in->answer) + SNP_INIT_HEADER_LEN + sizeof(uint32_t),
            sizeof(pid));
-    if (!snp_branches_add_job(&in->branches, pid)) {
+    if (!snp_sleepers_add_job(&in->sleepers, pid)) {
         (void)snp_init_kill(pid, SIGKILL); /* and answer when it is reaped */
     }
     in->worker = pid;
@@ -489,7 +489,7 @@ static void on_control(struct snp_init *in)
 
 static SNP_NORETURN void serve(struct snp_init *in)
 {
-    struct pollfd polled[POLLED_BRANCHES + SNP_INIT_BRANCHES_MAX] = {
+    struct pollfd polled[POLLED_SLEEPERS + SNP_SLEEPERS_MAX] = {
         [POLLED_CONTROL] = {.fd = SNP_INIT_CONTROL_FD, .events = POLLIN},
         [POLLED_CHILDREN] = {.fd = in->children_fd,     .events = POLLIN},
     };
@@ -499,14 +499,14 @@ static SNP_NORETURN void serve(struct snp_init *in)
         size_t n;
 
         snp_look_round(in); /* whatever died before the signal was asked for */
-        n = snp_branches_poll(&in->branches, polled + POLLED_BRANCHES, &timeout_ms);
+        n = snp_sleepers_poll(&in->sleepers, polled + POLLED_SLEEPERS, &timeout_ms);
         if (in->is_watching && (timeout_ms < 0 || timeout_ms > SNP_INIT_WATCH_MS)) {
             timeout_ms = SNP_INIT_WATCH_MS;
         }
         if (in->worker > 0 && (timeout_ms < 0 || timeout_ms > WORKER_MS)) {
             timeout_ms = WORKER_MS;
         }
-        if (poll(polled, POLLED_BRANCHES + n, timeout_ms) < 0 && errno != EINTR) {
+        if (poll(polled, POLLED_SLEEPERS + n, timeout_ms) < 0 && errno != EINTR) {
             _exit(1);
         }
         if (in->worker > 0) {
@@ -539,12 +539,12 @@ int main(int argc, char **argv)
     in.is_local = argc == 3;
     snp_files_locate(argv[2]);
     in.interpreter = snp_pid_of(argv[1]);
-    in.branches.done = on_branch;
-    in.branches.spared = tell_spared;
-    in.branches.is_alone = is_alone;
-    in.branches.data = &in;
-    if (fcntl(SNP_INIT_SEED_FD, F_SETFD, FD_CLOEXEC) == 0) { /* nobody forked it in else */
-        snp_branches_init(&in.branches);
+    in.sleepers.done = on_sleeper;
+    in.sleepers.spared = tell_spared;
+    in.sleepers.is_alone = is_alone;
+    in.sleepers.data = &in;
+    if (fcntl(SNP_INIT_PRISTINE_FD, F_SETFD, FD_CLOEXEC) == 0) { /* nobody forked it in else */
+        snp_sleepers_init(&in.sleepers);
     }
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, NULL);

@@ -11,9 +11,9 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "guest/pid1/branches.h"
 #include "guest/pid1/changes.h"
 #include "guest/pid1/helper.h"
+#include "guest/pid1/sleepers.h"
 
 struct snp_init {
     pid_t interpreter; /* -1 = none */
@@ -32,9 +32,9 @@ struct snp_init {
     int children_fd;            /* readable when one has ended */
     int passed_fd[SNP_FDS_MAX]; /* of requests that are not run yet, in their order */
     size_t n_passed;
-    struct snp_init_branches branches;
-    uint64_t n_ended;  /* of branches, at the last sweep */
-    uint32_t n_others; /* processes of the code when a branch came to rest */
+    struct snp_sleepers sleepers;
+    uint64_t n_ended;  /* of copies, at the last sweep */
+    uint32_t n_others; /* processes of the code when a copy came to rest */
     struct snp_changes *changes;
     struct snp_helper helper;
     pid_t worker; /* child that packs or unpacks; -1 = none */

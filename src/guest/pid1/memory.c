@@ -44,8 +44,8 @@ static uint64_t kb_field(const char *text, const char *key)
 
 /* What a sample adds up. */
 struct sample {
-    const struct snp_init_branches *branches; /* which do not count */
-    uint64_t anonymous;                       /* bytes, with page tables */
+    const struct snp_sleepers *sleepers; /* which do not count */
+    uint64_t anonymous;                  /* bytes, with page tables */
     uint64_t shared; /* bytes: of /dev/shm, /tmp and the workspace if mapped, or of no file */
     uint64_t threads;
     bool is_shared; /* what several have in common is divided: dearer */
@@ -90,7 +90,7 @@ static void add_memory(pid_t pid, void *data)
     char text[2048];
 
     pid =
-        snp_branches_has(sample->branches, pid) ? 0 : read_status(pid, status, sizeof(status));
+        snp_sleepers_has(sample->sleepers, pid) ? 0 : read_status(pid, status, sizeof(status));
     if (pid == 0) {
         return;
     }
@@ -113,7 +113,7 @@ static void add_mappings(pid_t pid, void *data)
     char text[8192];
     uint64_t n = 0;
 
-    pid = snp_branches_has(sample->branches, pid) ? 0 : read_status(pid, text, sizeof(text));
+    pid = snp_sleepers_has(sample->sleepers, pid) ? 0 : read_status(pid, text, sizeof(text));
     if (pid == 0) {
         return;
     }
@@ -139,7 +139,7 @@ static uint64_t used_bytes(const struct statfs *fs)
 /* Bytes of the files in memory, mapped or not. */
 static uint64_t files_in_memory(const struct snp_init *in)
 {
-    const int held[] = {SNP_INIT_UPPER_FD, in->has_store ? SNP_INIT_SHADOW_FD : -1};
+    const int held[] = {SNP_INIT_UPPER_FD, in->has_store ? SNP_INIT_COPIES_FD : -1};
     static const char *const mounts[] = {"/tmp", "/dev/shm"};
     struct statfs fs;
     uint64_t bytes = 0;
@@ -165,7 +165,7 @@ static uint64_t sample_bytes(const struct snp_init *in, const struct sample *sam
 
 void snp_memory_watch(struct snp_init *in)
 {
-    struct sample sample = {.branches = &in->branches};
+    struct sample sample = {.sleepers = &in->sleepers};
     uint64_t bytes;
 
     if (in->n_samples++ % MAPPINGS_EVERY == 0) {
@@ -180,7 +180,7 @@ void snp_memory_watch(struct snp_init *in)
     }
     bytes = sample_bytes(in, &sample);
     if (bytes > in->watch_limit / 2) { /* too near to guess */
-        sample = (struct sample){.branches = &in->branches, .is_shared = true};
+        sample = (struct sample){.sleepers = &in->sleepers, .is_shared = true};
         (void)snp_processes_each(in, add_memory, &sample);
         bytes = sample_bytes(in, &sample);
     }

@@ -7,7 +7,7 @@
 #include "guest/pid1/inside.h"
 
 /*
- * Calls visit for every process but pid 1, its helper, branches and jobs; the number of them. Who cannot
+ * Calls visit for every process but pid 1, its helper, copies and jobs; the number of them. Who cannot
  * look must not report that there is nothing: then the sandbox ends.
  */
 unsigned snp_processes_each(const struct snp_init *in,

@@ -31,14 +31,14 @@ void snp_reap(struct snp_init *in)
 
     while ((pid = wait4(-1, &status, WNOHANG | WUNTRACED | WCONTINUED, &usage)) > 0) {
         if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
-            snp_branches_moved(&in->branches, pid, WIFSTOPPED(status));
+            snp_sleepers_moved(&in->sleepers, pid, WIFSTOPPED(status));
         } else if (pid == in->interpreter) {
             in->interpreter = -1;
             snp_frame_send_exit(SNP_INIT_INTERPRETER, 0, status, &usage);
         } else if (pid == in->helper.pid) {
             /* The next request to it ends us; whoever ends a sandbox from outside may do it in any order. */
             in->helper.pid = -1;
-            in->branches.spared(in->branches.data, UINT32_MAX, pid, false);
+            in->sleepers.spared(in->sleepers.data, UINT32_MAX, pid, false);
         } else if (pid == in->command) {
             in->command = -1;
             if (in->is_stopped) { /* a shell's background processes ignore SIGINT */
@@ -46,7 +46,7 @@ void snp_reap(struct snp_init *in)
             }
             snp_frame_send_exit(SNP_INIT_COMMAND_TARGET, in->command_id, status, &usage);
         } else {
-            (void)snp_branches_reaped(&in->branches, pid);
+            (void)snp_sleepers_reaped(&in->sleepers, pid);
             if (pid == in->worker) {
                 worker_done(in, status);
             }
@@ -59,5 +59,5 @@ void snp_look_round(struct snp_init *in)
     const pid_t other[] = {in->interpreter, in->command};
 
     snp_reap(in);
-    snp_branches_look(&in->branches, other, SNP_ARRAY_LEN(other));
+    snp_sleepers_look(&in->sleepers, other, SNP_ARRAY_LEN(other));
 }

@@ -46,12 +46,12 @@ static void await_child(struct snp_init *in)
 
 static size_t n_awake(const struct snp_init *in)
 {
-    return snp_branches_awake(&in->branches);
+    return snp_sleepers_awake(&in->sleepers);
 }
 
 static size_t n_savers(const struct snp_init *in)
 {
-    return in->branches.n_jobs - (in->worker > 0 ? 1 : 0);
+    return in->sleepers.n_jobs - (in->worker > 0 ? 1 : 0);
 }
 
 /* Until there are none, but not for long. */
@@ -59,7 +59,7 @@ static void await_none(struct snp_init *in,
                        size_t (*count)(const struct snp_init *),
                        unsigned ms)
 {
-    struct pollfd polled[1 + SNP_INIT_BRANCHES_MAX] = {
+    struct pollfd polled[1 + SNP_SLEEPERS_MAX] = {
         {.fd = in->children_fd, .events = POLLIN}
     };
     const uint64_t end = now_ms() + ms;
@@ -67,7 +67,7 @@ static void await_none(struct snp_init *in,
     for (uint64_t now = now_ms(); count(in) > 0 && now < end; now = now_ms()) {
         struct signalfd_siginfo info;
         int own_ms;
-        size_t n = snp_branches_poll(&in->branches, polled + 1, &own_ms);
+        size_t n = snp_sleepers_poll(&in->sleepers, polled + 1, &own_ms);
 
         (void)poll(polled, 1 + n, (int)(end - now));
         (void)!read(in->children_fd, &info, sizeof(info));
@@ -84,7 +84,7 @@ void snp_settle(struct snp_init *in)
         (void)snp_processes_each(in, signal_one, &number);
         await_none(in, n_savers, SAVERS_MS);
     }
-    snp_branches_end_awake(&in->branches, in->worker);
+    snp_sleepers_end_awake(&in->sleepers, in->worker);
 }
 
 int snp_sweep(struct snp_init *in)
@@ -102,13 +102,13 @@ int snp_sweep(struct snp_init *in)
         if (!in->is_local) {
             (void)snp_init_kill(-1, SIGSTOP);
         }
-        n = snp_processes_each(in, signal_one, &number) + snp_branches_dying(&in->branches);
+        n = snp_processes_each(in, signal_one, &number) + snp_sleepers_dying(&in->sleepers);
         if (n > 0) {
             await_child(in);
         } else {
             snp_reap(in);
         }
-        quiet = n + snp_branches_dying(&in->branches) == 0 ? quiet + 1 : 0;
+        quiet = n + snp_sleepers_dying(&in->sleepers) == 0 ? quiet + 1 : 0;
     }
     if (in->worker > 0) {
         (void)snp_init_kill(in->worker, SIGCONT);

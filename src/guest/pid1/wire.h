@@ -58,10 +58,9 @@ enum {
 
 /* Flags of a KEEP reply. */
 enum {
-    SNP_KEEP_OVER =
-        1, /* not made: the workspace, or all shadows together, would be too large */
-    SNP_KEEP_OPEN = 2,    /* a file is open for writing */
-    SNP_KEEP_LOST = 4,    /* sockets, FIFOs, devices or what cannot be read is not in it */
+    SNP_KEEP_OVER = 1, /* not made: the workspace, or all copies together, would be too large */
+    SNP_KEEP_OPEN = 2, /* a file is open for writing */
+    SNP_KEEP_LOST = 4, /* sockets, FIFOs, devices or what cannot be read is not in it */
     SNP_KEEP_SHORT = 16,  /* with OVER: more would have to be copied than there is memory for */
     SNP_KEEP_STOPPED = 8, /* processes or threads of the code stood still meanwhile */
 };

@@ -48,7 +48,7 @@ sys.path.insert(0, _here)
 from own import OWN, load_own, ours
 from stream import (
     ANSWER, Cell, EXIT_GONE, EXIT_PRELOAD, EXIT_STREAM, HELD, HOLD, Interrupt, JOIN_S, LOAD, LOADED,
-    Order, RECURSION_MIN, RESERVE, SAVE, SAVED, SEED, SEED_FD, SOURCES_KEPT, START, Stream, WARM,
+    Order, RECURSION_MIN, RESERVE, SAVE, SAVED, SEED, PRISTINE_FD, SOURCES_KEPT, START, Stream, WARM,
     _importers, _modules, _sources, _type_name, _urandom, clean, close_quietly, receiver, to_json,
 )
 from stdio import Stdio
@@ -109,8 +109,8 @@ class Session:
     def __init__(self, fd: int, template: str, snp: Any = None) -> None:
         self._template = template
         self._pid = getpid()
-        self._branch: Optional[Callable[[int, int, List[int]], int]] = getattr(
-            snp, "branch", None
+        self._copy_self: Optional[Callable[[int, int, List[int]], int]] = getattr(
+            snp, "leave_copy", None
         )
         self._warm: Callable[[], object] = getattr(snp, "warm", bool)
         self._interrupt = Interrupt()
@@ -177,9 +177,9 @@ class Session:
         python = ".".join([str(part) for part in sys.version_info[:3]])
         self._stream.ready({"python": python, "template": self._template})
 
-    def start(self, seed_fd: int) -> None:
-        """Wait until this becomes somebody's session. seed_fd: for a copy of before; -1 = none is wanted."""
-        has_seed = False
+    def start(self, pristine_fd: int) -> None:
+        """Wait until this becomes somebody's session. pristine_fd: for the pristine copy; -1 = none is wanted."""
+        has_pristine = False
         while True:
             try:
                 order = self._stream.receive()
@@ -199,13 +199,13 @@ class Session:
                 self._serve_cell(Cell(0, 0, WARMING, None, None, None))
                 _sources.pop(cell_name(0), None)
                 continue
-            if order.kind != SEED or has_seed:
+            if order.kind != SEED or has_pristine:
                 _exit(EXIT_STREAM)
-            has_seed = True
-            if seed_fd >= 0 and self._leave_branch(seed_fd, []):
+            has_pristine = True
+            if pristine_fd >= 0 and self._leave_copy(pristine_fd, []):
                 self._guarded(renew_randomness)
-        if not has_seed and seed_fd >= 0:
-            close(seed_fd)
+        if not has_pristine and pristine_fd >= 0:
+            close(pristine_fd)
         replace_environment(order.raw.split(b"\0")[:-1])
 
     def serve(self) -> None:
@@ -245,13 +245,13 @@ class Session:
         self._reserve = None
         self._stream.finish(self._done(None, None, self._unknown(error)))
 
-    # Branches ---------------------------------------------------------------------
+    # Sleeping copies -----------------------------------------------------------------
 
-    def _leave_branch(self, socket_fd: int, closing: List[int]) -> bool:
+    def _leave_copy(self, socket_fd: int, closing: List[int]) -> bool:
         """Leave a copy asleep on the socket. True in what comes of it, which has a new stream, and
         still draws the same random numbers."""
-        assert self._branch is not None
-        fd = self._branch(socket_fd, self._stream.fd, closing)
+        assert self._copy_self is not None
+        fd = self._copy_self(socket_fd, self._stream.fd, closing)
         if fd < 0:
             return False
         self._pid = getpid()
@@ -266,7 +266,7 @@ class Session:
             why, kept = self._look_round(order.fd)
             if why:
                 close_quietly(order.fd)
-            elif self._leave_branch(order.fd, kept.to_close()):
+            elif self._leave_copy(order.fd, kept.to_close()):
                 kept.restore()
                 is_saver, _ = self._guarded(self._stream.has_next, SAVE)
                 if not is_saver:  # which draws no numbers of its own, and ends
@@ -284,7 +284,7 @@ class Session:
         """Why no copy can be made now, and the open files as they are."""
         if socket_fd < 0:
             return "no file descriptor is left", None
-        if self._branch is None:
+        if self._copy_self is None:
             return "this interpreter was not forked from a template, so it cannot be copied", None
         self._end_idle_threads()
         threads = other_threads()
@@ -761,9 +761,9 @@ def main() -> None:
     session.install()
     session.announce()
     if options.zygote is not None or options.start:
-        session.start(SEED_FD if options.zygote is not None else -1)
+        session.start(PRISTINE_FD if options.zygote is not None else -1)
     if site is not None and not names:
-        try:  # code of others: after the seed was left
+        try:  # code of others: after the pristine copy was left
             activate(site)
         except BaseException as error:  # of a .pth file: the packages may be incomplete
             os.write(2, "{}: {!r}\n".format(site, error).encode("utf-8", "replace"))

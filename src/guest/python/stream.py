@@ -45,7 +45,7 @@ CHAIN_MAX = 16  # causes of an exception searched for a denial
 RESERVE = 4 << 20  # bytes of address space set aside for answering when there are no more
 RECURSION_MIN = 1000  # what we need ourselves; a cell may leave less behind
 
-SEED_FD = 4  # given to an interpreter; gone when it starts
+PRISTINE_FD = 4  # given to an interpreter; gone when it starts
 
 EXIT_GONE = 0  # the host closed the stream
 EXIT_PRELOAD = 3

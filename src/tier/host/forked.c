@@ -328,7 +328,7 @@ static uint64_t copies_limit(const struct snp_sandbox *s)
     if (!s->spec.is_lasting) {
         return 0;
     }
-    return half < SNP_SHADOW_BYTES_MAX ? half : SNP_SHADOW_BYTES_MAX;
+    return half < SNP_COPIES_BYTES_MAX ? half : SNP_COPIES_BYTES_MAX;
 }
 
 /* RLIMIT_NPROC counts copies, too; the cgroup's limit is moved as they come and go. */
@@ -353,7 +353,7 @@ static void fill_spec(struct snp_sandbox *s, struct snp_spec *spec)
         .tmp_bytes = limit[SNP_LIMIT_TMP],
         .workspace_bytes = limit[SNP_LIMIT_WORKSPACE],
         .workspace_inodes = limit[SNP_LIMIT_INODES],
-        .shadow_bytes = copies_limit(s),
+        .copies_bytes = copies_limit(s),
         .file_bytes = limit[SNP_LIMIT_FILE],
         .data_bytes = data_limit(s),
         .space_bytes = space_limit(s),

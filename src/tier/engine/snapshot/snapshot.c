@@ -41,7 +41,7 @@ enum {
     GROWTH = 4 << 20, /* bytes a cell may write in a millisecond */
     OWN_SHARE = 16,   /* such a part of it held by a copy alone: it is worth giving up */
     SHORT_SHARE = 8,  /* such a part of the memory left: it is short */
-    FILES_BYTES_MAX = SNP_SHADOW_BYTES_MAX / 2, /* of a copied workspace */
+    FILES_BYTES_MAX = SNP_COPIES_BYTES_MAX / 2, /* of a copied workspace */
     FILES_MAX = 20000,
     NAMES_MAX = 5,
     NAME_CHARS = 200,

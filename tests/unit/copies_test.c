@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shadows of a folder, as pid 1 makes them; here by an ordinary process on ordinary folders. */
-#include "guest/files/shadow.h"
+#include "guest/files/copies.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +20,7 @@ enum {
     DEEP = 200
 };
 
-static const struct snp_keep_most plenty = {
+static const struct snp_copy_most plenty = {
     .bytes = 64 << 20, .new_bytes = 64 << 20, .files = 5000};
 
 struct world {
@@ -29,7 +29,7 @@ struct world {
     int view;
     int store;
     int outside;
-    struct snp_shadows *shadows;
+    struct snp_copies *copies;
 };
 
 static int make_dir(struct world *w, const char *name)
@@ -41,8 +41,8 @@ static int make_dir(struct world *w, const char *name)
 
 static struct world open_world(void)
 {
-    struct world w = {.top = "/tmp/snp-shadow-XXXXXX"};
-    struct snp_shadow_place place = {.base_fd = -1};
+    struct world w = {.top = "/tmp/snp-copy-XXXXXX"};
+    struct snp_workspace place = {.base_fd = -1};
 
     assert_non_null(mkdtemp(w.top));
     w.view = make_dir(&w, "workspace");
@@ -50,14 +50,14 @@ static struct world open_world(void)
     w.outside = make_dir(&w, "outside");
     place.view_fd = place.layer_fd = w.view;
     place.store_fd = w.store;
-    w.shadows = snp_shadows_new(&place);
-    assert_non_null(w.shadows);
+    w.copies = snp_copies_new(&place);
+    assert_non_null(w.copies);
     return w;
 }
 
 static void close_world(struct world *w)
 {
-    snp_shadows_free(w->shadows);
+    snp_copies_free(w->copies);
     assert_int_equal(snp_tree_empty(w->store), 0);
     assert_int_equal(snp_tree_empty(w->view), 0);
     assert_int_equal(snp_tree_empty(w->outside), 0);
@@ -92,11 +92,11 @@ static bool is_there(int dir, const char *path)
     return fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static struct snp_kept keep(struct world *w, uint32_t number)
+static struct snp_copied keep(struct world *w, uint32_t number)
 {
-    struct snp_kept kept;
+    struct snp_copied kept;
 
-    assert_int_equal(snp_shadows_keep(w->shadows, number, &plenty, &kept), 0);
+    assert_int_equal(snp_copies_take(w->copies, number, &plenty, &kept), 0);
     assert_int_equal(kept.flags & SNP_KEEP_OVER, 0);
     return kept;
 }
@@ -150,7 +150,7 @@ TEST(restore_undoes_every_kind_of_change)
     assert_int_equal(symlinkat("elsewhere", w.view, "link"), 0);
     put(w.view, "created", "created");
 
-    assert_int_equal(snp_shadows_restore(w.shadows, 1), 0);
+    assert_int_equal(snp_copies_restore(w.copies, 1), 0);
     assert_holds(w.view, "modified", "before");
     assert_holds(w.view, "deleted", "gone");
     assert_holds(w.view, "becomes-folder", "file");
@@ -181,12 +181,12 @@ TEST(what_did_not_change_is_copied_once)
     put(w.view, "b", "three");
     (void)keep(&w, 3);
     assert_int_equal(copies(&w), 3);
-    assert_int_equal(snp_shadows_drop(w.shadows, 1), 0);
+    assert_int_equal(snp_copies_drop(w.copies, 1), 0);
     assert_int_equal(copies(&w), 3);
-    assert_int_equal(snp_shadows_drop(w.shadows, 2), 0);
+    assert_int_equal(snp_copies_drop(w.copies, 2), 0);
     assert_int_equal(copies(&w), 2);
-    assert_int_equal(snp_shadows_drop(w.shadows, 2), ENOENT);
-    assert_int_equal(snp_shadows_restore(w.shadows, 2), ENOENT);
+    assert_int_equal(snp_copies_drop(w.copies, 2), ENOENT);
+    assert_int_equal(snp_copies_restore(w.copies, 2), ENOENT);
     close_world(&w);
 }
 
@@ -203,7 +203,7 @@ TEST(a_write_of_the_same_moment_is_seen)
     }
     for (uint32_t i = 20; i-- > 0;) {
         (void)snprintf(text, sizeof(text), "v%03u", i);
-        assert_int_equal(snp_shadows_restore(w.shadows, i), 0);
+        assert_int_equal(snp_copies_restore(w.copies, i), 0);
         assert_holds(w.view, "file", text);
     }
     close_world(&w);
@@ -220,7 +220,7 @@ TEST(an_open_file_is_told_and_looked_at_again)
     assert_int_equal(keep(&w, 1).flags, SNP_KEEP_OPEN);
     assert_int_equal(pwrite(fd, "abcde", 5, 0), 5);
     assert_int_equal(keep(&w, 2).flags, SNP_KEEP_OPEN);
-    assert_int_equal(snp_shadows_restore(w.shadows, 1), 0);
+    assert_int_equal(snp_copies_restore(w.copies, 1), 0);
     assert_holds(w.view, "log", "12345");
     /* Its inode was kept: who holds it open goes on with the file of this name. */
     assert_int_equal(pwrite(fd, "X", 1, 0), 1);
@@ -246,7 +246,7 @@ TEST(links_lead_nowhere)
     assert_int_equal(unlinkat(w.view, "file", 0), 0);
     assert_int_equal(symlinkat("../outside/precious", w.view, "file"), 0);
     assert_int_equal(symlinkat("../outside", w.view, "extra"), 0);
-    assert_int_equal(snp_shadows_restore(w.shadows, 1), 0);
+    assert_int_equal(snp_copies_restore(w.copies, 1), 0);
 
     assert_holds(w.view, "folder/precious", "mine");
     assert_holds(w.view, "file", "mine");
@@ -266,7 +266,7 @@ TEST(a_hard_link_does_not_spread_what_is_restored)
     (void)keep(&w, 1);
     assert_int_equal(unlinkat(w.view, "b", 0), 0);
     assert_int_equal(linkat(w.view, "a", w.view, "b", 0), 0);
-    assert_int_equal(snp_shadows_restore(w.shadows, 1), 0);
+    assert_int_equal(snp_copies_restore(w.copies, 1), 0);
     assert_holds(w.view, "a", "aaaa");
     assert_holds(w.view, "b", "bbbb");
     close_world(&w);
@@ -275,7 +275,7 @@ TEST(a_hard_link_does_not_spread_what_is_restored)
 TEST(a_tree_too_deep_to_keep_is_refused_and_can_be_undone)
 {
     struct world w = open_world();
-    struct snp_kept kept;
+    struct snp_copied kept;
     int at = openat(w.view, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     put(w.view, "file", "kept");
@@ -288,10 +288,10 @@ TEST(a_tree_too_deep_to_keep_is_refused_and_can_be_undone)
         at = below;
     }
     (void)close(at);
-    assert_int_equal(snp_shadows_keep(w.shadows, 2, &plenty, &kept), 0);
+    assert_int_equal(snp_copies_take(w.copies, 2, &plenty, &kept), 0);
     assert_int_equal(kept.flags & SNP_KEEP_OVER, SNP_KEEP_OVER);
-    assert_null(snp_shadows_find(w.shadows, 2));
-    assert_int_equal(snp_shadows_restore(w.shadows, 1), 0);
+    assert_null(snp_copies_find(w.copies, 2));
+    assert_int_equal(snp_copies_restore(w.copies, 1), 0);
     assert_false(is_there(w.view, "deep"));
     assert_holds(w.view, "file", "kept");
     close_world(&w);
@@ -300,31 +300,31 @@ TEST(a_tree_too_deep_to_keep_is_refused_and_can_be_undone)
 TEST(what_is_over_the_limit_is_not_made_and_leaves_nothing)
 {
     struct world w = open_world();
-    struct snp_kept kept;
+    struct snp_copied kept;
     char name[16];
 
     for (int i = 0; i < 30; i++) {
         (void)snprintf(name, sizeof(name), "f%d", i);
         put(w.view, name, "0123456789");
     }
-    assert_int_equal(snp_shadows_keep(w.shadows, 1,
-                                      &(struct snp_keep_most){
-                                          .bytes = 1 << 20, .new_bytes = 1 << 20, .files = 29},
-                                      &kept),
+    assert_int_equal(snp_copies_take(w.copies, 1,
+                                     &(struct snp_copy_most){
+                                         .bytes = 1 << 20, .new_bytes = 1 << 20, .files = 29},
+                                     &kept),
                      0);
     assert_int_equal(kept.flags, SNP_KEEP_OVER);
     assert_int_equal(
-        snp_shadows_keep(
-            w.shadows, 1,
-            &(struct snp_keep_most){.bytes = 299, .new_bytes = 1 << 20, .files = 30}, &kept),
+        snp_copies_take(
+            w.copies, 1,
+            &(struct snp_copy_most){.bytes = 299, .new_bytes = 1 << 20, .files = 30}, &kept),
         0);
     assert_int_equal(kept.flags, SNP_KEEP_OVER);
-    assert_null(snp_shadows_find(w.shadows, 1));
+    assert_null(snp_copies_find(w.copies, 1));
     assert_int_equal(copies(&w), 0);
     assert_int_equal(
-        snp_shadows_keep(w.shadows, 1,
-                         &(struct snp_keep_most){.bytes = 300, .new_bytes = 300, .files = 30},
-                         &kept),
+        snp_copies_take(w.copies, 1,
+                        &(struct snp_copy_most){.bytes = 300, .new_bytes = 300, .files = 30},
+                        &kept),
         0);
     assert_int_equal(kept.flags, 0);
     assert_int_equal(kept.bytes, 300);
@@ -340,13 +340,13 @@ TEST(a_fifo_is_named_and_stalls_nobody)
     put(w.view, "file", "x");
     assert_int_equal(keep(&w, 1).flags & SNP_KEEP_LOST, SNP_KEEP_LOST);
     put(w.view, "file", "y");
-    assert_int_equal(snp_shadows_restore(w.shadows, 1), 0);
+    assert_int_equal(snp_copies_restore(w.copies, 1), 0);
     assert_holds(w.view, "file", "x");
     assert_true(is_there(w.view, "fifo"));
     close_world(&w);
 }
 
-TEST(copies_outlive_their_shadow_while_they_are_read)
+TEST(contents_outlive_their_copy_while_they_are_read)
 {
     struct world w = open_world();
 
@@ -354,10 +354,10 @@ TEST(copies_outlive_their_shadow_while_they_are_read)
     (void)keep(&w, 1);
     put(w.view, "a", "two");
     (void)keep(&w, 2);
-    snp_shadows_pin(w.shadows, true);
-    assert_int_equal(snp_shadows_drop(w.shadows, 1), 0);
+    snp_copies_read(w.copies, true);
+    assert_int_equal(snp_copies_drop(w.copies, 1), 0);
     assert_int_equal(copies(&w), 2);
-    snp_shadows_pin(w.shadows, false);
+    snp_copies_read(w.copies, false);
     assert_int_equal(copies(&w), 1);
     close_world(&w);
 }
@@ -371,4 +371,4 @@ RUN(UNIT(restore_undoes_every_kind_of_change),
     UNIT(a_tree_too_deep_to_keep_is_refused_and_can_be_undone),
     UNIT(what_is_over_the_limit_is_not_made_and_leaves_nothing),
     UNIT(a_fifo_is_named_and_stalls_nobody),
-    UNIT(copies_outlive_their_shadow_while_they_are_read))
+    UNIT(contents_outlive_their_copy_while_they_are_read))

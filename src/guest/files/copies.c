@@ -6,7 +6,7 @@
  * In doubt the contents are compared. Mapping a file sets its time of access, as the workspace
  * is mounted; where it does not, in memory, contents are always compared.
  */
-#include "guest/files/shadow.h"
+#include "guest/files/copies.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,87 +25,87 @@
 #include "guest/spec.h"
 
 enum {
-    SHADOWS_MAX = 1024,
+    COPIES_MAX = 1024,
     NAME_LEN = 16
 };
 
-struct shadow {
+struct copy {
     uint32_t number;
     struct snp_tree tree;
 };
 
-struct snp_shadows {
-    struct snp_shadow_place place;
-    struct shadow *shadow; /* owned */
+struct snp_copies {
+    struct snp_workspace place;
+    struct copy *copy; /* owned */
     size_t n;
-    struct snp_tree last;    /* the workspace when it was last looked at */
-    struct snp_copy *doomed; /* owned; to be removed when nobody reads them */
-    uint64_t bytes;          /* of all copies */
-    size_t n_copies;
-    uint32_t next_copy;
-    bool is_pinned;
+    struct snp_tree last;       /* the workspace when it was last looked at */
+    struct snp_content *doomed; /* owned; to be removed when nobody reads them */
+    uint64_t bytes;             /* of all copies */
+    size_t n_contents;
+    uint32_t next_content;
+    bool is_read;
     bool tells_mapping; /* files' times of access tell that they were mapped */
 };
 
 static char chunk_a[SNP_RUN_MAX]; /* one thread */
 static char chunk_b[SNP_RUN_MAX];
 
-static void copy_name(const struct snp_copy *copy, char name[NAME_LEN])
+static void content_name(const struct snp_content *content, char name[NAME_LEN])
 {
-    (void)snprintf(name, NAME_LEN, "%08x", copy->number);
+    (void)snprintf(name, NAME_LEN, "%08x", content->number);
 }
 
-int snp_copy_open(const struct snp_shadow_place *place, const struct snp_copy *copy)
+int snp_content_open(const struct snp_workspace *place, const struct snp_content *content)
 {
     char name[NAME_LEN];
 
-    copy_name(copy, name);
+    content_name(content, name);
     return openat(place->store_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-static void copy_remove(struct snp_shadows *s, struct snp_copy *copy)
+static void content_remove(struct snp_copies *s, struct snp_content *content)
 {
     char name[NAME_LEN];
 
-    copy_name(copy, name);
+    content_name(content, name);
     (void)unlinkat(s->place.store_fd, name, 0);
-    s->bytes -= copy->stored;
-    s->n_copies--;
-    free(copy);
+    s->bytes -= content->stored;
+    s->n_contents--;
+    free(content);
 }
 
-static void copy_unref(struct snp_shadows *s, struct snp_copy *copy)
+static void content_unref(struct snp_copies *s, struct snp_content *content)
 {
-    if (copy == NULL || --copy->refs > 0) {
+    if (content == NULL || --content->refs > 0) {
         return;
     }
-    if (s->is_pinned) {
-        copy->next = s->doomed;
-        s->doomed = copy;
+    if (s->is_read) {
+        content->next = s->doomed;
+        s->doomed = content;
     } else {
-        copy_remove(s, copy);
+        content_remove(s, content);
     }
 }
 
-void snp_shadows_pin(struct snp_shadows *s, bool on)
+void snp_copies_read(struct snp_copies *s, bool on)
 {
-    s->is_pinned = on;
+    s->is_read = on;
     while (!on && s->doomed != NULL) {
-        struct snp_copy *copy = s->doomed;
-        s->doomed = copy->next;
-        copy_remove(s, copy);
+        struct snp_content *content = s->doomed;
+        s->doomed = content->next;
+        content_remove(s, content);
     }
 }
 
-static void tree_done(struct snp_shadows *s, struct snp_tree *tree)
+static void tree_done(struct snp_copies *s, struct snp_tree *tree)
 {
     for (size_t i = 0; i < tree->n; i++) {
-        copy_unref(s, tree->node[i].copy);
+        content_unref(s, tree->node[i].content);
     }
     snp_tree_done(tree);
 }
 
-void snp_shadows_forget(struct snp_shadows *s)
+void snp_copies_forget(struct snp_copies *s)
 {
     tree_done(s, &s->last);
 }
@@ -123,8 +123,8 @@ static int tree_copy(const struct snp_tree *from, struct snp_tree *ret)
             free(node.target);
             return -1;
         }
-        if (node.copy != NULL) {
-            node.copy->refs++;
+        if (node.content != NULL) {
+            node.content->refs++;
         }
     }
     return 0;
@@ -141,50 +141,50 @@ static uint64_t coarse_now(void)
 
 /* Copying ------------------------------------------------------------------------------- */
 
-/* What fd holds, copy->size bytes of it, into to. 0 or errno: EFBIG past most. */
-static int copy_bytes(int fd, int to, uint64_t most, struct snp_copy *copy)
+/* What fd holds, content->size bytes of it, into to. 0 or errno: EFBIG past most. */
+static int content_bytes(int fd, int to, uint64_t most, struct snp_content *content)
 {
     struct snp_sum sum;
     int r;
 
     snp_sum_init(&sum);
-    r = snp_runs_copy(fd, to, copy->size, most, &sum);
-    copy->stored = sum.bytes;
-    copy->packed = snp_sum_packed(&sum, copy->size);
-    snp_sum_key(&sum, copy->size, copy->key);
+    r = snp_runs_copy(fd, to, content->size, most, &sum);
+    content->stored = sum.bytes;
+    content->packed = snp_sum_packed(&sum, content->size);
+    snp_sum_key(&sum, content->size, content->key);
     return r == EAGAIN ? EFBIG : r;
 }
 
 /* 0 or errno. *ret has one reference. */
-static int copy_make(struct snp_shadows *s,
-                     int fd,
-                     const struct snp_node *node,
-                     uint64_t most,
-                     struct snp_copy **ret)
+static int content_make(struct snp_copies *s,
+                        int fd,
+                        const struct snp_node *node,
+                        uint64_t most,
+                        struct snp_content **ret)
 {
-    struct snp_copy *copy = calloc(1, sizeof(*copy));
+    struct snp_content *content = calloc(1, sizeof(*content));
     snp_autoclose int to = -1;
     char name[NAME_LEN];
     int r;
 
-    if (copy == NULL) {
+    if (content == NULL) {
         return ENOMEM;
     }
-    *copy = (struct snp_copy){.size = node->size, .number = s->next_copy++, .refs = 1};
-    copy_name(copy, name);
+    *content = (struct snp_content){.size = node->size, .number = s->next_content++, .refs = 1};
+    content_name(content, name);
     to = openat(s->place.store_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                 0600);
-    r = to < 0 ? errno : copy_bytes(fd, to, most, copy);
+    r = to < 0 ? errno : content_bytes(fd, to, most, content);
     if (r != 0) {
         if (to >= 0) {
             (void)unlinkat(s->place.store_fd, name, 0);
         }
-        free(copy);
+        free(content);
         return r;
     }
-    s->bytes += copy->stored;
-    s->n_copies++;
-    *ret = copy;
+    s->bytes += content->stored;
+    s->n_contents++;
+    *ret = content;
     return 0;
 }
 
@@ -209,17 +209,17 @@ bool snp_files_are_equal(int a, int b, uint64_t size)
 
 /* Keeping ------------------------------------------------------------------------------- */
 
-struct keep {
-    struct snp_shadows *s;
+struct taking {
+    struct snp_copies *s;
     uint64_t new_left; /* bytes that may still be copied */
-    struct snp_kept *kept;
+    struct snp_copied *kept;
     const char *path; /* of the folder dir_fd is, below the layer */
     size_t path_len;
     int dir_fd; /* of the layer; -1 = none yet */
 };
 
 /* The folder of the node; names come sorted, so it is often the last one's. */
-static int open_folder(struct keep *k, const char *path, const char **ret_name)
+static int open_folder(struct taking *k, const char *path, const char **ret_name)
 {
     const char *slash = strrchr(path, '/');
     size_t n = slash == NULL ? 0 : (size_t)(slash - path);
@@ -254,34 +254,34 @@ static bool is_same_file(const struct snp_node *a, const struct snp_node *b)
 /* Nothing can have been written to it since then. */
 static bool is_as_known(const struct snp_node *known, const struct snp_node *node)
 {
-    return known->copy != NULL && known->is_sure && is_same_file(known, node) &&
+    return known->content != NULL && known->is_sure && is_same_file(known, node) &&
            known->atime_ns == node->atime_ns;
 }
 
 /* Another copy, if there is room for one. 0 or errno. */
-static int copy_new(struct keep *k, int fd, struct snp_node *node)
+static int content_new(struct taking *k, int fd, struct snp_node *node)
 {
-    struct snp_shadows *s = k->s;
-    uint64_t room = SNP_SHADOW_BYTES_MAX - s->bytes;
+    struct snp_copies *s = k->s;
+    uint64_t room = SNP_COPIES_BYTES_MAX - s->bytes;
     int r;
 
     if (node->stored > k->new_left) {
         k->kept->flags |= SNP_KEEP_SHORT;
         return ENOSPC;
     }
-    if (node->stored > room || s->n_copies >= SNP_SHADOW_FILES_MAX) {
+    if (node->stored > room || s->n_contents >= SNP_COPIES_FILES_MAX) {
         return ENOSPC;
     }
     /* It may be more than the file system said, if that compresses. */
-    r = copy_make(s, fd, node, room < k->new_left ? room : k->new_left, &node->copy);
-    k->new_left -= r == 0 ? node->copy->stored : 0;
+    r = content_make(s, fd, node, room < k->new_left ? room : k->new_left, &node->content);
+    k->new_left -= r == 0 ? node->content->stored : 0;
     return r;
 }
 
 /* The copy of a file that has to be opened. 0 or errno. */
-static int copy_look(struct keep *k, struct snp_node *node, const struct snp_node *known)
+static int content_look(struct taking *k, struct snp_node *node, const struct snp_node *known)
 {
-    struct snp_shadows *s = k->s;
+    struct snp_copies *s = k->s;
     const char *name;
     int dir_fd = open_folder(k, node->path, &name);
     snp_autoclose int fd =
@@ -306,40 +306,40 @@ static int copy_look(struct keep *k, struct snp_node *node, const struct snp_nod
         node->is_sure = false;
         k->kept->flags |= SNP_KEEP_OPEN;
     }
-    if (known != NULL && known->copy->size == node->size) {
-        snp_autoclose int copy_fd = snp_copy_open(&s->place, known->copy);
-        if (copy_fd >= 0 && snp_files_are_equal(fd, copy_fd, node->size)) {
-            node->copy = known->copy;
-            node->copy->refs++;
+    if (known != NULL && known->content->size == node->size) {
+        snp_autoclose int content_fd = snp_content_open(&s->place, known->content);
+        if (content_fd >= 0 && snp_files_are_equal(fd, content_fd, node->size)) {
+            node->content = known->content;
+            node->content->refs++;
             return 0;
         }
     }
-    return copy_new(k, fd, node);
+    return content_new(k, fd, node);
 }
 
-static int keep_file(struct keep *k, struct snp_node *node)
+static int take_file(struct taking *k, struct snp_node *node)
 {
     const struct snp_node *known = snp_tree_find(&k->s->last, node->path);
 
-    known = known == NULL || known->copy == NULL || known->size != node->size ? NULL : known;
+    known = known == NULL || known->content == NULL || known->size != node->size ? NULL : known;
     if (known != NULL && is_as_known(known, node)) {
-        node->copy = known->copy;
-        node->copy->refs++;
+        node->content = known->content;
+        node->content->refs++;
         node->is_sure = true;
         return 0;
     }
     /* Touched and yet equal is common (a mode, a time); changed and of one size is not. */
-    return copy_look(k, node, known);
+    return content_look(k, node, known);
 }
 
-static int keep_all(struct keep *k, struct snp_tree *tree)
+static int take_all(struct taking *k, struct snp_tree *tree)
 {
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < tree->n; i++) {
         struct snp_node *node = &tree->node[i];
         if (node->kind == SNP_NODE_FILE) {
-            r = keep_file(k, node);
+            r = take_file(k, node);
         }
         k->kept->flags |= node->kind == SNP_NODE_LOST ? SNP_KEEP_LOST : 0;
     }
@@ -347,65 +347,65 @@ static int keep_all(struct keep *k, struct snp_tree *tree)
     return r;
 }
 
-static struct shadow *find(const struct snp_shadows *s, uint32_t number)
+static struct copy *find(const struct snp_copies *s, uint32_t number)
 {
     for (size_t i = 0; i < s->n; i++) {
-        if (s->shadow[i].number == number) {
-            return &s->shadow[i];
+        if (s->copy[i].number == number) {
+            return &s->copy[i];
         }
     }
     return NULL;
 }
 
-const struct snp_tree *snp_shadows_find(const struct snp_shadows *s, uint32_t number)
+const struct snp_tree *snp_copies_find(const struct snp_copies *s, uint32_t number)
 {
-    struct shadow *shadow = find(s, number);
+    struct copy *copy = find(s, number);
 
-    return shadow == NULL ? NULL : &shadow->tree;
+    return copy == NULL ? NULL : &copy->tree;
 }
 
 /* Put tree (taken) in its place; last becomes the same. 0 or errno. */
-static int enter(struct snp_shadows *s, uint32_t number, struct snp_tree *tree)
+static int enter(struct snp_copies *s, uint32_t number, struct snp_tree *tree)
 {
-    struct shadow *shadow = find(s, number);
+    struct copy *copy = find(s, number);
     struct snp_tree last = {0};
 
     if (tree_copy(tree, &last) < 0) {
         tree_done(s, &last);
         return ENOMEM;
     }
-    if (shadow == NULL) {
-        struct shadow *grown =
-            s->n >= SHADOWS_MAX ? NULL : realloc(s->shadow, (s->n + 1) * sizeof(*grown));
+    if (copy == NULL) {
+        struct copy *grown =
+            s->n >= COPIES_MAX ? NULL : realloc(s->copy, (s->n + 1) * sizeof(*grown));
         if (grown == NULL) {
             tree_done(s, &last);
-            return s->n >= SHADOWS_MAX ? ENOSPC : ENOMEM;
+            return s->n >= COPIES_MAX ? ENOSPC : ENOMEM;
         }
-        s->shadow = grown;
-        shadow = &grown[s->n++];
-        *shadow = (struct shadow){.number = number};
+        s->copy = grown;
+        copy = &grown[s->n++];
+        *copy = (struct copy){.number = number};
     }
-    tree_done(s, &shadow->tree);
+    tree_done(s, &copy->tree);
     tree_done(s, &s->last);
-    shadow->tree = *tree;
+    copy->tree = *tree;
     s->last = last;
     *tree = (struct snp_tree){0};
     return 0;
 }
 
-int snp_shadows_keep(struct snp_shadows *s,
-                     uint32_t number,
-                     const struct snp_keep_most *most,
-                     struct snp_kept *ret)
+int snp_copies_take(struct snp_copies *s,
+                    uint32_t number,
+                    const struct snp_copy_most *most,
+                    struct snp_copied *ret)
 {
     /* Folders are not counted by who asks, but there is an end to them. */
     const struct snp_tree_most walk_most = {.nodes = (size_t)most->files * 3 + 64,
                                             .bytes = most->bytes};
-    struct keep k = {.s = s, .new_left = most->new_bytes, .kept = ret, .dir_fd = -1};
+    struct taking k = {.s = s, .new_left = most->new_bytes, .kept = ret, .dir_fd = -1};
     struct snp_tree tree = {0};
     int r;
 
-    *ret = (struct snp_kept){0};
+    *ret = (struct snp_copied){0};
     if (s->place.is_layer && s->place.base_fd < 0) {
         return EOPNOTSUPP; /* what the project has could not be put back */
     }
@@ -414,11 +414,11 @@ int snp_shadows_keep(struct snp_shadows *s,
     if (r == 0 && (tree.is_cut || tree.n_files > most->files)) {
         r = E2BIG;
     }
-    r = r == 0 ? keep_all(&k, &tree) : r;
+    r = r == 0 ? take_all(&k, &tree) : r;
     snp_tree_return(s->place.view_fd, &tree);
     r = r == 0 ? enter(s, number, &tree) : r;
     if (r == 0) {
-        const struct snp_tree *kept = snp_shadows_find(s, number);
+        const struct snp_tree *kept = snp_copies_find(s, number);
         ret->bytes = kept->bytes;
         ret->files = (uint32_t)kept->n_files;
     } else if (r == E2BIG || r == ENOSPC || r == EDQUOT || r == EFBIG) {
@@ -431,22 +431,22 @@ int snp_shadows_keep(struct snp_shadows *s,
     return r;
 }
 
-int snp_shadows_drop(struct snp_shadows *s, uint32_t number)
+int snp_copies_drop(struct snp_copies *s, uint32_t number)
 {
-    struct shadow *shadow = find(s, number);
+    struct copy *copy = find(s, number);
 
-    if (shadow == NULL) {
+    if (copy == NULL) {
         return ENOENT;
     }
-    tree_done(s, &shadow->tree);
-    *shadow = s->shadow[--s->n];
+    tree_done(s, &copy->tree);
+    *copy = s->copy[--s->n];
     return 0;
 }
 
 /* Restoring ----------------------------------------------------------------------------- */
 
 /* After a restore the layer's files hold what want has; the next look is to know. */
-static void learn(struct snp_shadows *s, const struct snp_tree *want)
+static void learn(struct snp_copies *s, const struct snp_tree *want)
 {
     const struct snp_tree_most most = {.nodes = SNP_TREE_NODES_MAX, .bytes = UINT64_MAX};
     struct snp_tree now = {0};
@@ -455,7 +455,7 @@ static void learn(struct snp_shadows *s, const struct snp_tree *want)
         0) {
         snp_tree_return(s->place.view_fd, &now);
         snp_tree_done(&now);
-        snp_shadows_forget(s);
+        snp_copies_forget(s);
         return;
     }
     snp_tree_return(s->place.view_fd, &now);
@@ -463,44 +463,44 @@ static void learn(struct snp_shadows *s, const struct snp_tree *want)
         struct snp_node *node = &now.node[i];
         const struct snp_node *same =
             node->kind == SNP_NODE_FILE ? snp_tree_find(want, node->path) : NULL;
-        if (same != NULL && same->copy != NULL && same->copy->size == node->size) {
+        if (same != NULL && same->content != NULL && same->content->size == node->size) {
             /* Sure of it only as before: a sleeping copy of the interpreter may hold it open. */
             const struct snp_node *known = snp_tree_find(&s->last, node->path);
-            node->copy = same->copy;
-            node->copy->refs++;
+            node->content = same->content;
+            node->content->refs++;
             node->is_sure =
-                known != NULL && known->copy == same->copy && is_as_known(known, node);
+                known != NULL && known->content == same->content && is_as_known(known, node);
         }
     }
-    snp_shadows_forget(s);
+    snp_copies_forget(s);
     s->last = now;
 }
 
-int snp_shadows_restore(struct snp_shadows *s, uint32_t number)
+int snp_copies_restore(struct snp_copies *s, uint32_t number)
 {
-    struct shadow *shadow = find(s, number);
+    struct copy *copy = find(s, number);
     int r;
 
-    if (shadow == NULL) {
+    if (copy == NULL) {
         return ENOENT;
     }
-    r = snp_restore(&s->place, &shadow->tree, &s->last);
+    r = snp_restore(&s->place, &copy->tree, &s->last);
     if (r == 0) {
-        learn(s, &shadow->tree);
+        learn(s, &copy->tree);
     } else {
-        snp_shadows_forget(s);
+        snp_copies_forget(s);
     }
     return r;
 }
 
-const struct snp_shadow_place *snp_shadows_place(const struct snp_shadows *s)
+const struct snp_workspace *snp_copies_workspace(const struct snp_copies *s)
 {
     return &s->place;
 }
 
-struct snp_shadows *snp_shadows_new(const struct snp_shadow_place *place)
+struct snp_copies *snp_copies_new(const struct snp_workspace *place)
 {
-    struct snp_shadows *s = calloc(1, sizeof(*s));
+    struct snp_copies *s = calloc(1, sizeof(*s));
     struct statfs fs;
     const unsigned long lazy = ST_NOATIME | ST_NODIRATIME | ST_RELATIME;
 
@@ -513,17 +513,17 @@ struct snp_shadows *snp_shadows_new(const struct snp_shadow_place *place)
     return s;
 }
 
-void snp_shadows_free(struct snp_shadows *s)
+void snp_copies_free(struct snp_copies *s)
 {
     if (s == NULL) {
         return;
     }
-    s->is_pinned = false;
+    s->is_read = false;
     while (s->n > 0) {
-        tree_done(s, &s->shadow[--s->n].tree);
+        tree_done(s, &s->copy[--s->n].tree);
     }
-    snp_shadows_forget(s);
-    snp_shadows_pin(s, false);
-    free(s->shadow);
+    snp_copies_forget(s);
+    snp_copies_read(s, false);
+    free(s->copy);
     free(s);
 }

@@ -3,7 +3,7 @@
  * A request waits for its copy without anybody else waiting: the loop polls the socket. A
  * copy that does not speak in time, speaks wrongly, or runs unasked, is killed.
  */
-#include "guest/pid1/branches.h"
+#include "guest/pid1/sleepers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ enum {
     HOLD_MS = 3000,
     WAKE_MS = 12000,
     CONT_TRIES = 20,
-    SEED = 0
+    PRISTINE = 0
 };
 
 static uint64_t now_ms(void)
@@ -33,14 +33,14 @@ static uint64_t now_ms(void)
     return (uint64_t)ts.tv_sec * 1000U + (uint64_t)ts.tv_nsec / 1000000U;
 }
 
-void snp_branches_init(struct snp_init_branches *bs)
+void snp_sleepers_init(struct snp_sleepers *bs)
 {
-    bs->at[0] = (struct snp_init_branch){
-        .number = SEED, .fd = SNP_INIT_SEED_FD, .waits_for = SNP_BRANCH_ASLEEP};
+    bs->at[0] = (struct snp_sleeper){
+        .number = PRISTINE, .fd = SNP_INIT_PRISTINE_FD, .waits_for = SNP_COPY_ASLEEP};
     bs->n = 1;
 }
 
-static struct snp_init_branch *find(struct snp_init_branches *bs, uint32_t number)
+static struct snp_sleeper *find(struct snp_sleepers *bs, uint32_t number)
 {
     for (size_t i = 0; i < bs->n; i++) {
         if (bs->at[i].number == number && !bs->at[i].is_dropped) {
@@ -51,29 +51,29 @@ static struct snp_init_branch *find(struct snp_init_branches *bs, uint32_t numbe
 }
 
 /* Of a process that is being ended another entry may have the number. */
-static struct snp_init_branch *find_pid(const struct snp_init_branches *bs,
-                                        pid_t pid,
-                                        bool is_dropped_too)
+static struct snp_sleeper *find_pid(const struct snp_sleepers *bs,
+                                    pid_t pid,
+                                    bool is_dropped_too)
 {
     for (size_t i = 0; i < bs->n; i++) {
         if (bs->at[i].pid == pid && (is_dropped_too || !bs->at[i].is_dropped)) {
-            return (struct snp_init_branch *)(uintptr_t)&bs->at[i];
+            return (struct snp_sleeper *)(uintptr_t)&bs->at[i];
         }
     }
     return NULL;
 }
 
-bool snp_branches_has(const struct snp_init_branches *bs, pid_t pid)
+bool snp_sleepers_has(const struct snp_sleepers *bs, pid_t pid)
 {
     return find_pid(bs, pid, true) != NULL;
 }
 
-bool snp_branches_spare(const struct snp_init_branches *bs, pid_t pid)
+bool snp_sleepers_spare(const struct snp_sleepers *bs, pid_t pid)
 {
-    return find_pid(bs, pid, false) != NULL || snp_branches_is_job(bs, pid);
+    return find_pid(bs, pid, false) != NULL || snp_sleepers_is_job(bs, pid);
 }
 
-bool snp_branches_is_job(const struct snp_init_branches *bs, pid_t pid)
+bool snp_sleepers_is_job(const struct snp_sleepers *bs, pid_t pid)
 {
     for (size_t i = 0; i < bs->n_jobs; i++) {
         if (bs->jobs[i] == pid) {
@@ -83,7 +83,7 @@ bool snp_branches_is_job(const struct snp_init_branches *bs, pid_t pid)
     return false;
 }
 
-bool snp_branches_add_job(struct snp_init_branches *bs, pid_t pid)
+bool snp_sleepers_add_job(struct snp_sleepers *bs, pid_t pid)
 {
     if (bs->n_jobs == SNP_INIT_JOBS_MAX) {
         return false;
@@ -93,12 +93,12 @@ bool snp_branches_add_job(struct snp_init_branches *bs, pid_t pid)
     return true;
 }
 
-static int begin_wake(struct snp_init_branch *b, bool is_job, int fd, uint32_t reply_to);
+static int begin_wake(struct snp_sleeper *b, bool is_job, int fd, uint32_t reply_to);
 
 /* The wake that had to wait. */
-static void wake_next(struct snp_init_branches *bs, struct snp_init_branch *b, int eno)
+static void wake_next(struct snp_sleepers *bs, struct snp_sleeper *b, int eno)
 {
-    struct snp_init_branch told = *b;
+    struct snp_sleeper told = *b;
     snp_autoclose int fd = b->next.fd == 0 ? -1 : b->next.fd;
 
     memset(&b->next, 0, sizeof(b->next));
@@ -107,7 +107,7 @@ static void wake_next(struct snp_init_branches *bs, struct snp_init_branch *b, i
     }
     eno = eno != 0 ? eno : begin_wake(b, told.next.is_job, fd, told.next.reply_to);
     if (eno != SNP_INIT_LATER) {
-        told.waits_for = SNP_BRANCH_AWAKE;
+        told.waits_for = SNP_COPY_AWAKE;
         told.is_job = told.next.is_job;
         told.reply_to = told.next.reply_to;
         bs->done(bs->data, &told, eno, -1);
@@ -116,9 +116,9 @@ static void wake_next(struct snp_init_branches *bs, struct snp_init_branch *b, i
 
 /* Tell who asked. is_there: the copy can be woken again. */
 static void answer(
-    struct snp_init_branches *bs, struct snp_init_branch *b, int eno, pid_t pid, bool is_there)
+    struct snp_sleepers *bs, struct snp_sleeper *b, int eno, pid_t pid, bool is_there)
 {
-    struct snp_init_branch told = *b;
+    struct snp_sleeper told = *b;
 
     b->reply_to = 0;
     b->waits_for = 0;
@@ -128,14 +128,14 @@ static void answer(
     wake_next(bs, b, is_there ? 0 : ECHILD);
 }
 
-static void stop(struct snp_init_branch *b, pid_t woken)
+static void stop(struct snp_sleeper *b, pid_t woken)
 {
     b->is_stopping = true;
     b->woken = woken;
     (void)snp_init_kill(b->pid, SIGSTOP);
 }
 
-static void let_go_on(const struct snp_init_branch *b)
+static void let_go_on(const struct snp_sleeper *b)
 {
     siginfo_t ours;
 
@@ -147,14 +147,14 @@ static void let_go_on(const struct snp_init_branch *b)
                  WCONTINUED | WNOHANG); /* so that another's shows */
 }
 
-static void forget(struct snp_init_branches *bs, struct snp_init_branch *b)
+static void forget(struct snp_sleepers *bs, struct snp_sleeper *b)
 {
     snp_closep(&b->fd);
     *b = bs->at[--bs->n];
 }
 
 /* It is of no use: end it. */
-static void give_up(struct snp_init_branches *bs, struct snp_init_branch *b, int eno)
+static void give_up(struct snp_sleepers *bs, struct snp_sleeper *b, int eno)
 {
     answer(bs, b, eno, -1, false);
     if (b->pid > 1) {
@@ -167,15 +167,15 @@ static void give_up(struct snp_init_branches *bs, struct snp_init_branch *b, int
     forget(bs, b);
 }
 
-int snp_branches_hold(struct snp_init_branches *bs, uint32_t number, int fd, uint32_t reply_to)
+int snp_sleepers_add(struct snp_sleepers *bs, uint32_t number, int fd, uint32_t reply_to)
 {
     const int on = 1;
     int own;
 
-    if (fd < 0 || number == SEED || find(bs, number) != NULL) {
+    if (fd < 0 || number == PRISTINE || find(bs, number) != NULL) {
         return EINVAL;
     }
-    if (bs->n == SNP_INIT_BRANCHES_MAX) {
+    if (bs->n == SNP_SLEEPERS_MAX) {
         return ENOSPC;
     }
     own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -184,34 +184,31 @@ int snp_branches_hold(struct snp_init_branches *bs, uint32_t number, int fd, uin
         snp_closep(&own);
         return eno;
     }
-    bs->at[bs->n++] = (struct snp_init_branch){.number = number,
-                                               .fd = own,
-                                               .waits_for = SNP_BRANCH_ASLEEP,
-                                               .reply_to = reply_to,
-                                               .until_ms = now_ms() + HOLD_MS};
+    bs->at[bs->n++] = (struct snp_sleeper){.number = number,
+                                           .fd = own,
+                                           .waits_for = SNP_COPY_ASLEEP,
+                                           .reply_to = reply_to,
+                                           .until_ms = now_ms() + HOLD_MS};
     return SNP_INIT_LATER;
 }
 
-static int begin_wake(struct snp_init_branch *b, bool is_job, int fd, uint32_t reply_to)
+static int begin_wake(struct snp_sleeper *b, bool is_job, int fd, uint32_t reply_to)
 {
     if (snp_init_send_fd(b->fd, 'W', fd) < 0) {
         return ECHILD;
     }
     let_go_on(b);
-    b->waits_for = SNP_BRANCH_AWAKE;
+    b->waits_for = SNP_COPY_AWAKE;
     b->is_job = is_job;
     b->reply_to = reply_to;
     b->until_ms = now_ms() + WAKE_MS;
     return SNP_INIT_LATER;
 }
 
-int snp_branches_wake(struct snp_init_branches *bs,
-                      uint32_t number,
-                      bool is_job,
-                      int stream_fd,
-                      uint32_t reply_to)
+int snp_sleepers_wake(
+    struct snp_sleepers *bs, uint32_t number, bool is_job, int stream_fd, uint32_t reply_to)
 {
-    struct snp_init_branch *b = find(bs, number);
+    struct snp_sleeper *b = find(bs, number);
 
     if (stream_fd < 0) {
         return EINVAL;
@@ -222,7 +219,7 @@ int snp_branches_wake(struct snp_init_branches *bs,
     if (b->waits_for == 0) {
         return begin_wake(b, is_job, stream_fd, reply_to);
     }
-    if (b->waits_for != SNP_BRANCH_AWAKE || b->next.fd > 0) {
+    if (b->waits_for != SNP_COPY_AWAKE || b->next.fd > 0) {
         return EBUSY;
     }
     /* What the last wake woke may have ended before the copy is seen to be at rest again. */
@@ -236,11 +233,11 @@ int snp_branches_wake(struct snp_init_branches *bs,
     return SNP_INIT_LATER;
 }
 
-int snp_branches_drop(struct snp_init_branches *bs, uint32_t number, uint32_t reply_to)
+int snp_sleepers_drop(struct snp_sleepers *bs, uint32_t number, uint32_t reply_to)
 {
-    struct snp_init_branch *b = find(bs, number);
+    struct snp_sleeper *b = find(bs, number);
 
-    if (b == NULL || number == SEED) {
+    if (b == NULL || number == PRISTINE) {
         return b == NULL ? ESRCH : EINVAL;
     }
     answer(bs, b, ECANCELED, -1, false);
@@ -255,9 +252,9 @@ int snp_branches_drop(struct snp_init_branches *bs, uint32_t number, uint32_t re
     return SNP_INIT_LATER;
 }
 
-bool snp_branches_reaped(struct snp_init_branches *bs, pid_t pid)
+bool snp_sleepers_reaped(struct snp_sleepers *bs, pid_t pid)
 {
-    struct snp_init_branch *b = find_pid(bs, pid, true);
+    struct snp_sleeper *b = find_pid(bs, pid, true);
 
     for (size_t i = 0; i < bs->n_jobs; i++) {
         if (bs->jobs[i] == pid) {
@@ -276,16 +273,14 @@ bool snp_branches_reaped(struct snp_init_branches *bs, pid_t pid)
     return true;
 }
 
-size_t snp_branches_poll(const struct snp_init_branches *bs,
-                         struct pollfd *ret,
-                         int *ret_timeout_ms)
+size_t snp_sleepers_poll(const struct snp_sleepers *bs, struct pollfd *ret, int *ret_timeout_ms)
 {
     uint64_t first = UINT64_MAX;
     uint64_t now = 0;
     size_t n = 0;
 
     for (size_t i = 0; i < bs->n; i++) {
-        const struct snp_init_branch *b = &bs->at[i];
+        const struct snp_sleeper *b = &bs->at[i];
         if (b->waits_for == 0 || b->fd < 0) {
             continue;
         }
@@ -337,7 +332,7 @@ static int hear(int fd, char *ret_byte, pid_t *ret_pid)
     return 1;
 }
 
-static bool is_known(const struct snp_init_branches *bs,
+static bool is_known(const struct snp_sleepers *bs,
                      pid_t pid,
                      const pid_t *other,
                      size_t n_other)
@@ -347,7 +342,7 @@ static bool is_known(const struct snp_init_branches *bs,
             return true;
         }
     }
-    return snp_branches_spare(bs, pid);
+    return snp_sleepers_spare(bs, pid);
 }
 
 /* Alive and our child: only then we notice its end and can end it. */
@@ -359,23 +354,20 @@ static bool is_living_child(pid_t pid)
            info.si_pid == 0;
 }
 
-static void on_byte(struct snp_init_branches *bs,
-                    struct snp_init_branch *b,
-                    char byte,
-                    pid_t pid)
+static void on_byte(struct snp_sleepers *bs, struct snp_sleeper *b, char byte, pid_t pid)
 {
-    if (b->waits_for == SNP_BRANCH_ASLEEP) {
+    if (b->waits_for == SNP_COPY_ASLEEP) {
         b->pid = pid;
-    } else if (byte == SNP_BRANCH_AWAKE && b->is_job && pid > 1) {
-        (void)snp_branches_add_job(bs, pid);
+    } else if (byte == SNP_COPY_AWAKE && b->is_job && pid > 1) {
+        (void)snp_sleepers_add_job(bs, pid);
     }
-    stop(b, byte == SNP_BRANCH_FAILED ? 0 : pid);
+    stop(b, byte == SNP_COPY_FAILED ? 0 : pid);
 }
 
 /* It stands: whoever asked is told what it has said. */
-static void at_rest(struct snp_init_branches *bs, struct snp_init_branch *b)
+static void at_rest(struct snp_sleepers *bs, struct snp_sleeper *b)
 {
-    bool is_gone = b->waits_for == SNP_BRANCH_AWAKE && !b->is_job && b->woken > 1 &&
+    bool is_gone = b->waits_for == SNP_COPY_AWAKE && !b->is_job && b->woken > 1 &&
                    !is_living_child(b->woken);
 
     if (!bs->is_alone(bs->data, b->pid, b->woken)) {
@@ -383,15 +375,15 @@ static void at_rest(struct snp_init_branches *bs, struct snp_init_branch *b)
         return;
     }
     b->is_stopping = false;
-    if (b->waits_for == SNP_BRANCH_ASLEEP) {
+    if (b->waits_for == SNP_COPY_ASLEEP) {
         bs->spared(bs->data, b->number, b->pid, true);
     }
     answer(bs, b, b->woken == 0 ? EAGAIN : is_gone ? ECHILD : 0, b->woken, true);
 }
 
-void snp_branches_moved(struct snp_init_branches *bs, pid_t pid, bool is_stopped)
+void snp_sleepers_moved(struct snp_sleepers *bs, pid_t pid, bool is_stopped)
 {
-    struct snp_init_branch *b = find_pid(bs, pid, false);
+    struct snp_sleeper *b = find_pid(bs, pid, false);
 
     if (b == NULL || (b->waits_for != 0 && !b->is_stopping)) {
         return;
@@ -403,12 +395,12 @@ void snp_branches_moved(struct snp_init_branches *bs, pid_t pid, bool is_stopped
     }
 }
 
-static bool is_awake(const struct snp_init_branch *b)
+static bool is_awake(const struct snp_sleeper *b)
 {
     return b->pid > 1 && !b->is_dropped && b->waits_for != 0;
 }
 
-unsigned snp_branches_awake(const struct snp_init_branches *bs)
+unsigned snp_sleepers_awake(const struct snp_sleepers *bs)
 {
     unsigned n = 0;
 
@@ -418,7 +410,7 @@ unsigned snp_branches_awake(const struct snp_init_branches *bs)
     return n;
 }
 
-void snp_branches_end_awake(struct snp_init_branches *bs, pid_t job)
+void snp_sleepers_end_awake(struct snp_sleepers *bs, pid_t job)
 {
     for (size_t i = bs->n; i-- > 0;) {
         if (is_awake(&bs->at[i])) {
@@ -436,7 +428,7 @@ void snp_branches_end_awake(struct snp_init_branches *bs, pid_t job)
     }
 }
 
-unsigned snp_branches_dying(const struct snp_init_branches *bs)
+unsigned snp_sleepers_dying(const struct snp_sleepers *bs)
 {
     unsigned n = 0;
 
@@ -446,8 +438,8 @@ unsigned snp_branches_dying(const struct snp_init_branches *bs)
     return n;
 }
 
-static void look_at(struct snp_init_branches *bs,
-                    struct snp_init_branch *b,
+static void look_at(struct snp_sleepers *bs,
+                    struct snp_sleeper *b,
                     const pid_t *other,
                     size_t n_other)
 {
@@ -461,8 +453,7 @@ static void look_at(struct snp_init_branches *bs,
         }
         return;
     }
-    if (r > 0 && b->waits_for == SNP_BRANCH_AWAKE && byte == SNP_BRANCH_FAILED &&
-        pid == b->pid) {
+    if (r > 0 && b->waits_for == SNP_COPY_AWAKE && byte == SNP_COPY_FAILED && pid == b->pid) {
         on_byte(bs, b, byte, -1);
         return;
     }
@@ -472,7 +463,7 @@ static void look_at(struct snp_init_branches *bs,
     }
     if (is_living_child(pid)) {
         on_byte(bs, b, byte, pid);
-    } else if (b->waits_for == SNP_BRANCH_AWAKE && b->is_job) {
+    } else if (b->waits_for == SNP_COPY_AWAKE && b->is_job) {
         on_byte(bs, b, byte,
                 -1); /* a short job may have ended and been reaped before we look */
     } else {
@@ -480,7 +471,7 @@ static void look_at(struct snp_init_branches *bs,
     }
 }
 
-void snp_branches_look(struct snp_init_branches *bs, const pid_t *other, size_t n_other)
+void snp_sleepers_look(struct snp_sleepers *bs, const pid_t *other, size_t n_other)
 {
     for (size_t i = bs->n; i-- > 0;) { /* the last takes the place of one that is forgotten */
         if (bs->at[i].waits_for != 0 && bs->at[i].fd >= 0) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_GUEST_FILES_SHADOW_H
-#define SNP_GUEST_FILES_SHADOW_H
+#ifndef SNP_GUEST_FILES_COPIES_H
+#define SNP_GUEST_FILES_COPIES_H
 
 /*
- * Shadows: what the workspace was at some moments. A shadow is a list; the contents of its
- * files are immutable copies in a folder the code cannot reach, shared by all shadows that
+ * Copies of the workspace, as it was when each was taken. A copy is a list; the contents of its
+ * files are immutable copies in a folder the code cannot reach, shared by all copies that
  * have them. Only what changed since the last one is copied.
  */
 
@@ -12,10 +12,10 @@
 
 #include "guest/files/tree.h"
 
-struct snp_shadows;
+struct snp_copies;
 
 /* Where things are; all borrowed. */
-struct snp_shadow_place {
+struct snp_workspace {
     int view_fd;  /* the workspace, as the code sees it; all changes go through it */
     int layer_fd; /* what was written to it: the overlay's layer, or the same folder */
     int base_fd;  /* the project below the layer; -1 = none, or it cannot be read */
@@ -25,26 +25,26 @@ struct snp_shadow_place {
 };
 
 /* Where the kernel lets nobody set modes and times they stay as they are. */
-static inline int snp_forgive(const struct snp_shadow_place *place, int eno)
+static inline int snp_forgive(const struct snp_workspace *place, int eno)
 {
     return place->is_local && (eno == EPERM || eno == EBADF || eno == EFAULT) ? 0 : eno;
 }
 
-struct snp_keep_most {
+struct snp_copy_most {
     uint64_t bytes;
     uint64_t new_bytes; /* of copies that are made for it */
     uint32_t files;
 };
 
-struct snp_kept {
+struct snp_copied {
     uint64_t bytes;
     uint32_t files;
     uint8_t flags; /* SNP_KEEP_ */
 };
 
 /* A file's immutable contents. */
-struct snp_copy {
-    struct snp_copy *next; /* of those to be removed */
+struct snp_content {
+    struct snp_content *next; /* of those to be removed */
     uint64_t size;
     uint64_t stored; /* without holes */
     uint64_t packed; /* as it goes into a bundle */
@@ -54,41 +54,41 @@ struct snp_copy {
 };
 
 /* NULL when out of memory. */
-struct snp_shadows *snp_shadows_new(const struct snp_shadow_place *place);
-void snp_shadows_free(struct snp_shadows *s);
+struct snp_copies *snp_copies_new(const struct snp_workspace *place);
+void snp_copies_free(struct snp_copies *s);
 
 /*
- * Shadow number of the workspace as it is. 0 or errno; with SNP_KEEP_OVER in the answer (and
- * 0) there is none: the workspace, or all shadows together, would be too large.
+ * Take copy number of the workspace as it is. 0 or errno; with SNP_KEEP_OVER in the answer (and
+ * 0) there is none: the workspace, or all copies together, would be too large.
  */
-int snp_shadows_keep(struct snp_shadows *s,
-                     uint32_t number,
-                     const struct snp_keep_most *most,
-                     struct snp_kept *ret);
+int snp_copies_take(struct snp_copies *s,
+                    uint32_t number,
+                    const struct snp_copy_most *most,
+                    struct snp_copied *ret);
 
 /*
- * Make the workspace what shadow number says; no process of the code may run. First all is taken
+ * Make the workspace what copy number says; no process of the code may run. First all is taken
  * away that is too much, so that a full file system can be restored. 0 or errno (ENOENT: no
- * such shadow); after a failure the workspace is neither what it was nor what it is to be.
+ * such copy); after a failure the workspace is neither what it was nor what it is to be.
  */
-int snp_shadows_restore(struct snp_shadows *s, uint32_t number);
+int snp_copies_restore(struct snp_copies *s, uint32_t number);
 
 /* ENOENT if there is none. */
-int snp_shadows_drop(struct snp_shadows *s, uint32_t number);
+int snp_copies_drop(struct snp_copies *s, uint32_t number);
 
-/* The list of a shadow, NULL if there is none; borrowed until it is dropped. */
-const struct snp_tree *snp_shadows_find(const struct snp_shadows *s, uint32_t number);
+/* The list of a copy, NULL if there is none; borrowed until it is dropped. */
+const struct snp_tree *snp_copies_find(const struct snp_copies *s, uint32_t number);
 
-const struct snp_shadow_place *snp_shadows_place(const struct snp_shadows *s);
+const struct snp_workspace *snp_copies_workspace(const struct snp_copies *s);
 
 /* The workspace was changed by ourselves: what was known of its files no longer holds. */
-void snp_shadows_forget(struct snp_shadows *s);
+void snp_copies_forget(struct snp_copies *s);
 
-/* While a child of ours reads shadows no copy is removed. */
-void snp_shadows_pin(struct snp_shadows *s, bool on);
+/* While a child of ours reads copies no copy is removed. */
+void snp_copies_read(struct snp_copies *s, bool on);
 
 /* Open a copy to read; -1 with errno. */
-int snp_copy_open(const struct snp_shadow_place *place, const struct snp_copy *copy);
+int snp_content_open(const struct snp_workspace *place, const struct snp_content *content);
 
 /* Parts of restore.c ---------------------------------------------------------------- */
 
@@ -99,7 +99,7 @@ bool snp_files_are_equal(int a, int b, uint64_t size);
  * Make the workspace at place what want says; known: what the layer's files are known to hold.
  * 0 or errno.
  */
-int snp_restore(const struct snp_shadow_place *place,
+int snp_restore(const struct snp_workspace *place,
                 const struct snp_tree *want,
                 const struct snp_tree *known);
 
