@@ -3,7 +3,7 @@
 #define SNP_GUEST_BODY_H
 
 /*
- * The raw bytes of a request of the init protocol. Every read is checked; a short one sets bad
+ * Requests of the init protocol, and their raw bytes. Every read is checked; a short one sets bad
  * and gives 0 or "".
  */
 
@@ -11,6 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "guest/pid1/wire.h"
 
 struct snp_body {
     const char *at;
@@ -44,6 +48,36 @@ static inline const char *snp_body_text(struct snp_body *b)
     }
     b->at += n + 1;
     return text;
+}
+
+struct snp_request {
+    uint8_t type;
+    uint32_t id;
+    int fd;            /* passed with it, or -1 */
+    const char *frame; /* as it came */
+    size_t frame_len;
+    struct snp_body body;
+};
+
+/* The request that in begins with; false: it is not whole yet. One that is too long ends the process. */
+static inline bool snp_request_take(const struct snp_buf *in, struct snp_request *ret)
+{
+    struct snp_body b = {.at = snp_buf_bytes(in), .end = snp_buf_bytes(in) + in->len};
+    uint32_t len;
+
+    if (in->len < SNP_INIT_HEADER_LEN) {
+        return false;
+    }
+    *ret = (struct snp_request){.fd = -1, .frame = b.at};
+    len = (uint32_t)snp_body_take(&b, 4);
+    ret->id = (uint32_t)snp_body_take(&b, 8);
+    ret->type = (uint8_t)snp_body_take(&b, 4);
+    ret->frame_len = SNP_INIT_HEADER_LEN + (size_t)len;
+    ret->body = (struct snp_body){.at = b.at, .end = ret->frame + ret->frame_len};
+    if (len > SNP_INIT_BODY_MAX) {
+        _exit(1);
+    }
+    return in->len >= ret->frame_len;
 }
 
 #endif

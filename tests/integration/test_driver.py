@@ -1115,11 +1115,11 @@ def test_what_a_template_loads_lies_in_large_pages():
 
 
 def test_zygote_with_a_stand_in_extension(tmp_path):
-    """serve() returns the guest stream; SEED calls branch(), START brings the environment."""
+    """serve() returns the guest stream; SEED calls leave_copy(), START brings the environment."""
     copy_of_the_driver(tmp_path)
     (tmp_path / "_snp.py").write_text(
         "import os\ndef gather(): pass\ndef serve(fd): return fd\n"
-        "def branch(to, fd, closing):\n    os.fstat(fd)\n    os.write(2, b'planted')\n    return -1\n"
+        "def leave_copy(to, fd, closing):\n    os.fstat(fd)\n    os.write(2, b'planted')\n    return -1\n"
     )
     mine, theirs = socket.socketpair()
     args = [PYTHON, "-I", str(tmp_path / "driver.py"), "--zygote", str(theirs.fileno())]

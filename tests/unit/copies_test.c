@@ -55,9 +55,19 @@ static struct world open_world(void)
     return w;
 }
 
+static void free_copies(struct snp_copies *copies)
+{
+    for (uint32_t number = 0; number < 16; number++) {
+        (void)snp_copies_drop(copies, number);
+    }
+    snp_copies_forget(copies);
+    snp_copies_read(copies, false);
+    free(copies);
+}
+
 static void close_world(struct world *w)
 {
-    snp_copies_free(w->copies);
+    free_copies(w->copies);
     assert_int_equal(snp_tree_empty(w->store), 0);
     assert_int_equal(snp_tree_empty(w->view), 0);
     assert_int_equal(snp_tree_empty(w->outside), 0);

@@ -36,7 +36,7 @@ struct copy {
 
 struct snp_copies {
     struct snp_workspace place;
-    struct copy *copy; /* owned */
+    struct copy copy[COPIES_MAX];
     size_t n;
     struct snp_tree last;       /* the workspace when it was last looked at */
     struct snp_content *doomed; /* owned; to be removed when nobody reads them */
@@ -351,7 +351,7 @@ static struct copy *find(const struct snp_copies *s, uint32_t number)
 {
     for (size_t i = 0; i < s->n; i++) {
         if (s->copy[i].number == number) {
-            return &s->copy[i];
+            return (struct copy *)(uintptr_t)&s->copy[i];
         }
     }
     return NULL;
@@ -370,19 +370,15 @@ static int enter(struct snp_copies *s, uint32_t number, struct snp_tree *tree)
     struct copy *copy = find(s, number);
     struct snp_tree last = {0};
 
+    if (copy == NULL && s->n == COPIES_MAX) {
+        return ENOSPC;
+    }
     if (tree_copy(tree, &last) < 0) {
         tree_done(s, &last);
         return ENOMEM;
     }
     if (copy == NULL) {
-        struct copy *grown =
-            s->n >= COPIES_MAX ? NULL : realloc(s->copy, (s->n + 1) * sizeof(*grown));
-        if (grown == NULL) {
-            tree_done(s, &last);
-            return s->n >= COPIES_MAX ? ENOSPC : ENOMEM;
-        }
-        s->copy = grown;
-        copy = &grown[s->n++];
+        copy = &s->copy[s->n++];
         *copy = (struct copy){.number = number};
     }
     tree_done(s, &copy->tree);
@@ -511,19 +507,4 @@ struct snp_copies *snp_copies_new(const struct snp_workspace *place)
                             ((unsigned long)fs.f_flags & lazy) == 0);
     }
     return s;
-}
-
-void snp_copies_free(struct snp_copies *s)
-{
-    if (s == NULL) {
-        return;
-    }
-    s->is_read = false;
-    while (s->n > 0) {
-        tree_done(s, &s->copy[--s->n].tree);
-    }
-    snp_copies_forget(s);
-    snp_copies_read(s, false);
-    free(s->copy);
-    free(s);
 }

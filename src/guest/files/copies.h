@@ -53,9 +53,8 @@ struct snp_content {
     unsigned refs;
 };
 
-/* NULL when out of memory. */
+/* For as long as the process lives. NULL when out of memory. */
 struct snp_copies *snp_copies_new(const struct snp_workspace *place);
-void snp_copies_free(struct snp_copies *s);
 
 /*
  * Take copy number of the workspace as it is. 0 or errno; with SNP_KEEP_OVER in the answer (and

@@ -16,7 +16,6 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <linux/magic.h>
@@ -45,19 +44,13 @@ struct files {
     struct snp_buf out; /* a whole frame */
 };
 
-struct request {
-    uint8_t type;
-    int fd; /* passed with it, or -1 */
-    struct snp_body body;
-};
-
 /* What cannot be begun while the workspace is being written. */
 static int check_idle(const struct files *f)
 {
     return f->is_writing ? EBUSY : 0;
 }
 
-static int on_keep(struct files *f, struct request *rq)
+static int on_keep(struct files *f, struct snp_request *rq)
 {
     struct snp_body *b = &rq->body;
     uint32_t number = (uint32_t)snp_body_take(b, 4);
@@ -77,7 +70,7 @@ static int on_keep(struct files *f, struct request *rq)
     return r;
 }
 
-static int on_restore(struct files *f, struct request *rq)
+static int on_restore(struct files *f, struct snp_request *rq)
 {
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
     int r = rq->body.bad ? EINVAL : check_idle(f);
@@ -85,7 +78,7 @@ static int on_restore(struct files *f, struct request *rq)
     return r == 0 ? snp_copies_restore(f->copies, number) : r;
 }
 
-static int on_drop(struct files *f, struct request *rq)
+static int on_drop(struct files *f, struct snp_request *rq)
 {
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
 
@@ -95,91 +88,33 @@ static int on_drop(struct files *f, struct request *rq)
     return 0;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    return *(const int *)a - *(const int *)b;
-}
-
-static void close_others(const struct snp_workspace *place, int pipe_fd)
-{
-    int kept[] = {place->view_fd, place->layer_fd, place->base_fd, place->store_fd, pipe_fd};
-    unsigned next = 3;
-
-    qsort(kept, SNP_ARRAY_LEN(kept), sizeof(kept[0]), by_number);
-    for (size_t i = 0; i < SNP_ARRAY_LEN(kept); i++) {
-        unsigned fd = (unsigned)kept[i];
-        if (kept[i] < (int)next) {
-            continue; /* there is none, or it was kept already */
-        }
-        if (fd > next) {
-            (void)syscall(SYS_close_range, next, fd - 1, 0);
-        }
-        next = fd + 1;
-    }
-    (void)syscall(SYS_close_range, next, ~0U, 0);
-}
-
 /*
  * A copy of this process that reads or writes a bundle, so that requests go on being answered. It
- * holds the workspace, the copies and its pipe, nothing else of ours. The kernel makes it a child of
- * pid 1, which reaps it as any other and answers for it; and it ends with pid 1.
+ * holds the workspace, the copies and, in the place of our stream, its pipe; nothing else of ours. The
+ * kernel makes it a child of pid 1, which reaps it as any other and answers for it; and it ends with pid 1.
  */
-static pid_t fork_worker(const struct snp_workspace *place, int pipe_fd)
+static pid_t fork_worker(int pipe_fd)
 {
     pid_t parent = getppid();
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
 
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-        if (getppid() != parent) {
+        if (getppid() != parent || dup2(pipe_fd, SNP_FILES_CONTROL_FD) < 0) {
             _exit(1);
         }
         (void)prctl(PR_SET_NAME, "worker", 0, 0, 0);
-        close_others(place, pipe_fd);
+        (void)syscall(SYS_close_range, SNP_INIT_FILES_FD, ~0U, 0);
     }
     return pid;
 }
 
-/* Run job in a worker. Pid 1, whose child that is, gets its number and answers when it has ended. */
-static int start_worker(struct files *f,
-                        struct request *rq,
-                        int (*job)(const struct files *, struct request *))
-{
-    int32_t pid;
-
-    if (rq->fd < 0 || f->has_worker) {
-        return rq->fd < 0 ? EINVAL : EBUSY;
-    }
-    pid = fork_worker(snp_copies_workspace(f->copies), rq->fd);
-    if (pid == 0) {
-        _exit(job(f, rq));
-    }
-    if (pid < 0) {
-        return errno;
-    }
-    snp_copies_read(f->copies, true);
-    f->has_worker = true;
-    f->is_writing = rq->type == SNP_INIT_UNPACK;
-    return snp_buf_add(&f->out, &pid, sizeof(pid)) < 0 ? ENOMEM : 0;
-}
-
-static int on_worked(struct files *f, struct request *rq)
-{
-    (void)rq;
-    snp_copies_read(f->copies, false);
-    if (f->is_writing) {
-        snp_copies_forget(f->copies);
-    }
-    f->has_worker = f->is_writing = false;
-    return 0;
-}
-
-static int pack_job(const struct files *f, struct request *rq)
+static int pack(const struct files *f, struct snp_request *rq)
 {
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
     struct snp_pack pack = {
         .place = snp_copies_workspace(f->copies),
-        .fd = rq->fd,
+        .fd = SNP_FILES_CONTROL_FD,
     };
 
     pack.is_describing = snp_body_take(&rq->body, 1) != 0;
@@ -192,31 +127,50 @@ static int pack_job(const struct files *f, struct request *rq)
     return number != SNP_PACK_LIVE && pack.tree == NULL ? ENOENT : snp_pack(&pack);
 }
 
-static int on_pack(struct files *f, struct request *rq)
+/* Done by a worker. Pid 1, whose child that is, gets its number and answers when it has ended. */
+static int on_bundle(struct files *f, struct snp_request *rq)
 {
-    return start_worker(f, rq, pack_job);
+    const bool is_writing = rq->type == SNP_INIT_UNPACK;
+    int32_t pid;
+
+    if (rq->fd < 0 || f->has_worker) {
+        return rq->fd < 0 ? EINVAL : EBUSY;
+    }
+    pid = fork_worker(rq->fd);
+    if (pid == 0) {
+        _exit(is_writing ? snp_unpack(snp_copies_workspace(f->copies), SNP_FILES_CONTROL_FD)
+                         : pack(f, rq));
+    }
+    if (pid < 0) {
+        return errno;
+    }
+    snp_copies_read(f->copies, true);
+    f->has_worker = true;
+    f->is_writing = is_writing;
+    return snp_buf_add(&f->out, &pid, sizeof(pid)) < 0 ? ENOMEM : 0;
 }
 
-static int unpack_job(const struct files *f, struct request *rq)
+static int on_worked(struct files *f, struct snp_request *rq)
 {
-    return snp_unpack(snp_copies_workspace(f->copies), rq->fd);
-}
-
-static int on_unpack(struct files *f, struct request *rq)
-{
-    return start_worker(f, rq, unpack_job);
+    (void)rq;
+    snp_copies_read(f->copies, false);
+    if (f->is_writing) {
+        snp_copies_forget(f->copies);
+    }
+    f->has_worker = f->is_writing = false;
+    return 0;
 }
 
 static const struct {
     uint8_t type;
     bool has_reply;
-    int (*run)(struct files *, struct request *); /* 0 or errno; appends to out */
+    int (*run)(struct files *, struct snp_request *); /* 0 or errno; appends to out */
 } handlers[] = {
     {SNP_INIT_KEEP,    true,  on_keep   },
     {SNP_INIT_RESTORE, true,  on_restore},
     {SNP_INIT_DROP,    false, on_drop   },
-    {SNP_INIT_PACK,    true,  on_pack   },
-    {SNP_INIT_UNPACK,  true,  on_unpack },
+    {SNP_INIT_PACK,    true,  on_bundle },
+    {SNP_INIT_UNPACK,  true,  on_bundle },
     {SNP_FILES_WORKED, false, on_worked },
 };
 
@@ -236,7 +190,7 @@ static void send_reply(struct files *f, uint32_t id, int eno)
     }
 }
 
-static void dispatch(struct files *f, struct request *rq, uint32_t id)
+static void dispatch(struct files *f, struct snp_request *rq)
 {
     static const char blank[SNP_INIT_HEADER_LEN + sizeof(uint32_t)];
 
@@ -249,7 +203,7 @@ static void dispatch(struct files *f, struct request *rq, uint32_t id)
             int r = handlers[i].run(f, rq);
 
             if (handlers[i].has_reply) {
-                send_reply(f, id, r);
+                send_reply(f, rq->id, r);
             }
             return;
         }
@@ -260,29 +214,15 @@ static void dispatch(struct files *f, struct request *rq, uint32_t id)
 /* Run every whole request of what was read. At most one that has a descriptor is under way. */
 static void run_requests(struct files *f, int *fd)
 {
-    while (f->in.len >= SNP_INIT_HEADER_LEN) {
-        struct request rq = {.fd = -1};
-        const char *bytes = snp_buf_bytes(&f->in);
-        uint32_t len;
-        uint32_t id;
+    struct snp_request rq;
 
-        memcpy(&len, bytes, sizeof(len));
-        memcpy(&id, bytes + 4, sizeof(id));
-        rq.type = (uint8_t)bytes[12];
-        if (len > SNP_INIT_BODY_MAX) {
-            _exit(1);
-        }
-        if (f->in.len < SNP_INIT_HEADER_LEN + (size_t)len) {
-            return;
-        }
+    while (snp_request_take(&f->in, &rq)) {
         if (rq.type == SNP_INIT_PACK || rq.type == SNP_INIT_UNPACK) {
             rq.fd = SNP_TAKE_FD(*fd);
         }
-        rq.body = (struct snp_body){.at = bytes + SNP_INIT_HEADER_LEN,
-                                    .end = bytes + SNP_INIT_HEADER_LEN + len};
-        dispatch(f, &rq, id);
+        dispatch(f, &rq);
         snp_closep(&rq.fd);
-        snp_buf_consume(&f->in, SNP_INIT_HEADER_LEN + (size_t)len);
+        snp_buf_consume(&f->in, rq.frame_len);
     }
 }
 
@@ -325,7 +265,9 @@ static struct snp_copies *open_copies(const char *folder)
     place.view_fd = open(workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     place.is_layer = folder == NULL && fstatfs(place.view_fd, &fs) == 0 &&
                      fs.f_type == OVERLAYFS_SUPER_MAGIC;
-    return place.view_fd < 0 ? NULL : snp_copies_new(&place);
+    /* Below the numbers that a worker closes: pid 1 has left SNP_INIT_PRISTINE_FD free. */
+    return place.view_fd < 0 || place.view_fd >= SNP_INIT_FILES_FD ? NULL
+                                                                   : snp_copies_new(&place);
 }
 
 int main(int argc, char **argv)
@@ -337,10 +279,7 @@ int main(int argc, char **argv)
     if (argc != 1 && argc != 2) {
         return 2;
     }
-    f.copies = open_copies(argv[1]); /* before their numbers are anybody's */
-    for (int fd = SNP_FILES_CONTROL_FD; fd <= SNP_INIT_COPIES_FD; fd++) {
-        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-    }
+    f.copies = open_copies(argv[1]);
     if (f.copies == NULL) {
         return 1;
     }

@@ -12,35 +12,27 @@
 #include "guest/files/sparse.h"
 
 enum {
-    KEY_DIGITS = 32
-};
-
-struct key {
-    uint64_t half[2];
+    KEY_LEN = 32 /* hexadecimal digits */
 };
 
 struct entry {
     const struct snp_node *node;
-    char *name;          /* owned; as it is sent */
-    struct entry *first; /* of the names of its file; NULL = it has one name */
-    struct key key;      /* of what was sent of it */
+    char *name;            /* owned; as it is sent */
+    struct entry *first;   /* of the names of its file; NULL = it has one name */
+    char key[KEY_LEN + 1]; /* of what was sent of it */
 };
 
 struct packing {
     const struct snp_pack *pack;
     struct snp_bundle_out out;
-    struct key *known; /* owned, sorted */
+    char (*known)[KEY_LEN]; /* owned, sorted */
     size_t n_known;
     char *chunk; /* owned; SNP_RUN_MAX bytes */
 };
 
 static int by_key(const void *a, const void *b)
 {
-    const struct key *x = a;
-    const struct key *y = b;
-    int high = (x->half[0] > y->half[0]) - (x->half[0] < y->half[0]);
-
-    return high != 0 ? high : (x->half[1] > y->half[1]) - (x->half[1] < y->half[1]);
+    return memcmp(a, b, KEY_LEN);
 }
 
 static int by_name(const void *a, const void *b)
@@ -61,36 +53,21 @@ static int by_inode(const void *a, const void *b)
     return inode != 0 ? inode : (x > y) - (x < y);
 }
 
-static bool parse_key(const char *text, struct key *ret)
-{
-    *ret = (struct key){{0}};
-    for (int i = 0; i < KEY_DIGITS; i++) {
-        char c = text[i];
-        bool is_digit = c >= '0' && c <= '9';
-        if (!is_digit && (c < 'a' || c > 'f')) {
-            return false;
-        }
-        ret->half[i / 16] =
-            ret->half[i / 16] << 4U | (uint64_t)(is_digit ? c - '0' : c - 'a' + 10);
-    }
-    return true;
-}
-
 /* Of other keys than ours (of variables) nothing is kept. */
 static int take_known(struct packing *p)
 {
     const char *at = p->pack->known;
     const char *end = at == NULL ? NULL : at + p->pack->n_known;
 
-    p->known = calloc(p->pack->n_known / (KEY_DIGITS + 1) + 1, sizeof(*p->known));
+    p->known = calloc(p->pack->n_known / (KEY_LEN + 1) + 1, sizeof(*p->known));
     if (p->known == NULL) {
         return ENOMEM;
     }
     while (at < end) {
         const char *line_end = memchr(at, '\n', (size_t)(end - at));
         size_t n = (size_t)((line_end == NULL ? end : line_end) - at);
-        if (n == KEY_DIGITS && parse_key(at, &p->known[p->n_known])) {
-            p->n_known++;
+        if (n == KEY_LEN) {
+            memcpy(p->known[p->n_known++], at, n);
         }
         at += n + 1;
     }
@@ -100,7 +77,7 @@ static int take_known(struct packing *p)
     return 0;
 }
 
-static bool is_known(const struct packing *p, const struct key *key)
+static bool is_known(const struct packing *p, const char *key)
 {
     return p->n_known > 0 &&
            bsearch(key, p->known, p->n_known, sizeof(*p->known), by_key) != NULL;
@@ -167,9 +144,8 @@ static int put_file(struct packing *p, struct entry *e, const struct snp_bundle_
     const struct snp_node *node = e->node;
     snp_autoclose int fd = open_node(p, node);
     struct snp_bundle_item item = *head;
-    char text[KEY_DIGITS + 1];
-    struct key key = {{0}};
-    struct key again = {{0}};
+    uint64_t key[2];
+    char again[KEY_LEN + 1];
     struct snp_sum sum;
     struct stat st;
     int r = 0;
@@ -182,32 +158,30 @@ static int put_file(struct packing *p, struct entry *e, const struct snp_bundle_
     if (node->content != NULL) {
         item.size = node->content->packed;
         item.is_sparse = node->content->stored != item.length;
-        key = (struct key){
-            {node->content->key[0], node->content->key[1]}
-        };
+        memcpy(key, node->content->key, sizeof(key));
     } else {
         r = read_through(p, fd, item.length, NULL, &sum);
         item.size = snp_sum_packed(&sum, item.length);
         item.is_sparse = sum.bytes != item.length;
-        snp_sum_key(&sum, item.length, key.half);
+        snp_sum_key(&sum, item.length, key);
     }
     if (r != 0) {
         return r;
     }
-    snp_bundle_key(key.half, text);
-    item.key = text;
-    e->key = key;
-    if (e->first != NULL && by_key(&e->first->key, &key) == 0) {
+    snp_bundle_key(key, e->key);
+    item.key = e->key;
+    if (e->first != NULL && by_key(e->first->key, e->key) == 0) {
         item.linked = e->first->name;
     }
-    item.is_same = p->pack->is_describing || is_known(p, &key);
+    item.is_same = p->pack->is_describing || is_known(p, e->key);
     snp_bundle_put(&p->out, &item, NULL, 0);
     if (item.is_same) {
         return 0;
     }
     r = read_through(p, fd, item.length, &item, &sum);
-    snp_sum_key(&sum, item.length, again.half);
-    return r == 0 && by_key(&key, &again) != 0 ? EAGAIN : r;
+    snp_sum_key(&sum, item.length, key);
+    snp_bundle_key(key, again);
+    return r == 0 && by_key(e->key, again) != 0 ? EAGAIN : r;
 }
 
 static int put_entry(struct packing *p, struct entry *e)

@@ -313,25 +313,18 @@ static int stamp_folders(struct unpacking *u)
 /* As if no cell had run. */
 static int clear(const struct snp_workspace *place)
 {
-    const struct snp_tree nothing_known = {0};
-    struct snp_tree nothing = {0};
+    char no_path[] = "";
     struct stat st;
-    struct snp_node top = {.kind = SNP_NODE_DIR, .path = strdup("")};
-    int r;
+    struct snp_node top = {.kind = SNP_NODE_DIR, .path = no_path};
+    const struct snp_tree nothing = {.node = &top, .n = 1};
+    const struct snp_tree nothing_known = {0};
 
-    if (top.path == NULL || fstat(place->view_fd, &st) < 0) {
-        free(top.path);
-        return ENOMEM;
+    if (fstat(place->view_fd, &st) < 0) {
+        return errno;
     }
     top.mode = (st.st_mode & 07777) | 0700;
     top.mtime_ns = snp_tree_ns(&st.st_mtim);
-    if (snp_tree_add(&nothing, &top) < 0) {
-        free(top.path);
-        return ENOMEM;
-    }
-    r = snp_restore(place, &nothing, &nothing_known);
-    snp_tree_done(&nothing);
-    return r;
+    return snp_restore(place, &nothing, &nothing_known);
 }
 
 int snp_unpack(const struct snp_workspace *place, int fd)

@@ -125,14 +125,21 @@ static int limit_open_files(rlim_t most)
     return setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Put the streams in their places and close everything else. */
-static int interpreter_fds(const struct child *c, int pristine_fd)
+static int standard_fds(const struct child *c)
 {
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-    if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(c->setup.fd[SNP_SPEC_FD_STDOUT], 1) < 0 ||
-        dup2(c->setup.fd[SNP_SPEC_FD_STDERR], 2) < 0 ||
-        dup2(c->setup.fd[SNP_SPEC_FD_GUEST], SNP_GUEST_FD) < 0 ||
+    return null_fd < 0 || dup2(null_fd, 0) < 0 ||
+                   dup2(c->setup.fd[SNP_SPEC_FD_STDOUT], 1) < 0 ||
+                   dup2(c->setup.fd[SNP_SPEC_FD_STDERR], 2) < 0
+               ? -1
+               : 0;
+}
+
+/* Put the streams in their places and close everything else. */
+static int interpreter_fds(const struct child *c, int pristine_fd)
+{
+    if (standard_fds(c) < 0 || dup2(c->setup.fd[SNP_SPEC_FD_GUEST], SNP_GUEST_FD) < 0 ||
         dup2(pristine_fd, SNP_GUEST_PRISTINE_FD) < 0 ||
         fcntl(SNP_GUEST_FD, F_SETFD, FD_CLOEXEC) < 0 ||
         fcntl(SNP_GUEST_PRISTINE_FD, F_SETFD, FD_CLOEXEC) < 0) {
@@ -174,12 +181,10 @@ static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int prist
         park(c->setup.base_fd),
         c->setup.fd[SNP_SPEC_FD_FILES],
     };
-    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     int init_fd = c->setup.fd[SNP_SPEC_FD_INIT];
 
     (void)snprintf(pid, sizeof(pid), "%d", (int)interpreter);
-    if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(c->setup.fd[SNP_SPEC_FD_STDOUT], 1) < 0 ||
-        dup2(c->setup.fd[SNP_SPEC_FD_STDERR], 2) < 0) {
+    if (standard_fds(c) < 0) {
         _exit(4);
     }
     (void)syscall(SYS_close_range, SNP_INIT_COPIES_FD, SNP_INIT_FILES_FD, 0);

@@ -217,29 +217,35 @@ static int put_folder(const char *path, struct snp_buf *out)
     return snp_buf_add(out, &size, sizeof(size)) < 0 ? ENOMEM : 0;
 }
 
-int snp_files_put(const struct snp_put *put, struct snp_buf *out)
+int snp_files_put(struct snp_body *b, struct snp_buf *out, const char **ret_path)
 {
+    const uint64_t offset = snp_body_take(b, 8);
+    const bool truncate = snp_body_take(b, 1) != 0;
+    const uint32_t mode = (uint32_t)snp_body_take(b, 4);
+    const char *path = *ret_path = snp_body_text(b);
     struct stat st;
     uint64_t size;
     int r;
 
-    make_parents(put->path);
-    if (put->path[0] != '\0' && put->path[strlen(put->path) - 1] == '/') {
-        return put_folder(put->path, out);
+    if (b->bad || offset > INT64_MAX / 2) {
+        return EINVAL;
     }
-    snp_autoclose int fd =
-        open_path(put->path, O_WRONLY | O_CREAT, put->mode == 0 ? 0644 : put->mode & 0777);
+    make_parents(path);
+    if (path[0] != '\0' && path[strlen(path) - 1] == '/') {
+        return put_folder(path, out);
+    }
+    snp_autoclose int fd = open_path(path, O_WRONLY | O_CREAT, mode == 0 ? 0644 : mode & 0777);
     if (fd < 0) {
         return errno;
     }
     r = regular(fd, &st);
-    if (r == 0 && put->truncate && ftruncate(fd, (off_t)put->offset) < 0) {
+    if (r == 0 && truncate && ftruncate(fd, (off_t)offset) < 0) {
         r = errno;
     }
-    if (r == 0 && put->truncate && put->mode != 0) {
-        (void)fchmod(fd, put->mode & 0777);
+    if (r == 0 && truncate && mode != 0) {
+        (void)fchmod(fd, mode & 0777);
     }
-    r = r == 0 ? write_at(fd, put->bytes, put->n, put->offset) : r;
+    r = r == 0 ? write_at(fd, b->at, (size_t)(b->end - b->at), offset) : r;
     if (r != 0 || fstat(fd, &st) < 0) {
         return r;
     }
@@ -259,13 +265,17 @@ static uint64_t hole_at(int fd, uint64_t offset, uint64_t size)
     return end - offset >= HOLE_MIN ? end - offset : 0;
 }
 
-int snp_files_get(const char *path, uint64_t offset, uint32_t length, struct snp_buf *out)
+int snp_files_get(struct snp_body *b, struct snp_buf *out)
 {
-    snp_autoclose int fd = open_path(path, O_RDONLY, 0);
+    const uint64_t offset = snp_body_take(b, 8);
+    const uint32_t length = (uint32_t)snp_body_take(b, 4);
+    const char *path = snp_body_text(b);
+    const bool is_good = !b->bad && offset <= INT64_MAX / 2;
+    snp_autoclose int fd = is_good ? open_path(path, O_RDONLY, 0) : -1;
     struct stat st;
     char *space = NULL;
     ssize_t n = 0;
-    int r = fd < 0 ? errno : length > GET_MAX ? EINVAL : regular(fd, &st);
+    int r = !is_good ? EINVAL : fd < 0 ? errno : length > GET_MAX ? EINVAL : regular(fd, &st);
 
     if (r != 0) {
         return r;
@@ -337,15 +347,16 @@ static int list_dir(int fd, struct snp_buf *out)
     return 0;
 }
 
-int snp_files_ls(const char *path, struct snp_buf *out)
+int snp_files_ls(struct snp_body *b, struct snp_buf *out)
 {
-    struct stat st;
-    const uint8_t whole = 0;
-    int fd = open_path(path, O_RDONLY, 0);
+    const char *path = snp_body_text(b);
     const char *name = strrchr(path, '/');
+    const uint8_t whole = 0;
+    int fd = b->bad ? -1 : open_path(path, O_RDONLY, 0);
+    struct stat st;
 
     if (fd < 0) {
-        return errno;
+        return b->bad ? EINVAL : errno;
     }
     if (fstat(fd, &st) < 0 || S_ISDIR(st.st_mode)) {
         return list_dir(fd, out);

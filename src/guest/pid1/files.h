@@ -10,16 +10,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-
-/* A part of a file to write; all borrowed. */
-struct snp_put {
-    const char *path;
-    uint64_t offset;
-    bool truncate; /* the file ends at offset before the bytes are written */
-    uint32_t mode; /* permission bits of a new file; 0 = 0644 */
-    const char *bytes;
-    size_t n;
-};
+#include "guest/body.h"
 
 /*
  * Before anything else: where /workspace and /tmp are. folder: holds workspace/ and tmp/
@@ -32,12 +23,12 @@ const char *snp_files_workspace(void);
 const char *snp_files_tmp(void);
 
 /*
- * Each answers 0 or an errno, and appends to out what docs/wire.md gives for its REPLY
- * (after the errno). path: NUL-terminated; relative to /workspace, or absolute below
- * /workspace or /tmp; other places are EACCES.
+ * Each takes the body of its request (docs/wire.md), answers 0 or an errno, and appends to out what
+ * belongs into its REPLY (after the errno). A path is relative to /workspace, or absolute below /workspace
+ * or /tmp; other places are EACCES. *ret_path: what was written, borrowed from the body.
  */
-int snp_files_put(const struct snp_put *put, struct snp_buf *out);
-int snp_files_get(const char *path, uint64_t offset, uint32_t length, struct snp_buf *out);
-int snp_files_ls(const char *path, struct snp_buf *out);
+int snp_files_put(struct snp_body *b, struct snp_buf *out, const char **ret_path);
+int snp_files_get(struct snp_body *b, struct snp_buf *out);
+int snp_files_ls(struct snp_body *b, struct snp_buf *out);
 
 #endif

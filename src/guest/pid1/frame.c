@@ -2,6 +2,7 @@
 #include "guest/pid1/frame.h"
 
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -20,6 +21,14 @@ void snp_frame_send(uint8_t type, uint32_t id, const void *bytes, size_t n)
         snp_write_all(SNP_INIT_CONTROL_FD, bytes, n) < 0) {
         _exit(0);
     }
+}
+
+uint64_t snp_now_ms(void)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000U + (uint64_t)ts.tv_nsec / 1000000U;
 }
 
 uint64_t snp_micros(const struct timeval *tv)

@@ -13,6 +13,7 @@ void snp_frame_send(uint8_t type, uint32_t id, const void *bytes, size_t n);
 /* A process of the supervisor's has ended. target: SNP_INIT_INTERPRETER or another. */
 void snp_frame_send_exit(uint8_t target, uint32_t id, int status, const struct rusage *usage);
 
+uint64_t snp_now_ms(void);
 uint64_t snp_micros(const struct timeval *tv);
 
 #endif

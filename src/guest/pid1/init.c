@@ -48,15 +48,6 @@ enum {
     POLLED_SLEEPERS = 2 /* and more */
 };
 
-struct request {
-    uint8_t type;
-    uint32_t id;
-    int fd;            /* passed with it, or -1 */
-    const char *frame; /* as it came */
-    size_t frame_len;
-    struct snp_body body;
-};
-
 static void send_reply(struct snp_init *in, uint32_t id, int eno)
 {
     uint32_t code = (uint32_t)eno;
@@ -119,12 +110,12 @@ static bool is_alone(void *data, pid_t pid, pid_t woken)
            ids[1] == (uint64_t)pid;
 }
 
-static int on_command(struct snp_init *in, struct request *rq)
+static int on_command(struct snp_init *in, struct snp_request *rq)
 {
     return snp_command_start(in, rq->id, &rq->body);
 }
 
-static int on_signal(struct snp_init *in, struct request *rq)
+static int on_signal(struct snp_init *in, struct snp_request *rq)
 {
     uint8_t target = (uint8_t)snp_body_take(&rq->body, 1);
     pid_t pid = target == SNP_INIT_INTERPRETER ? in->interpreter : in->command;
@@ -149,7 +140,7 @@ static int on_signal(struct snp_init *in, struct request *rq)
  * In the local tier only a question: who asks sweeps after our answer, knows by then whom to spare, and asks
  * again until no copy had to be ended since.
  */
-static int on_sweep(struct snp_init *in, struct request *rq)
+static int on_sweep(struct snp_init *in, struct snp_request *rq)
 {
     uint64_t before = in->n_ended;
     int r;
@@ -181,7 +172,7 @@ static void on_sleeper(void *data, const struct snp_sleeper *b, int eno, pid_t p
     snp_frame_send(SNP_INIT_REPLY, b->reply_to, raw, eno == 0 ? sizeof(raw) : sizeof(code));
 }
 
-static int on_hold(struct snp_init *in, struct request *rq)
+static int on_hold(struct snp_init *in, struct snp_request *rq)
 {
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
 
@@ -199,7 +190,7 @@ static int end_interpreter(struct snp_init *in)
     return in->interpreter > 0 ? EBUSY : 0;
 }
 
-static int on_wake(struct snp_init *in, struct request *rq)
+static int on_wake(struct snp_init *in, struct snp_request *rq)
 {
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
     bool is_job = snp_body_take(&rq->body, 1) != 0;
@@ -208,7 +199,7 @@ static int on_wake(struct snp_init *in, struct request *rq)
     return r != 0 ? r : snp_sleepers_wake(&in->sleepers, number, is_job, rq->fd, rq->id);
 }
 
-static int on_spawn(struct snp_init *in, struct request *rq)
+static int on_spawn(struct snp_init *in, struct snp_request *rq)
 {
     int r = end_interpreter(in);
     int32_t pid;
@@ -218,7 +209,7 @@ static int on_spawn(struct snp_init *in, struct request *rq)
     return r == 0 && snp_buf_add(&in->out, &pid, sizeof(pid)) < 0 ? ENOMEM : r;
 }
 
-static int on_drop(struct snp_init *in, struct request *rq)
+static int on_drop(struct snp_init *in, struct snp_request *rq)
 {
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
 
@@ -229,7 +220,7 @@ static int on_drop(struct snp_init *in, struct request *rq)
 }
 
 /* Pass a request on to the helper. 0, and its answer is in in->answer, or errno. */
-static int ask_files(struct snp_init *in, const struct request *rq)
+static int ask_files(struct snp_init *in, const struct snp_request *rq)
 {
     uint32_t eno;
 
@@ -250,43 +241,28 @@ static int pass_answer(const struct snp_init *in)
     return SNP_INIT_LATER;
 }
 
-static int on_put(struct snp_init *in, struct request *rq)
+static int on_put(struct snp_init *in, struct snp_request *rq)
 {
-    struct snp_body *b = &rq->body;
-    struct snp_put put = {.offset = snp_body_take(b, 8)};
-    int r;
+    const char *path;
+    int r = snp_files_put(&rq->body, &in->out, &path);
 
-    put.truncate = snp_body_take(b, 1) != 0;
-    put.mode = (uint32_t)snp_body_take(b, 4);
-    put.path = snp_body_text(b);
-    put.bytes = b->at;
-    put.n = (size_t)(b->end - b->at);
-    r = b->bad || put.offset > INT64_MAX / 2 ? EINVAL : snp_files_put(&put, &in->out);
     if (r == 0) {
-        snp_changes_accept(in->changes, put.path);
+        snp_changes_accept(in->changes, path);
     }
     return r;
 }
 
-static int on_get(struct snp_init *in, struct request *rq)
+static int on_get(struct snp_init *in, struct snp_request *rq)
 {
-    struct snp_body *b = &rq->body;
-    uint64_t offset = snp_body_take(b, 8);
-    uint32_t length = (uint32_t)snp_body_take(b, 4);
-    const char *path = snp_body_text(b);
-
-    return b->bad || offset > INT64_MAX / 2 ? EINVAL
-                                            : snp_files_get(path, offset, length, &in->out);
+    return snp_files_get(&rq->body, &in->out);
 }
 
-static int on_ls(struct snp_init *in, struct request *rq)
+static int on_ls(struct snp_init *in, struct snp_request *rq)
 {
-    const char *path = snp_body_text(&rq->body);
-
-    return rq->body.bad ? EINVAL : snp_files_ls(path, &in->out);
+    return snp_files_ls(&rq->body, &in->out);
 }
 
-static int on_restore(struct snp_init *in, struct request *rq)
+static int on_restore(struct snp_init *in, struct snp_request *rq)
 {
     int r = ask_files(in, rq);
 
@@ -294,7 +270,7 @@ static int on_restore(struct snp_init *in, struct request *rq)
     return r != 0 ? r : pass_answer(in);
 }
 
-static int on_changes(struct snp_init *in, struct request *rq)
+static int on_changes(struct snp_init *in, struct snp_request *rq)
 {
     (void)rq;
     snp_reap(in); /* one that died tells so before the cell it belonged to is answered */
@@ -325,7 +301,7 @@ static int stop_code(struct snp_init *in, struct snp_stop *stop)
 }
 
 /* Its copies are made while the code stands still. */
-static int on_keep(struct snp_init *in, struct request *rq)
+static int on_keep(struct snp_init *in, struct snp_request *rq)
 {
     struct snp_stop stop = {0};
     int r = stop_code(in, &stop);
@@ -340,7 +316,7 @@ static int on_keep(struct snp_init *in, struct request *rq)
 }
 
 /* A worker of the helper's packs or unpacks; the answer comes when it has ended. */
-static int on_bundle(struct snp_init *in, struct request *rq)
+static int on_bundle(struct snp_init *in, struct snp_request *rq)
 {
     int r = rq->fd < 0 ? EINVAL : ask_files(in, rq);
     int32_t pid;
@@ -362,7 +338,7 @@ static int on_bundle(struct snp_init *in, struct request *rq)
     return SNP_INIT_LATER;
 }
 
-static int on_watch(struct snp_init *in, struct request *rq)
+static int on_watch(struct snp_init *in, struct snp_request *rq)
 {
     in->watch_limit = snp_body_take(&rq->body, 8);
     in->most_threads = snp_body_take(&rq->body, 4);
@@ -372,7 +348,7 @@ static int on_watch(struct snp_init *in, struct request *rq)
     return rq->body.bad ? EINVAL : 0;
 }
 
-static int on_secret(struct snp_init *in, struct request *rq)
+static int on_secret(struct snp_init *in, struct snp_request *rq)
 {
     uint64_t secret = snp_body_take(&rq->body, 8);
 
@@ -385,8 +361,9 @@ static int on_secret(struct snp_init *in, struct request *rq)
 
 static const struct {
     uint8_t type;
-    bool has_fd;                                     /* a descriptor is passed with it */
-    int (*run)(struct snp_init *, struct request *); /* 0, errno or LATER; appends to in->out */
+    bool has_fd; /* a descriptor is passed with it */
+    int (*run)(struct snp_init *,
+               struct snp_request *); /* 0, errno or LATER; appends to in->out */
 } handlers[] = {
     {SNP_INIT_COMMAND, false, on_command},
     {SNP_INIT_SIGNAL,  false, on_signal },
@@ -419,7 +396,7 @@ static int take_fd(struct snp_init *in)
     return fd;
 }
 
-static void dispatch(struct snp_init *in, struct request *rq)
+static void dispatch(struct snp_init *in, struct snp_request *rq)
 {
     const uint32_t no_error = 0;
     int r = ENOSYS;
@@ -447,6 +424,7 @@ static void on_control(struct snp_init *in)
 {
     int fds[SNP_FDS_MAX];
     size_t n_fds = 0;
+    struct snp_request rq;
     char *space;
     ssize_t n;
 
@@ -464,26 +442,9 @@ static void on_control(struct snp_init *in)
         }
         in->passed_fd[in->n_passed++] = fds[i];
     }
-    while (in->in.len >= SNP_INIT_HEADER_LEN) {
-        struct request rq = {.fd = -1};
-        const char *bytes = snp_buf_bytes(&in->in);
-        uint32_t len;
-
-        memcpy(&len, bytes, sizeof(len));
-        memcpy(&rq.id, bytes + 4, sizeof(rq.id));
-        rq.type = (uint8_t)bytes[12];
-        if (len > SNP_INIT_BODY_MAX) {
-            _exit(1);
-        }
-        if (in->in.len < SNP_INIT_HEADER_LEN + (size_t)len) {
-            break;
-        }
-        rq.frame = bytes;
-        rq.frame_len = SNP_INIT_HEADER_LEN + (size_t)len;
-        rq.body = (struct snp_body){.at = bytes + SNP_INIT_HEADER_LEN,
-                                    .end = bytes + SNP_INIT_HEADER_LEN + len};
+    while (snp_request_take(&in->in, &rq)) {
         dispatch(in, &rq);
-        snp_buf_consume(&in->in, SNP_INIT_HEADER_LEN + (size_t)len);
+        snp_buf_consume(&in->in, rq.frame_len);
     }
 }
 

@@ -9,12 +9,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "guest/pid1/frame.h"
 #include "guest/pid1/kill.h"
 #include "guest/spec.h"
 
@@ -24,14 +24,6 @@ enum {
     CONT_TRIES = 20,
     PRISTINE = 0
 };
-
-static uint64_t now_ms(void)
-{
-    struct timespec ts;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000U + (uint64_t)ts.tv_nsec / 1000000U;
-}
 
 void snp_sleepers_init(struct snp_sleepers *bs)
 {
@@ -188,7 +180,7 @@ int snp_sleepers_add(struct snp_sleepers *bs, uint32_t number, int fd, uint32_t 
                                            .fd = own,
                                            .waits_for = SNP_COPY_ASLEEP,
                                            .reply_to = reply_to,
-                                           .until_ms = now_ms() + HOLD_MS};
+                                           .until_ms = snp_now_ms() + HOLD_MS};
     return SNP_INIT_LATER;
 }
 
@@ -201,7 +193,7 @@ static int begin_wake(struct snp_sleeper *b, bool is_job, int fd, uint32_t reply
     b->waits_for = SNP_COPY_AWAKE;
     b->is_job = is_job;
     b->reply_to = reply_to;
-    b->until_ms = now_ms() + WAKE_MS;
+    b->until_ms = snp_now_ms() + WAKE_MS;
     return SNP_INIT_LATER;
 }
 
@@ -289,7 +281,7 @@ size_t snp_sleepers_poll(const struct snp_sleepers *bs, struct pollfd *ret, int 
         }
         if (b->until_ms != 0 && b->until_ms < first) {
             first = b->until_ms;
-            now = now_ms();
+            now = snp_now_ms();
         }
     }
     *ret_timeout_ms = first == UINT64_MAX ? -1 : first <= now ? 0 : (int)(first - now);
@@ -448,7 +440,7 @@ static void look_at(struct snp_sleepers *bs,
     int r = b->is_stopping ? 0 : hear(b->fd, &byte, &pid);
 
     if (r == 0) {
-        if (b->until_ms != 0 && b->until_ms <= now_ms()) {
+        if (b->until_ms != 0 && b->until_ms <= snp_now_ms()) {
             give_up(bs, b, ETIMEDOUT);
         }
         return;

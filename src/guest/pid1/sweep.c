@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 #include <sys/signalfd.h>
 
+#include "guest/pid1/frame.h"
 #include "guest/pid1/kill.h"
 #include "guest/pid1/process.h"
 #include "guest/pid1/reap.h"
@@ -22,14 +22,6 @@ enum {
 static void signal_one(pid_t pid, void *data)
 {
     (void)snp_init_kill(pid, *(const int *)data);
-}
-
-static uint64_t now_ms(void)
-{
-    struct timespec ts;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000U + (uint64_t)ts.tv_nsec / 1000000U;
 }
 
 /* Until one ends, or a millisecond. */
@@ -62,9 +54,9 @@ static void await_none(struct snp_init *in,
     struct pollfd polled[1 + SNP_SLEEPERS_MAX] = {
         {.fd = in->children_fd, .events = POLLIN}
     };
-    const uint64_t end = now_ms() + ms;
+    const uint64_t end = snp_now_ms() + ms;
 
-    for (uint64_t now = now_ms(); count(in) > 0 && now < end; now = now_ms()) {
+    for (uint64_t now = snp_now_ms(); count(in) > 0 && now < end; now = snp_now_ms()) {
         struct signalfd_siginfo info;
         int own_ms;
         size_t n = snp_sleepers_poll(&in->sleepers, polled + 1, &own_ms);
@@ -89,14 +81,14 @@ void snp_settle(struct snp_init *in)
 
 int snp_sweep(struct snp_init *in)
 {
-    const uint64_t end = now_ms() + SWEEP_MS;
+    const uint64_t end = snp_now_ms() + SWEEP_MS;
     int number = SIGKILL;
     unsigned quiet = 0;
 
     while (quiet < QUIET_ROUNDS) {
         unsigned n;
 
-        if (now_ms() > end) {
+        if (snp_now_ms() > end) {
             return EAGAIN;
         }
         if (!in->is_local) {
