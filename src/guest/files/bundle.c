@@ -324,8 +324,6 @@ static int take_item(struct snp_bundle_in *in, struct snp_bundle_item *ret)
         .key = item.key,
         .target = text_or_empty(meta.target),
         .linked = text_or_empty(meta.linked),
-        .type = text_or_empty(meta.type),
-        .reason = text_or_empty(meta.reason),
         .size = item.size,
         .length = meta.length == SNP_NO_NUMBER ? 0 : (uint64_t)meta.length,
         .mtime_ns = meta.mtime_ns == SNP_NO_NUMBER ? 0 : meta.mtime_ns,

@@ -44,10 +44,10 @@ struct snp_bundle_item {
     const char *key;    /* 32 hex digits of XXH3-128, or whatever the writer of vars uses */
     const char *target; /* of a link, as it is sent */
     const char *linked; /* of a file that has several names: the first of them */
-    const char *type;   /* of what is lost */
-    const char *reason;
-    uint64_t size;   /* bytes of data */
-    uint64_t length; /* of a file with holes: how long it is */
+    const char *type;   /* of what is lost; only written */
+    const char *reason; /* likewise */
+    uint64_t size;      /* bytes of data */
+    uint64_t length;    /* of a file with holes: how long it is */
     int64_t mtime_ns;
     uint32_t mode;
     bool is_same; /* no data follows: the reader has it */

@@ -192,8 +192,6 @@ static int put_entry(struct packing *p, struct entry *e)
         .name = e->name,
         .key = "",
         .target = target,
-        .type = "",
-        .reason = "",
         .mode = node->mode,
         .mtime_ns = (int64_t)node->mtime_ns,
         .is_same = p->pack->is_describing,

@@ -19,21 +19,15 @@
 #include "guest/files/copies.h"
 #include "guest/files/sparse.h"
 
-struct paths {
-    char **at; /* owned */
-    size_t n;
-    size_t cap;
-};
-
 struct restore {
     const struct snp_workspace *place;
     const struct snp_tree *want;
     const struct snp_tree *known;
-    struct snp_tree now;  /* the layer before */
-    struct paths reverts; /* to be as the base has them; with all below */
-    struct paths
+    struct snp_tree now;     /* the layer before */
+    struct snp_tree reverts; /* to be as the base has them; with all below */
+    struct snp_tree
         refills; /* folders whose base hides behind a newer one: bring what is missing */
-    struct paths folders;           /* of the base, whose mode and time are to be set */
+    struct snp_tree folders;        /* of the base, whose mode and time are to be set */
     char folder[SNP_TREE_PATH_LEN]; /* the one that was opened last ... */
     int folder_fd;                  /* ... owned; -1 = none */
     int eno;
@@ -44,33 +38,15 @@ static void fail(struct restore *r, int eno)
     r->eno = r->eno == 0 && eno != 0 ? eno : r->eno;
 }
 
-static void paths_done(struct paths *paths)
+/* A path for later, in the order of the notes. */
+static void note(struct restore *r, struct snp_tree *paths, const char *path)
 {
-    for (size_t i = 0; i < paths->n; i++) {
-        free(paths->at[i]);
-    }
-    free(paths->at);
-}
+    const struct snp_node node = {.path = strdup(path)};
 
-static void note(struct restore *r, struct paths *paths, const char *path)
-{
-    char *copy = strdup(path);
-
-    if (paths->n == paths->cap && copy != NULL) {
-        size_t cap = paths->cap == 0 ? 32 : paths->cap * 2;
-        char **grown = realloc(paths->at, cap * sizeof(*grown));
-        if (grown == NULL) {
-            free(SNP_TAKE_PTR(copy));
-        } else {
-            paths->at = grown;
-            paths->cap = cap;
-        }
-    }
-    if (copy == NULL) {
+    if (node.path == NULL || snp_tree_add(paths, &node) < 0) {
+        free(node.path);
         fail(r, ENOMEM);
-        return;
     }
-    paths->at[paths->n++] = copy;
 }
 
 static int open_again(struct restore *r, const char *path, const char **ret_name)
@@ -563,7 +539,7 @@ static void stamp_folders(struct restore *r)
 {
     for (size_t i = r->folders.n; i-- > 0;) {
         struct stat st;
-        const char *path = r->folders.at[i];
+        const char *path = r->folders.node[i].path;
         if (snp_tree_find(r->want, path) == NULL && base_stat(r, path, &st)) {
             stamp(r, path, st.st_mode & 07777, snp_tree_ns(&st.st_mtim));
         }
@@ -598,10 +574,10 @@ int snp_restore(const struct snp_workspace *place,
         }
     }
     for (size_t i = 0; i < r.reverts.n && r.eno == 0; i++) {
-        revert(&r, r.reverts.at[i]);
+        revert(&r, r.reverts.node[i].path);
     }
     for (size_t i = 0; i < r.refills.n && r.eno == 0; i++) {
-        refill(&r, r.refills.at[i]);
+        refill(&r, r.refills.node[i].path);
     }
     if (r.eno == 0) {
         stamp_folders(&r);
@@ -609,8 +585,8 @@ int snp_restore(const struct snp_workspace *place,
     (void)umask(mask);
     forget_folder(&r);
     snp_tree_done(&r.now);
-    paths_done(&r.reverts);
-    paths_done(&r.refills);
-    paths_done(&r.folders);
+    snp_tree_done(&r.reverts);
+    snp_tree_done(&r.refills);
+    snp_tree_done(&r.folders);
     return r.eno;
 }

@@ -89,6 +89,11 @@ class Outcome(NamedTuple):
     exit_code: Optional[int]
 
 
+def failure(kind: str, message: str, trace: str, line: Optional[int]) -> Dict[str, Any]:
+    """An `error` of DONE with nothing to advise."""
+    return {"type": kind, "message": message, "traceback": trace, "line": line, "hint": None, "cause": None}
+
+
 # Touches what every first cell touches, and leaves nothing behind.
 WARMING = b"""
 def f(a, b=2):
@@ -578,15 +583,7 @@ class Session:
 
     def _unknown(self, error: BaseException) -> Outcome:
         """For an exception that cannot be described."""
-        fail = {
-            "type": clean(_type_name(type(error)), 300),
-            "message": "",
-            "traceback": self.NOT_FORMATTED,
-            "line": None,
-            "hint": None,
-            "cause": None,
-        }
-        return Outcome("error", fail, None)
+        return Outcome("error", failure(clean(_type_name(type(error)), 300), "", self.NOT_FORMATTED, None), None)
 
     def _outcome(self, error: BaseException, cell: Cell) -> Outcome:
         if not isinstance(error, SystemExit):
@@ -594,15 +591,9 @@ class Session:
         code = exit_code(error)
         if code == 0:
             return Outcome("ok", None, 0)
-        fail = {
-            "type": "SystemExit",
-            "message": clean(safe_text(error)),
-            "traceback": clean("SystemExit: {}\n".format(safe_text(error))),
-            "line": error_line(error, cell.number),
-            "hint": None,
-            "cause": None,
-        }
-        return Outcome("error", fail, code)
+        text = safe_text(error)
+        trace = clean("SystemExit: {}\n".format(text))
+        return Outcome("error", failure("SystemExit", clean(text), trace, error_line(error, cell.number)), code)
 
     @staticmethod
     def _done(value: Optional[str], result: Optional[str], outcome: Optional[Outcome]) -> str:
