@@ -57,7 +57,7 @@ def test_copies_are_out_of_reach(sandbox: Sandbox, cells: int) -> None:
     done = sandbox.exec(TRY, session=name, options=["--timeout", "20"])
     assert done["status"] == "ok", done["error"]
     count, found = eval(done["value"])
-    assert count >= 2  # the seed, and what stands by
+    assert count >= 2  # the pristine copy, and what stands by
     for attack, (copies, own) in found.items():
         assert own == 0, (attack, own)  # the control
         assert all(copies), (attack, copies)

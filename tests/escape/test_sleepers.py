@@ -73,7 +73,7 @@ def write_on():
 def on_signal(number):
     name = ctypes.create_string_buffer(16)
     libc.prctl(16, name)
-    if name.value == b"branch":
+    if name.value == b"snapshot":
         turns.append(number)
         (write_on if len(turns) > FREE else prepare)()
 
@@ -224,7 +224,7 @@ def test_a_copy_that_is_woken_to_be_saved_does_not_outlive_a_rollback(sandbox: l
     cell(sandbox, name, "FREE = 0" + ARM + "prepare = int")
     state, _, writers, others = undone_while_it_writes(sandbox, name)
     assert state == "rolled_back" and not writers
-    assert {state for _, _, state in others} == {"T"}, others  # the seed among them
+    assert {state for _, _, state in others} == {"T"}, others  # the pristine copy among them
 
 
 def test_what_saves_does_not_outlive_a_rollback(sandbox: lib.Sandbox, name: str) -> None:
