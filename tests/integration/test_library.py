@@ -77,6 +77,7 @@ def test_the_daemon_dies_and_is_started_again() -> None:
         box.close()
 
 
+@pytest.mark.skipif("SNP_TEST_SANITIZE" in os.environ, reason="the program is compiled without sanitizers")
 def test_the_page_of_the_library(box: lib.Sandbox, tmp_path: Path) -> None:
     with open(os.path.join(ROOT, "docs", "reference", "c.md")) as file:
         code, = re.findall(r"```c\n(.*?)```", file.read(), re.S)
