@@ -24,7 +24,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any, AnyStr, Literal, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
 import pytest
 
@@ -71,7 +71,7 @@ def ways(error: Json) -> list[str]:
     return list((error.get("remedy") or {}).get("ways", []))
 
 
-def wait_for(check: Callable[[], T], seconds: float = PATIENCE, step: float = 0.02) -> T:
+def wait_for(check: Callable[[], Any], seconds: float = PATIENCE, step: float = 0.02) -> Any:
     """The first true answer of check(), or its last one when the time is over."""
     end = time.monotonic() + seconds
     while True:
@@ -93,10 +93,13 @@ def settled(count: Callable[[], T], seconds: float = 60) -> T:
     return last
 
 
-def piped(stream: IO[AnyStr] | None) -> IO[AnyStr]:
-    """A stream of a process that was started with a pipe there."""
-    assert stream is not None
-    return stream
+def some(value: T | None) -> T:
+    """What must be there: a pipe of a process, the daemon, its tier."""
+    assert value is not None
+    return value
+
+
+piped = some  # of a process that was started with a pipe there
 
 
 def search(pattern: str, text: str, flags: int = 0) -> re.Match[str]:
@@ -252,7 +255,7 @@ class Client:
             elif at == ident:
                 return kind, head, raw, events
 
-    def call(self, method: str, raw: bytes = b"", **members: Any) -> End:
+    def call(self, method: str, raw: bytes = b"", /, **members: Any) -> End:
         return self.end_of(self.send({"method": method, **members}, raw))
 
 

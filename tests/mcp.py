@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Self
 
-from lib import Json, Sandbox, piped
+from lib import Json, Sandbox, some
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
@@ -46,14 +46,14 @@ class Server:
 
     def close(self) -> int:
         """End it as a client does: its exit status."""
-        piped(self.process.stdin).close()
+        some(self.process.stdin).close()
         try:
             status = self.process.wait(SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             status = self.process.wait()
-        piped(self.process.stdout).close()
-        with piped(self.process.stderr) as errors:
+        some(self.process.stdout).close()
+        with some(self.process.stderr) as errors:
             self.errors = errors.read().decode(errors="replace")
         assert "Sanitizer" not in self.errors and "runtime error" not in self.errors, self.errors
         return status
@@ -61,11 +61,11 @@ class Server:
     # Messages
 
     def write(self, data: bytes) -> None:
-        into = piped(self.process.stdin)
+        into = some(self.process.stdin)
         into.write(data)
         into.flush()
 
-    def send(self, message: Json) -> None:
+    def send(self, message: Json | list[Any]) -> None:
         self.write(json.dumps(message).encode() + b"\n")
 
     def request(self, method: str, params: Json | None = None, ident: Any = None) -> Any:
@@ -83,7 +83,7 @@ class Server:
     def receive(self, seconds: float = SECONDS) -> Any:
         """The next message; None at the end or when nothing comes."""
         end = time.monotonic() + seconds
-        source = piped(self.process.stdout)
+        source = some(self.process.stdout)
         while b"\n" not in self.buffer:
             left = end - time.monotonic()
             if left <= 0 or not select.select([source], [], [], left)[0]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import mcp
-from lib import Json, Sandbox, piped, search
+from lib import Json, Sandbox, some, search
 
 SECONDS = 60
 
@@ -26,24 +26,24 @@ class Server:
     def __init__(self, box: Sandbox | None, *options: str, address: str = "0", command: Sequence[str] | None = None,
                  env: Mapping[str, str] | None = None, cwd: str | None = None) -> None:
         self.box = box
-        self.project = box.make_folder("project") if box else None
+        self.project = box.make_folder("project") if box else ""
         args = [] if not box or box.tier == "native" else ["--env", box.tier]
         if command is None:
             assert box is not None
             box.start()
             command = [os.path.join(box.bin, "snipara-sandbox"), "mcp-serve", "--http", address, *args, *options]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, cwd=cwd or self.project,
+                                        stderr=subprocess.PIPE, cwd=cwd or self.project or None,
                                         env={**(box.env if box else os.environ), **(env or {})},
                                         **(box.identity() if box else {}))
-        self.url = piped(self.process.stdout).readline().decode().strip()
+        self.url = some(self.process.stdout).readline().decode().strip()
         self.errors = ""
         if not self.url:
             self.close()
             raise AssertionError(self.errors)
         self.path = self.url[5:] if self.url.startswith("unix:") else None
         self.port = 0 if self.path else int(search(r":(\d+)/mcp$", self.url).group(1))
-        self.token: str | None = None
+        self.token = ""  # none
         if box and "--no-token" not in options:
             place = (options[options.index("--token-file") + 1] if "--token-file" in options else
                      os.path.join(box.env["SNIPARA_SANDBOX_STATE_DIR"], "mcp-token"))
@@ -65,11 +65,11 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             status = self.process.wait()
-        errors = piped(self.process.stderr)
+        errors = some(self.process.stderr)
         if not errors.closed:
             self.errors += errors.read().decode(errors="replace")
             errors.close()
-            piped(self.process.stdout).close()
+            some(self.process.stdout).close()
         assert "Sanitizer" not in self.errors and "runtime error" not in self.errors, self.errors
         return status
 

@@ -72,7 +72,7 @@ class Pipe:
 
     def __init__(self, command: Sequence[str], **kwargs: Any) -> None:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **kwargs)
-        self.input, self.output = lib.piped(self.process.stdin), lib.piped(self.process.stdout)
+        self.input, self.output = lib.some(self.process.stdin), lib.some(self.process.stdout)
         self.in_fd, self.out_fd = self.input.fileno(), self.output.fileno()
 
     def ask(self, line: bytes) -> bytes:

@@ -11,14 +11,17 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from typing import Any
 
+Json = dict[str, Any]
 HOW = sys.argv[1]
 TOOL = {"name": "echo", "description": "says it again", "inputSchema": {
     "type": "object", "properties": {"text": {"type": "string"}, "n": {"type": "integer"}}}}
 ANSI = "\x1b]0;owned\x07\x1b[31mred\x1b[0m\u202e"
 
 
-def tools():
+def tools() -> list[Any]:
     if HOW == "ansi":
         return [{**TOOL, "name": "ev" + ANSI}, {**TOOL, "title": ANSI, "description": ANSI + "words"}]
     if HOW == "bad-tools":
@@ -29,10 +32,10 @@ def tools():
     return [TOOL]
 
 
-def answer(message):
+def answer(message: Json) -> Json | None:
     """What a good server answers; None: nothing."""
     method, params = message.get("method"), message.get("params") or {}
-    result = None
+    result: Json | None = None
     if method == "server/discover" and not HOW.startswith("legacy"):
         result = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
                   "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "hostile" + (ANSI if HOW == "ansi" else ""),
@@ -41,7 +44,8 @@ def answer(message):
             result["supportedVersions"] = ["2099-01-01"]
     elif method == "initialize":
         version = "1999-01-01" if HOW == "legacy-alien" else params["protocolVersion"]
-        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "old", "version": "1"}}
+        result = {"protocolVersion": version, "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "old", "version": "1"}}
     elif method == "tools/list":
         result = {"tools": tools()}
         if HOW == "endless":
@@ -52,11 +56,12 @@ def answer(message):
         return None
     if result is None:
         return {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no such method" + ANSI}}
-    return {"jsonrpc": "2.0", "id": message["id"], "result": {"resultType": "complete", "ttlMs": 0, "cacheScope": "private",
-                                                              **result}}
+    return {"jsonrpc": "2.0", "id": message["id"],
+            "result": {"resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                       **result}}
 
 
-def called(params):
+def called(params: Json) -> Json:
     if HOW == "input-forever":
         return {"resultType": "input_required", "requestState": "again"}
     if HOW == "input-undeclared":
@@ -77,13 +82,13 @@ def called(params):
 # Standard input and output -----------------------------------------------------------------
 
 
-def say(message):
+def say(message: Json | str | None) -> None:
     text = message if isinstance(message, str) else json.dumps(message)
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
-def misbehave(message):
+def misbehave(message: Json) -> bool:
     """What it does instead of answering a call; True: that was all."""
     method = message.get("method")
     if HOW == "dies-at-start":
@@ -121,6 +126,7 @@ def misbehave(message):
     if HOW == "twice":
         good = answer(message)
         say(good)
+        assert good is not None
         say({**good, "result": {"content": [{"type": "text", "text": "SECOND"}]}})
         return True
     if HOW == "child":
@@ -136,7 +142,7 @@ def misbehave(message):
     return False
 
 
-def stdio():
+def stdio() -> None:
     if HOW == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for line in sys.stdin:
@@ -156,12 +162,13 @@ def stdio():
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    server: "Server"
     protocol_version = "HTTP/1.1"
 
-    def log_message(self, *_):
+    def log_message(self, *_: object) -> None:
         pass
 
-    def reply(self, status, body=b"", kind="application/json", **headers):
+    def reply(self, status: int, body: bytes = b"", kind: str = "application/json", **headers: Any) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
@@ -170,7 +177,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def stream(self, parts):
+    def stream(self, parts: Iterator[bytes] | list[bytes]) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
@@ -180,22 +187,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(part)
             self.wfile.flush()
 
-    def record(self, body):
+    def record(self, body: Any) -> None:
         path = os.environ.get("RECORD")
         if path:
             with open(path, "a") as out:
                 out.write(json.dumps({"method": self.command, "path": self.path, "headers": dict(self.headers),
                                       "body": body}) + "\n")
 
-    def do_GET(self):
+    def do_GET(self) -> None:
         self.record(None)
         self.reply(405)
 
-    def do_DELETE(self):
+    def do_DELETE(self) -> None:
         self.record(None)
         self.reply(200)
 
-    def do_POST(self):
+    def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.record(message)
         done = answer(message)
@@ -205,7 +212,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if HOW == "redirect":
             self.reply(307, Location=os.environ["TARGET"])
         elif HOW == "unauthorized":
-            self.reply(401, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}', WWW_Authenticate="Bearer")
+            self.reply(401, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}',
+                       WWW_Authenticate="Bearer")
         elif HOW == "broken":
             self.reply(500, b"Traceback " + ANSI.encode(), "text/plain")
         elif HOW == "legacy-http" and method == "server/discover":
@@ -248,7 +256,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.reply(200, text)
 
-    def session(self, method, done, text):
+    def session(self, method: str, done: Json | None, text: bytes) -> None:
         """The first session ends with the first call; the client has to begin another."""
         current = f"session-{self.server.sessions}"
         if method == "server/discover":
@@ -262,13 +270,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reply(202 if done is None else 200, b"" if done is None else text)
 
     @staticmethod
-    def forever(part, begin=b""):
+    def forever(part: bytes, begin: bytes = b"") -> Iterator[bytes]:
         yield begin
         while True:
             yield part
 
     @staticmethod
-    def slowly():
+    def slowly() -> Iterator[bytes]:
         while True:
             yield b": still here\n"
             time.sleep(0.05)
@@ -278,11 +286,11 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     sessions = 0
 
-    def handle_error(self, *_):
+    def handle_error(self, *_: object) -> None:
         pass
 
 
-def serve():
+def serve() -> None:
     server = Server(("127.0.0.1", 0), Handler)
     if "CERT" in os.environ:
         import ssl

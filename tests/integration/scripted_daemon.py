@@ -20,6 +20,7 @@ import subprocess
 import tempfile
 import termios
 import threading
+from typing import Any, Self
 
 import lib
 
@@ -33,9 +34,9 @@ class Failure(Exception):
 
 
 class ScriptedDaemon:
-    def __init__(self, answers):
+    def __init__(self, answers: lib.Json) -> None:
         self.answers = answers
-        self.asked = []
+        self.asked: list[tuple[lib.Json, bytes]] = []
         self.folder = tempfile.mkdtemp(prefix="snp-", dir="/tmp")
         os.chmod(self.folder, 0o700)
         self.listener = socket.socket(socket.AF_UNIX)
@@ -47,10 +48,10 @@ class ScriptedDaemon:
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         try:
             self.listener.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -59,7 +60,7 @@ class ScriptedDaemon:
         self.thread.join(10)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def serve(self):
+    def serve(self) -> None:
         while True:
             try:
                 peer, _ = self.listener.accept()
@@ -72,7 +73,7 @@ class ScriptedDaemon:
                     pass
 
     @staticmethod
-    def take(peer, count):
+    def take(peer: socket.socket, count: int) -> bytes:
         data = b""
         while len(data) < count:
             part = peer.recv(count - len(data))
@@ -82,11 +83,11 @@ class ScriptedDaemon:
         return data
 
     @staticmethod
-    def send(peer, kind, ident, head, raw=b""):
+    def send(peer: socket.socket, kind: int, ident: int, head: lib.Json, raw: bytes = b"") -> None:
         text = json.dumps(head).encode()
         peer.sendall(HEADER.pack(len(text) + len(raw), ident, len(text), kind) + text + raw)
 
-    def talk(self, peer):
+    def talk(self, peer: socket.socket) -> None:
         while True:
             body_len, ident, head_len, _ = HEADER.unpack(self.take(peer, HEADER.size))
             body = self.take(peer, body_len)
@@ -99,7 +100,7 @@ class ScriptedDaemon:
             self.asked.append(({"method": method, **head}, raw))
             self.answer(peer, ident, method, head, raw)
 
-    def answer(self, peer, ident, method, head, raw):
+    def answer(self, peer: socket.socket, ident: int, method: str, head: lib.Json, raw: bytes) -> None:
         if method not in self.answers:
             self.send(peer, ERROR, ident, {"code": "unsupported", "message": f"unknown method '{method}'"})
             return
@@ -121,12 +122,14 @@ class ScriptedDaemon:
 
     # The program
 
-    def cli(self, *args, env=None, text=True, **kwargs):
+    def cli(self, *args: object, env: dict[str, str] | None = None, text: bool = True,
+            **kwargs: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run([PROGRAM, *map(str, args)], env={**self.env, **(env or {})},
                               stdin=kwargs.pop("stdin", subprocess.DEVNULL), capture_output=True,
                               text=text, timeout=60, cwd=self.folder, **kwargs)
 
-    def on_terminal(self, *args, env=None, typed=b"", columns=0, status=0):
+    def on_terminal(self, *args: object, env: dict[str, str] | None = None, typed: bytes = b"", columns: int = 0,
+                    status: int = 0) -> bytes:
         """What the program writes when all its streams are a terminal: bytes. columns: its width; 0 = not known."""
         mine, theirs = pty.openpty()
         if columns:

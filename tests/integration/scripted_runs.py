@@ -40,7 +40,8 @@ class Runs:
         kwargs.setdefault("cwd", self.folder)
         return self.box.cli(*args, **kwargs)
 
-    def json(self, verb: str, prompt: str, *turns: Json, options: Sequence[object] = (), code: int | None = None) -> Json:
+    def json(self, verb: str, prompt: str, *turns: Json, options: Sequence[object] = (),
+             code: int | None = None) -> Json:
         done = self.cli(verb, prompt, *self.options(self.script(*turns)), "--json", *options)
         result: Json = json.loads(done.stdout)
         if code is not None:

@@ -4,8 +4,10 @@
 
 Speaks the tier protocol of docs/wire.md on descriptor 3. Code is Python with a few words:
 emit(text), wait(seconds) (ends early when interrupted), die(), bad(), gone(), hang(n bytes),
-until(path) (the file is there), own(...) (a manifest of the cell's own), lose() (state lost), torn(n) (the next n checkpoints end in the
-middle), slow(seconds) (the next checkpoint takes so long; a path: till it is there), python(version) (another one), member(...) (of
+until(path) (the file is there), own(...) (a manifest of the cell's own), lose() (state lost), torn(n) (the next n
+checkpoints end in the
+middle), slow(seconds) (the next checkpoint takes so long; a path: till it is there), python(version) (another one),
+member(...) (of
 the result), late(seconds) (answers so much later, whatever happens), refuse(why) (no further
 branches), aside() (of what is saved a copy is made first, and told), branches() (their numbers),
 vanish(seconds) (its session is gone once it has been saved,
@@ -24,7 +26,9 @@ import struct
 import sys
 import threading
 import time
+from typing import IO, Any
 
+Json = dict[str, Any]
 ABOUT = {"rank": 200, "guarantees": [], "limits": {}, "verbs": [
     "probe", "open", "exec", "interrupt", "answer", "close", "put", "get", "ls", "output", "stats", "snapshot",
     "rollback", "drop", "memory", "save", "load", "rootfs"]}
@@ -43,21 +47,21 @@ OURS = ("OPEN", "HEAD", "STDIN", "emit", "display", "wait", "die", "own", "bad",
         "member", "late", "until", "python", "refuse", "aside", "branches", "vanish", "holds", "each",
         "give_up", "__builtins__")
 ITEM, DATA, END = 80, 81, 82
-FDS = []
+FDS: list[int] = []
 USAGE = ("wall_us", "cpu_us", "memory_peak_bytes", "stdout_bytes", "stderr_bytes", "written_bytes",
          "setup_us")
-sessions = {}
-SILENCE = {}
+sessions: dict[str, "Session"] = {}
+SILENCE: dict[str, float] = {}
 
 
 class Session:
-    def __init__(self, head):
-        self.names = {"OPEN": head}
-        self.files = {}
+    def __init__(self, head: Json) -> None:
+        self.names: Json = {"OPEN": head}
+        self.files: dict[str, bytes] = {}
         self.interrupted = threading.Event()
         self.torn = 0
         self.slow = 0
-        self.branches = {}
+        self.branches: dict[int, tuple[Json, dict[str, bytes]]] = {}
         self.last_branch = 0
         self.refuses = None
         self.aside = False
@@ -66,13 +70,13 @@ class Session:
         self.each = 0
 
 
-def send(kind, ident, head, raw=b""):
+def send(kind: int, ident: int, head: Json, raw: bytes = b"") -> None:
     text = json.dumps(head).encode()
     with LOCK:
         LINK.sendall(HEADER.pack(len(text) + len(raw), ident, len(text), kind) + text + raw)
 
 
-def receive(count):
+def receive(count: int) -> bytes:
     data = b""
     while len(data) < count:
         part, extra, _, _ = LINK.recvmsg(count - len(data), socket.CMSG_SPACE(64))
@@ -87,7 +91,7 @@ def receive(count):
     return data
 
 
-def result(head, **members):
+def result(head: Json, **members: Any) -> Json:
     answer = {
         "session": head["session"], "cell": head["cell"], "status": "ok", "state": "kept",
         "exit_code": None, "signal": None, "value": None, "result": None, "error": None,
@@ -100,15 +104,15 @@ def result(head, **members):
     return answer
 
 
-def until(path):
+def until(path: str) -> None:
     while not os.path.exists(path):
         time.sleep(0.01)
 
 
-def run_cell(ident, head, raw):
+def run_cell(ident: int, head: Json, raw: bytes) -> None:
     session = sessions[head["session"]]
     session.interrupted.clear()
-    members = {}
+    members: Json = {}
     code = raw[: head["code_len"]].decode()
     names = session.names
     names.update(
@@ -152,12 +156,12 @@ def run_cell(ident, head, raw):
     send(2, ident, result(head, **members))
 
 
-def frame(out, kind, head, raw=b""):
+def frame(out: IO[bytes], kind: int, head: Json | None, raw: bytes = b"") -> None:
     text = b"" if head is None else json.dumps(head).encode()
     out.write(HEADER.pack(len(text) + len(raw), 0, len(text), kind) + text + raw)
 
 
-def item(out, known, kind, name, data, meta):
+def item(out: IO[bytes], known: set[str], kind: str, name: str, data: bytes, meta: Json) -> None:
     key = hashlib.blake2b(data, digest_size=16).hexdigest()
     same = key in known
     first = b"" if same else data[: 1 << 19]
@@ -166,7 +170,7 @@ def item(out, known, kind, name, data, meta):
         frame(out, DATA, None, data[at: at + (1 << 19)])
 
 
-def copied(session):
+def copied(session: Session) -> tuple[Json, dict[str, bytes]]:
     """Variables and files as they are now: what a sleeping fork would hold."""
     names = {}
     for name, value in session.names.items():
@@ -179,7 +183,7 @@ def copied(session):
     return names, dict(session.files)
 
 
-def branch(ident, session):
+def branch(ident: int, session: Session) -> None:
     if session.refuses:
         return send(3, ident, {"code": "unsupported", "message": session.refuses})
     session.last_branch += 1
@@ -187,7 +191,7 @@ def branch(ident, session):
     return send(2, ident, {"branch": session.last_branch, "us": 1})
 
 
-def go_back(ident, session, head):
+def go_back(ident: int, session: Session, head: Json) -> None:
     if head["branch"] not in session.branches:
         return send(3, ident, {"code": "not_found", "message": "no such branch"})
     holder = Session({})
@@ -198,14 +202,14 @@ def go_back(ident, session, head):
     return send(2, ident, {"us": 1})
 
 
-def save(*args):
+def save(*args: Any) -> None:
     try:
         save_all(*args)
     except OSError as problem:
         send(3, args[0], {"code": "peer", "message": f"the reader has gone: {problem}"})
 
 
-def save_all(ident, session, known, fd, number=None):
+def save_all(ident: int, session: Session, known: set[str], fd: int, number: int | None = None) -> None:
     delay, session.slow = session.slow, 0
     if session.aside and number is None:
         holder = Session({})
@@ -248,11 +252,13 @@ def save_all(ident, session, known, fd, number=None):
     return send(2, ident, {"us": 1})
 
 
-def load(ident, session, fd, effort):
+def load(ident: int, session: Session, fd: int, effort: int) -> None:
     """A variable "heavy" is too much for it; less effort leaves that out, or all variables."""
-    failed, parts, current = [], 0, None
+    failed: list[Json] = []
+    parts = 0
+    current: tuple[Json, bytes] | None = None
 
-    def finish():
+    def finish() -> None:
         if current and current[0]["kind"] == "vars" and (current[0]["name"] == "heavy" or effort == 2):
             failed.append({"name": current[0]["name"], "reason": "not enough memory"})
         elif current and current[0]["kind"] == "vars":
@@ -269,6 +275,7 @@ def load(ident, session, fd, effort):
             body = source.read(body_len)
             head = json.loads(body[:head_len] or b"{}")
             if kind == DATA:
+                assert current is not None
                 current = (current[0], current[1] + body[head_len:])
                 continue
             finish()
@@ -279,9 +286,9 @@ def load(ident, session, fd, effort):
     return send(2, ident, {"failed": failed, "us": 1})
 
 
-def handle(ident, head, raw):
+def handle(ident: int, head: Json, raw: bytes) -> None:
     method = head["method"]
-    session = sessions.get(head.get("session"))
+    session = sessions.get(head.get("session", ""))
     if method == "open":
         sessions[head["session"]] = Session(head)
         send(2, ident, {"manifest": MANIFEST, "open_us": 1})
@@ -292,7 +299,7 @@ def handle(ident, head, raw):
         text = b"full text"[head["offset"]: head["offset"] + head["length"]]
         send(2, ident, {"size": 9, "eof": head["offset"] + len(text) >= 9}, text)
     elif session is None:
-        time.sleep(SILENCE.get(head.get("session"), 0))
+        time.sleep(SILENCE.get(head.get("session", ""), 0))
         send(3, ident, {"code": "not_found", "message": "no such session in the tier"})
     elif method == "save":
         threading.Thread(target=save, args=(ident, session, set(raw.decode().split()), FDS.pop(0), head["branch"]),

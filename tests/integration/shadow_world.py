@@ -21,7 +21,9 @@ import struct
 import subprocess
 import sys
 import tempfile
+from typing import Any, Self
 
+Json = dict[str, Any]
 HEADER = struct.Struct("<IIIB3x")
 DROP, KEEP, RESTORE, PACK, UNPACK, CHANGES, REPLY = 58, 59, 60, 61, 62, 55, 64
 COMMAND, SIGNAL, SWEEP, WAKE, PUT, HOLD_COPY, EXIT, SPAWN = 48, 49, 50, 51, 52, 57, 65, 68
@@ -37,26 +39,29 @@ class InitError(OSError):
 
 
 class World:
-    def __init__(self, project=None, size="64m", inodes=20000, store="64m", relatime=False):
+    def __init__(self, project: dict[str, str] | None = None, size: str = "64m", inodes: int = 20000,
+                 store: str = "64m", relatime: bool = False) -> None:
         import lib  # the build's place; not needed inside
 
         unshare = ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork"]
         done = subprocess.run([*unshare, "/bin/true"], capture_output=True, text=True)
         lib.need("userns", done.returncode == 0, done.stderr)
         self.top = tempfile.mkdtemp(prefix="snp-shadow-")
-        for file in (os.path.join(lib.BUILD, "snp-init"), os.path.join(lib.BUILD, "snp-files"), os.path.abspath(__file__)):
+        for file in (os.path.join(lib.BUILD, "snp-init"), os.path.join(lib.BUILD, "snp-files"),
+                     os.path.abspath(__file__)):
             shutil.copy(file, self.top)
         shutil.copytree(os.path.join(lib.BUILD, "guest"), os.path.join(self.top, "guest"))
         if project is not None:
             for path, text in project.items():
                 full = os.path.join(self.top, "lower", path)
                 os.makedirs(os.path.dirname(full), exist_ok=True)
-                with open(full, "w") as file:
-                    file.write(text)
+                with open(full, "w") as out:
+                    out.write(text)
         control, inner_control = socket.socketpair()
         code, inner_code = socket.socketpair()
-        spec = {"top": self.top, "project": project is not None, "size": size, "store": store,
-                "inodes": inodes, "relatime": relatime, "control": inner_control.fileno(), "code": inner_code.fileno()}
+        spec: Json = {"top": self.top, "project": project is not None, "size": size, "store": store,
+                      "inodes": inodes, "relatime": relatime,
+                      "control": inner_control.fileno(), "code": inner_code.fileno()}
         who = []
         if os.geteuid() == 0:
             who = ["/usr/bin/setpriv", f"--reuid={lib.USER_ID}", f"--regid={lib.USER_ID}",
@@ -75,10 +80,10 @@ class World:
         self.control.settimeout(60)
         self.code.settimeout(60)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.control.close()
         self.code.close()
         try:
@@ -86,10 +91,11 @@ class World:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        assert self.process.stderr is not None
         self.process.stderr.close()
         shutil.rmtree(self.top, ignore_errors=True)
 
-    def run(self, text):
+    def run(self, text: str) -> Any:
         """Let the code run text, an expression or statements; its value (through repr and eval)."""
         self.code.sendall(struct.pack("<I", len(text.encode())) + text.encode())
         size, = struct.unpack("<I", self._exactly(self.code, 4))
@@ -98,12 +104,12 @@ class World:
             raise RuntimeError(answer["error"])
         return eval(answer["value"])  # of our own making
 
-    def tree(self):
+    def tree(self) -> Any:
         """All of the workspace: path to (kind, mode, contents or target)."""
         return self.run("snapshot()")
 
     @staticmethod
-    def _exactly(sock, n):
+    def _exactly(sock: socket.socket, n: int) -> bytes:
         got = b""
         while len(got) < n:
             part = sock.recv(n - len(got))
@@ -112,7 +118,7 @@ class World:
             got += part
         return got
 
-    def send(self, kind, raw=b"", fd=None):
+    def send(self, kind: int, raw: bytes = b"", fd: int | None = None) -> int:
         self.next += 1
         frame = HEADER.pack(len(raw), self.next, 0, kind)
         if fd is not None:
@@ -122,7 +128,7 @@ class World:
             self.control.sendall(frame + raw)
         return self.next
 
-    def reply(self, number):
+    def reply(self, number: int) -> bytes:
         while True:
             size, ident, _, kind = HEADER.unpack(self._exactly(self.control, 16))
             body = self._exactly(self.control, size)
@@ -132,17 +138,17 @@ class World:
                     raise InitError(eno, os.strerror(eno))
                 return body[4:]
 
-    def ask(self, kind, raw=b"", fd=None):
+    def ask(self, kind: int, raw: bytes = b"", fd: int | None = None) -> bytes:
         return self.reply(self.send(kind, raw, fd))
 
-    def keep(self, number, most_bytes=64 << 20, most_files=20000, most_new=64 << 20):
+    def keep(self, number: int, most_bytes: int = 64 << 20, most_files: int = 20000, most_new: int = 64 << 20) -> Json:
         raw = self.ask(KEEP, struct.pack("<IQIQ", number, most_bytes, most_files, most_new))
         return dict(zip(("bytes", "files", "flags"), struct.unpack("<QIB", raw)))
 
-    def restore(self, number):
+    def restore(self, number: int) -> None:
         self.ask(RESTORE, struct.pack("<I", number))
 
-    def changes(self):
+    def changes(self) -> Json:
         raw = self.ask(CHANGES)
         at, files = 17, {}
         while at < len(raw):
@@ -152,7 +158,7 @@ class World:
             at = end + 1
         return files
 
-    def pack(self, number=LIVE, describe=False, known=b""):
+    def pack(self, number: int = LIVE, describe: bool = False, known: bytes = b"") -> bytes:
         r, w = os.pipe()
         ident = self.send(PACK, struct.pack("<IB", number, describe) + known, w)
         os.close(w)
@@ -161,7 +167,7 @@ class World:
         self.reply(ident)
         return got
 
-    def unpack(self, stream):
+    def unpack(self, stream: bytes) -> None:
         r, w = os.pipe()
         ident = self.send(UNPACK, b"", r)
         os.close(r)
@@ -173,7 +179,7 @@ class World:
         self.reply(ident)
 
 
-def items(stream):
+def items(stream: bytes) -> Json:
     """The heads of a bundle, by name."""
     at, found = 0, {}
     while at < len(stream):
@@ -188,18 +194,18 @@ def items(stream):
 # Inside -------------------------------------------------------------------------------------
 
 
-def mount(source, target, kind, flags, data):
+def mount(source: str, target: str, kind: str, flags: int, data: str) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags),
                   data.encode()):
         raise OSError(ctypes.get_errno(), f"mount {target}: {os.strerror(ctypes.get_errno())}")
 
 
-def become_code(fd):
+def become_code(fd: int) -> None:
     """Run what is asked for, in the workspace."""
 
-    def snapshot(folder=b"."):
-        found = {}
+    def snapshot(folder: bytes = b".") -> dict[bytes, tuple[str, int, Any]]:
+        found: dict[bytes, tuple[str, int, Any]] = {}
         for name in os.listdir(folder):
             path = os.path.join(folder, name)
             mode = os.lstat(path).st_mode & 0o7777
@@ -238,7 +244,7 @@ def become_code(fd):
         sock.sendall(struct.pack("<I", len(raw)) + raw)
 
 
-def become_init(spec):
+def become_init(spec: Json) -> None:
     top = spec["top"]
     atime = 0 if spec["relatime"] else MS_STRICTATIME
     size = f"size={spec['size']},nr_inodes={spec['inodes']},mode=755"

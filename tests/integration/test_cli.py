@@ -6,6 +6,9 @@ import os
 import pathlib
 import pty
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,13 +21,14 @@ LATER = "snipara-status".split()
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / ".git").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def run(*args, env=None, program=PROGRAM, **kwargs):
+def run(*args: str, env: dict[str, str] | None = None, program: Path = PROGRAM,
+        **kwargs: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [program, *args], env={"PATH": "/usr/bin:/bin", **(env or {})},
         stdin=subprocess.DEVNULL, stdout=kwargs.pop("stdout", subprocess.PIPE),
@@ -32,7 +36,7 @@ def run(*args, env=None, program=PROGRAM, **kwargs):
     )
 
 
-def on_terminal(*args, env=None):
+def on_terminal(*args: str, env: dict[str, str] | None = None) -> bytes:
     """What the program writes when its standard output is a terminal."""
     mine, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -54,13 +58,13 @@ def on_terminal(*args, env=None):
     return text
 
 
-def usage_error(done, message, help_of):
+def usage_error(done: subprocess.CompletedProcess[str], message: str, help_of: str) -> None:
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == f"{help_of}: {message}\nsee '{help_of} --help'\n"
 
 
-def test_no_arguments_and_help_list_every_verb():
+def test_no_arguments_and_help_list_every_verb() -> None:
     bare, helped, short = run(), run("--help"), run("-h")
     assert bare.returncode == helped.returncode == short.returncode == 0
     assert bare.stdout == helped.stdout == short.stdout
@@ -69,14 +73,14 @@ def test_no_arguments_and_help_list_every_verb():
 
 
 @pytest.mark.parametrize("args", [["version"], ["--version"], ["-V"]])
-def test_version_is_one_line(args):
+def test_version_is_one_line(args: list[str]) -> None:
     done = run(*args)
     assert done.returncode == 0
     assert done.stdout.startswith("snipara-sandbox 3.") and done.stdout.count("\n") == 1
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help_that_fits_the_width(verb):
+def test_every_verb_has_help_that_fits_the_width(verb: str) -> None:
     done = run(verb, "--help", env={"COLUMNS": "72"})
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout.startswith(f"Usage: snipara-sandbox {verb} ")
@@ -85,7 +89,7 @@ def test_every_verb_has_help_that_fits_the_width(verb):
     assert max(len(line) for line in body) <= 72
 
 
-def test_unknown_verb_suggests_the_nearest():
+def test_unknown_verb_suggests_the_nearest() -> None:
     usage_error(run("exce"), "unknown command 'exce'; did you mean exec?", "snipara-sandbox")
     usage_error(run("qqqqqq"), "unknown command 'qqqqqq'", "snipara-sandbox")
     usage_error(run("config", "shwo"), "unknown command 'shwo'; did you mean show?",
@@ -93,12 +97,12 @@ def test_unknown_verb_suggests_the_nearest():
 
 
 @pytest.mark.parametrize("verb", LATER)
-def test_verbs_of_earlier_releases_say_that_they_are_missing(verb):
+def test_verbs_of_earlier_releases_say_that_they_are_missing(verb: str) -> None:
     usage_error(run(verb), f"unknown command '{verb}': this version does not have it yet",
                 "snipara-sandbox")
 
 
-def test_unknown_option_suggests_the_nearest():
+def test_unknown_option_suggests_the_nearest() -> None:
     usage_error(run("exec", "--timout", "3", "1"),
                 "unknown option '--timout'; did you mean --timeout?", "snipara-sandbox exec")
     usage_error(run("init", "--froce"), "unknown option '--froce'; did you mean --force?",
@@ -119,16 +123,16 @@ def test_unknown_option_suggests_the_nearest():
     (["completion"], "missing argument SHELL"),
     (["completion", "tcsh"], "unknown shell 'tcsh': expected bash, zsh or fish"),
 ])
-def test_other_mistakes(args, message):
+def test_other_mistakes(args: list[str], message: str) -> None:
     usage_error(run(*args), message, f"snipara-sandbox {args[0]}")
 
 
-def test_option_without_its_value():
+def test_option_without_its_value() -> None:
     usage_error(run("config", "show", "--config"), "--config needs a value: PATH",
                 "snipara-sandbox config show")
 
 
-def test_a_limit_out_of_range_is_refused_before_anything_starts(folder):
+def test_a_limit_out_of_range_is_refused_before_anything_starts(folder: Path) -> None:
     env = {"SNIPARA_SANDBOX_RUNTIME_DIR": str(folder / "run"), "HOME": str(folder)}
     done = run("exec", "--memory", "1k", "1", env=env)
     assert done.returncode == 2 and done.stdout == ""
@@ -136,19 +140,19 @@ def test_a_limit_out_of_range_is_refused_before_anything_starts(folder):
     assert sorted(p.name for p in folder.iterdir()) == [".git"]
 
 
-def test_groups_without_a_verb_show_help():
+def test_groups_without_a_verb_show_help() -> None:
     done = run("mcp")
     assert done.returncode == 0
     assert "\n  tools " in done.stdout
 
 
-def test_help_is_a_command_too():
+def test_help_is_a_command_too() -> None:
     assert run("help").stdout == run("--help").stdout
     assert run("help", "config", "show").stdout == run("config", "show", "--help").stdout != ""
     usage_error(run("help", "exce"), "unknown command 'exce'; did you mean exec?", "snipara-sandbox")
 
 
-def test_built_in_templates_are_shown_and_stay(folder):
+def test_built_in_templates_are_shown_and_stay(folder: Path) -> None:
     env = {"SNIPARA_SANDBOX_STATE_DIR": str(folder), "HOME": str(folder)}
     assert json.loads(run("template", "show", "data", "--json", env=env).stdout) == {
         "name": "data", "state": "built in", "preload": ["numpy", "pandas"]}
@@ -158,7 +162,7 @@ def test_built_in_templates_are_shown_and_stay(folder):
     assert done.returncode == 1 and "--venv no-such-folder: No such file" in done.stderr
 
 
-def test_called_as_rlm(folder):
+def test_called_as_rlm(folder: Path) -> None:
     link = folder / "rlm"
     link.symlink_to(PROGRAM)
     assert run(program=link).stdout.startswith("Usage: rlm ")
@@ -166,28 +170,28 @@ def test_called_as_rlm(folder):
     assert run("version", program=link).stdout == run("version").stdout
 
 
-def test_output_that_cannot_be_written_is_a_failure():
+def test_output_that_cannot_be_written_is_a_failure() -> None:
     with open("/dev/full", "w") as full:
         done = run("version", stdout=full)
     assert done.returncode == 1
     assert "standard output cannot be written" in done.stderr
 
 
-def test_closed_standard_descriptors_do_no_harm(folder):
+def test_closed_standard_descriptors_do_no_harm(folder: Path) -> None:
     done = subprocess.run(["/bin/sh", "-c", '"$0" init new >&- 2>&- <&-', str(PROGRAM)],
                           env={"PATH": "/usr/bin:/bin"}, timeout=30)
     assert done.returncode == 0
     assert (folder / "new" / "snipara-sandbox.toml").read_text().startswith("# snipara-sandbox")
 
 
-def test_colour_on_a_terminal_only():
+def test_colour_on_a_terminal_only() -> None:
     assert b"\x1b[" in on_terminal("config", "show")
     assert b"\x1b[" not in on_terminal("config", "show", env={"NO_COLOR": "1"})
     assert b"\x1b[" not in on_terminal("config", "show", env={"TERM": "dumb"})
     assert "\x1b" not in run("config", "show").stdout
 
 
-def test_a_terminal_never_gets_control_characters_of_a_value():
+def test_a_terminal_never_gets_control_characters_of_a_value() -> None:
     env = {"SNIPARA_SANDBOX_MODEL": "a\x1b]0;owned\x07b\u202ec"}
     shown = on_terminal("config", "show", env=env)
     assert b"a\\x1b]0;owned\\x07b\\u202ec" in shown
@@ -196,7 +200,7 @@ def test_a_terminal_never_gets_control_characters_of_a_value():
     assert b"\x1b" not in shown and b"\\u001b]0;owned" in shown.lower() and "\u202e".encode() not in shown
 
 
-def complete(folder, *words, env=None):
+def complete(folder: Path, *words: str, env: dict[str, str] | None = None) -> list[str]:
     """What bash offers for the last word."""
     script = folder / "completion.bash"
     script.write_text(run("completion", "bash").stdout)
@@ -210,7 +214,7 @@ def complete(folder, *words, env=None):
     return done.stdout.split()
 
 
-def test_bash_completion_offers_what_fits(folder):
+def test_bash_completion_offers_what_fits(folder: Path) -> None:
     assert complete(folder, "comp") == ["completion"]
     assert complete(folder, "exec", "--env", "") == ["auto", "native", "local"]
     assert set(VERBS) <= set(complete(folder, ""))
@@ -225,7 +229,7 @@ def test_bash_completion_offers_what_fits(folder):
     assert complete(folder, "init", "ls", "--f") == ["--force"]
 
 
-def test_bash_completion_knows_sessions(folder, fresh_sandbox):
+def test_bash_completion_knows_sessions(folder: Path, fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     box = fresh_sandbox("root")
     for name in ("one", "other"):
         assert box.exec("1", name)["status"] == "ok"
@@ -238,13 +242,13 @@ def test_bash_completion_knows_sessions(folder, fresh_sandbox):
         assert complete(folder, *words, env=box.env) == names
 
 
-def test_completion_starts_no_daemon(folder):
+def test_completion_starts_no_daemon(folder: Path) -> None:
     assert complete(folder, "exec", "-s", "") == []
     assert "sandboxd.sock" not in os.listdir(folder)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_names_every_verb_and_every_limit(shell):
+def test_completion_names_every_verb_and_every_limit(shell: str) -> None:
     done = run("completion", shell)
     assert done.returncode == 0
     for word in [*VERBS, "memory", "workspace-files", "no-snipara"]:

@@ -5,6 +5,8 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -20,11 +22,12 @@ SCRIPT = [
 
 
 @pytest.fixture(scope="module")
-def box():
+def box() -> Iterator[lib.Sandbox]:
     box = lib.Sandbox()
     script = "".join(json.dumps(line) + "\n" for line in SCRIPT)
     box.make_file("home/answers.jsonl", script)
-    box.make_file("home/final.jsonl", json.dumps({"tool_calls": [{"name": "FINAL", "arguments": {"answer": "42"}}]}) + "\n")
+    box.make_file("home/final.jsonl",
+                  json.dumps({"tool_calls": [{"name": "FINAL", "arguments": {"answer": "42"}}]}) + "\n")
     box.make_file("home/data.csv", "a,b\n")
     box.make_file("home/tree/one", "1")
     box.make_file("home/no.snp", "no archive")
@@ -37,18 +40,19 @@ def box():
     box.close()
 
 
-def run_id(box):
+def run_id(box: lib.Sandbox) -> str:
     return sorted(os.listdir(os.path.join(box.home, "logs")))[0][:8]
 
 
-def handle(box):
-    return box.exec("print('x' * 300)", session="cut", options=["--output", "100"])["output"]["handle"]
+def handle(box: lib.Sandbox) -> str:
+    return str(box.exec("print('x' * 300)", session="cut", options=["--output", "100"])["output"]["handle"])
 
 
-def verbs(box, *path):
+def verbs(box: lib.Sandbox, *path: str) -> Iterator[str]:
     """All verbs as words, from the program's own help."""
     text = box.cli(*path, "--help").stdout
-    names = re.findall(r"^  ([a-z][a-z-]*) ", text.split("\nCommands:\n")[1].split("\nOptions:\n")[0].split("\n\n")[0], re.M)
+    names = re.findall(r"^  ([a-z][a-z-]*) ", text.split("\nCommands:\n")[1].split("\nOptions:\n")[0].split("\n\n")[0],
+                       re.M)
     for name in names:
         if "\nCommands:\n" in box.cli(*path, name, "--help").stdout:
             yield from verbs(box, *path, name)
@@ -59,7 +63,7 @@ def verbs(box, *path):
 SERVER = ["--", os.path.join(lib.BUILD, "snipara-sandbox"), "mcp-serve", "--no-project"]
 
 # verb: (its words, members of its object; a list: an array)
-ANSWERS = {
+ANSWERS: dict[str, tuple[Any, Any]] = {
     "exec": (["exec", "-s", "w", "1 + 1"], "status value manifest"),
     "sessions list": (["sessions", "list"], []),
     "sessions show": (["sessions", "show", "w"], "name state"),
@@ -83,10 +87,12 @@ ANSWERS = {
     "template list": (["template", "list"], []),
     "template show": (["template", "show", "mine"], "name hash state"),
     "template remove": (["template", "remove", "mine"], "removed"),
-    "put": (["put", "data.csv", "w:"], {"session": "w", "path": "data.csv", "source": "data.csv", "files": 1, "bytes": 4,
-                                        "left_out": 0}),
-    "get": (["get", "w:plot.png", "here.png"], {"session": "w", "path": "plot.png", "destination": "here.png", "files": 1,
-                                                "bytes": 1, "left_out": 0}),
+    "put": (["put", "data.csv", "w:"],
+            {"session": "w", "path": "data.csv", "source": "data.csv", "files": 1, "bytes": 4,
+             "left_out": 0}),
+    "get": (["get", "w:plot.png", "here.png"],
+            {"session": "w", "path": "plot.png", "destination": "here.png", "files": 1,
+             "bytes": 1, "left_out": 0}),
     "ls": (["ls", "w"], "entries truncated"),
     "output": (["output", handle], {"stream": "stdout", "bytes": 301, "truncated": False, "text": "x" * 300 + "\n"}),
     "models": (["models"], "model providers"),
@@ -129,12 +135,12 @@ BEFORE = {
 }
 
 
-def with_json(words):
+def with_json(words: Sequence[str]) -> list[Any]:
     at = words.index("--") if "--" in words else len(words)
     return [*words[:at], "--json", *words[at:]]
 
 
-def test_the_table_has_every_verb(box):
+def test_the_table_has_every_verb(box: lib.Sandbox) -> None:
     known = set(ANSWERS) | ELSEWHERE | NO_JSON
     assert set(verbs(box)) - known == set()
     for verb in NO_JSON:
@@ -142,7 +148,7 @@ def test_the_table_has_every_verb(box):
 
 
 @pytest.mark.parametrize("verb", ANSWERS)
-def test_json_is_one_value(box, verb):
+def test_json_is_one_value(box: lib.Sandbox, verb: str) -> None:
     words, members = ANSWERS[verb]
     if verb in BEFORE and not (verb.startswith("template") and "mine" in box.cli("template", "list", "--names").stdout):
         assert box.cli(*BEFORE[verb]).returncode == 0
@@ -151,7 +157,8 @@ def test_json_is_one_value(box, verb):
     # A name that begins like others is shown in full by the program, so none of ours does.
     done = box.cli(*with_json([word(box) if callable(word) else word for word in words]))
     if members is None:
-        assert json.loads(done.stdout)["error"]["code"] and done.returncode == 1 and done.stderr.startswith(f"snipara-sandbox {verb}: ")
+        assert json.loads(done.stdout)["error"]["code"] and done.returncode == 1
+        assert done.stderr.startswith(f"snipara-sandbox {verb}: ")
         return
     assert done.returncode == (1 if verb == "resume" else 0), done.stderr
     value = json.loads(done.stdout)
@@ -163,15 +170,16 @@ def test_json_is_one_value(box, verb):
         assert set(members.split()) <= set(value)
 
 
-def test_groups_alone_list(box):
-    for group, member in (("sessions", None), ("template", None), ("runs", None), ("replay", None), ("resume", None), ("config", "memory"), ("daemon", "running")):
+def test_groups_alone_list(box: lib.Sandbox) -> None:
+    for group, member in (("sessions", None), ("template", None), ("runs", None), ("replay", None), ("resume", None),
+                          ("config", "memory"), ("daemon", "running")):
         value = json.loads(box.cli(group, "--json").stdout)
         assert isinstance(value, list) if member is None else member in value
     done = box.cli("sessions", "lst")
     assert done.returncode == 2 and "did you mean list?" in done.stderr
 
 
-def test_a_session_is_named_as_a_word_or_with_s(box):
+def test_a_session_is_named_as_a_word_or_with_s(box: lib.Sandbox) -> None:
     for words in (["twice"], ["-s", "twice"]):
         assert box.cli("exec", "-s", "twice", "1").returncode == 0
         assert box.cli("sessions", "destroy", *words).stdout == "destroyed twice\n"
@@ -179,26 +187,27 @@ def test_a_session_is_named_as_a_word_or_with_s(box):
     assert done.returncode == 2 and "name of the session" in done.stderr
 
 
-def test_times_for_people_are_local_with_their_zone(box):
+def test_times_for_people_are_local_with_their_zone(box: lib.Sandbox) -> None:
     zone = {"TZ": "XST-11:30"}
-    for words in (["ls", "w"], ["history", "w"], ["sessions", "show", "w"], ["logs", "list"], ["runs", "list"], ["runs", "show", run_id(box)]):
+    for words in (["ls", "w"], ["history", "w"], ["sessions", "show", "w"], ["logs", "list"], ["runs", "list"],
+                  ["runs", "show", run_id(box)]):
         assert re.search(r"\d\d-\d\d \d\d:\d\d:\d\d XST", box.cli(*words, env=zone).stdout), words
 
 
-def test_json_of_folders(box):
+def test_json_of_folders(box: lib.Sandbox) -> None:
     put = json.loads(box.cli("put", "-r", "tree", "w:", "--json").stdout)
     assert put == {"session": "w", "path": "tree", "source": "tree", "files": 1, "bytes": 1, "left_out": 0}
     got = json.loads(box.cli("get", "-r", "w:tree", "back", "--json").stdout)
     assert got == {"session": "w", "path": "tree", "destination": "back", "files": 1, "bytes": 1, "left_out": 0}
 
 
-def test_json_of_output_that_is_no_text(box):
+def test_json_of_output_that_is_no_text(box: lib.Sandbox) -> None:
     cut = box.exec(r"import os; os.write(1, b'\xff' * 300)", session="cut", options=["--output", "100"])
     value = json.loads(box.cli("output", cut["output"]["handle"], "--json").stdout)
     assert value["bytes"] == 300 and value["base64"] == "////" * 100 and "text" not in value
 
 
-def test_a_change_can_be_looked_at_before_it_is_made(box):
+def test_a_change_can_be_looked_at_before_it_is_made(box: lib.Sandbox) -> None:
     folder = box.make_folder("other")
     done = box.cli("mcp-install", "claude", "--json", cwd=folder)
     value = json.loads(done.stdout)
@@ -211,12 +220,12 @@ def test_a_change_can_be_looked_at_before_it_is_made(box):
 @pytest.mark.parametrize("words, member", [
     (["mcp-serve", "--http", "0", "--no-project"], "token_file"), (["visualize", "--port", "0"], "url"),
 ])
-def test_servers_say_their_address(box, words, member):
+def test_servers_say_their_address(box: lib.Sandbox, words: list[str], member: str) -> None:
     with box.popen(*words, "--json", text=True) as server:
         text = ""
         while not text.endswith("}\n"):
-            line = server.stdout.readline()
-            assert line, server.stderr.read()
+            line = lib.some(server.stdout).readline()
+            assert line, lib.some(server.stderr).read()
             text += line
         value = json.loads(text)
         server.terminate()
@@ -224,13 +233,14 @@ def test_servers_say_their_address(box, words, member):
     assert value["url"].startswith("http://127.0.0.1:") and member in value
 
 
-def test_json_of_the_end_of_a_daemon(fresh_sandbox):
+def test_json_of_the_end_of_a_daemon(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     box = fresh_sandbox()
     pid = box.start()
     env = {**box.env}
     program = os.path.join(box.bin, "snipara-sandbox")
     for expected in ({"stopped": True, "pid": pid}, {"stopped": False}):
-        done = subprocess.run([program, "daemon", "stop", "--json"], env=env, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([program, "daemon", "stop", "--json"], env=env, capture_output=True, text=True,
+                              timeout=60)
         assert done.returncode == 0 and json.loads(done.stdout) == expected
 
 
@@ -238,14 +248,18 @@ def test_json_of_the_end_of_a_daemon(fresh_sandbox):
 
 LONG = "n" * 65
 WRONG = [  # 2: what was written cannot be right; nothing is done
-    ["exce"], ["exec"], ["exec", "--timout", "1", "1"], ["exec", "--timeout", "x", "1"], ["exec", "--memory", "1k", "1"],
+    ["exce"], ["exec"], ["exec", "--timout", "1", "1"], ["exec", "--timeout", "x", "1"],
+    ["exec", "--memory", "1k", "1"],
     ["exec", "-s", "b!", "1"], ["exec", "--env", "mars", "1"], ["exec", "--set-env", "x", "1"], ["exec", "-f", "tree"],
-    ["exec", "--config", "tree", "1"], ["exec", "-s", "w", "--memory", "64m", "1"], ["sessions", "show", "b!"], ["sessions", "show", LONG], ["sessions", "clear", "b!"],
-    ["sessions", "destroy", "b!"], ["sessions", "destroy"], ["history", "b!"], ["history", "w", "-n", "0"], ["show", "w:x"],
+    ["exec", "--config", "tree", "1"], ["exec", "-s", "w", "--memory", "64m", "1"], ["sessions", "show", "b!"],
+    ["sessions", "show", LONG], ["sessions", "clear", "b!"],
+    ["sessions", "destroy", "b!"], ["sessions", "destroy"], ["history", "b!"], ["history", "w", "-n", "0"],
+    ["show", "w:x"],
     ["rerun", "w:x"], ["checkpoint", "b!"], ["hibernate", "b!"], ["snapshot", "b!", "-s", "w"], ["snapshots", "b!"],
     ["snapshots", "remove", "b!"], ["rollback", "b!"], ["rollback", "w@b!"], ["fork", "b!"], ["fork", "w", "-n", "0"],
     ["fork", "w", "--name", "b!"], ["diff", "w", "w", "w"], ["diff", "b!", "w"], ["export", "x.snp", "-s", "b!"],
-    ["export", "-", "-s", "w", "--json"], ["import", "no.snp"], ["import", "w.snp", "--name", "b!"], ["gc", "--budget", "x"],
+    ["export", "-", "-s", "w", "--json"], ["import", "no.snp"], ["import", "w.snp", "--name", "b!"],
+    ["gc", "--budget", "x"],
     ["template", "add", "b!"], ["template", "show", "b!"], ["template", "remove", "b!"], ["template", "remove", "base"],
     ["put", "data.csv", "b!:"], ["put", "tree", "w:"], ["get", "w"], ["get", "w:plot.png", "-", "--json"], ["ls", "b!"],
     ["output", "b!"], ["run"], ["run", "--max-depth", "0", "x"], ["agent", "--tool-budget", "0", "x"],
@@ -260,11 +274,14 @@ FAILED = [  # 1: not there, there already, refused, out of reach, or the code fa
     ["exec", "1/0"], ["exec", "import sys; sys.exit(3)"], ["exec", "--timeout", "0.2", "while True: pass"],
     ["exec", "-f", "nowhere"], ["exec", "--stdin", "nowhere", "1"], ["exec", "--project", "/", "1"],
     ["exec", "--project", "nowhere", "1"], ["exec", "--rootfs", "nowhere", "1"], ["exec", "--template", "mars", "1"],
-    ["exec", "--env", "vm", "1"], ["exec", "--pass-env", "NOT_SET", "1"], ["rerun", "-s", "w", "--from", "999"], ["mcp", "info", "--pass-env", "NOT_SET", *SERVER],
+    ["exec", "--env", "vm", "1"], ["exec", "--pass-env", "NOT_SET", "1"], ["rerun", "-s", "w", "--from", "999"],
+    ["mcp", "info", "--pass-env", "NOT_SET", *SERVER],
     ["sessions", "show", "mars"], ["sessions", "clear", "mars"], ["sessions", "destroy", "mars"], ["history", "mars"],
     ["show", "w:99"], ["show", "mars:1"], ["rerun", "w:99"], ["checkpoint", "mars"], ["hibernate", "mars"],
-    ["snapshot", "-s", "mars"], ["snapshot", "first", "-s", "w"], ["snapshots", "mars"], ["snapshots", "remove", "mars"],
-    ["rollback", "mars"], ["rollback", "w@mars"], ["fork", "mars"], ["diff", "mars", "w"], ["export", "x.snp", "-s", "mars"],
+    ["snapshot", "-s", "mars"], ["snapshot", "first", "-s", "w"], ["snapshots", "mars"],
+    ["snapshots", "remove", "mars"],
+    ["rollback", "mars"], ["rollback", "w@mars"], ["fork", "mars"], ["diff", "mars", "w"],
+    ["export", "x.snp", "-s", "mars"],
     ["export", "w.snp", "-s", "w"], ["import", "nowhere.snp"], ["import", "w.snp", "--name", "w"],
     ["template", "show", "mars"], ["template", "remove", "mars"], ["template", "add", "x", "--python", "/nowhere"],
     ["put", "nowhere", "w:"], ["put", "data.csv", "mars:"], ["put", "data.csv", "w:/etc/x"], ["get", "w:nowhere"],
@@ -279,21 +296,22 @@ FAILED = [  # 1: not there, there already, refused, out of reach, or the code fa
 ]
 
 
-def refusal_is_json(done, status, verb):
+def refusal_is_json(done: subprocess.CompletedProcess[str], status: int, verb: str) -> None:
     """One value: a result, or why there is none."""
     value = json.loads(done.stdout)
     assert done.returncode == (2 if "unknown option" in done.stderr or "goes with" in done.stderr else status)
     if verb in ("run", "agent", "resume") and "success" in value:
         assert value["success"] is False and type(value["error"]) is str
     elif not {"status", "isError", "intact"} & set(value):
-        assert {"code", "message"} <= set(value["error"]) <= {"code", "message", "errno", "object", "limit", "remedy"}, value
+        assert {"code", "message"} <= set(value["error"]) <= {"code", "message", "errno", "object", "limit",
+                                                              "remedy"}, value
         assert value["error"]["message"]
 
 
 @pytest.mark.parametrize("status, words", [
     *((2, words) for words in WRONG), *((1, words) for words in FAILED),
 ], ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else str(value))
-def test_exit_codes_mean_the_same_everywhere(box, status, words):
+def test_exit_codes_mean_the_same_everywhere(box: lib.Sandbox, status: int, words: list[str]) -> None:
     before = sorted(os.listdir(box.home))
     done = box.cli(*words)
     assert done.returncode == status, done.stdout + done.stderr
@@ -309,12 +327,12 @@ def test_exit_codes_mean_the_same_everywhere(box, status, words):
     ["exec", "1"], ["sessions", "list"], ["snapshots"], ["history", "w"], ["put", "data.csv", "w:"], ["get", "w:x"],
     ["ls", "w"], ["gc"], ["daemon", "status"], ["daemon", "stop"], ["diff", "a", "b"], ["fork", "a"],
 ], ids=" ".join)
-def test_a_daemon_out_of_reach_is_a_failure(box, words):
+def test_a_daemon_out_of_reach_is_a_failure(box: lib.Sandbox, words: list[str]) -> None:
     done = box.cli(*words, env={"SNIPARA_SANDBOX_RUNTIME_DIR": "/proc/nowhere"})
     assert done.returncode == 1 and "runtime folder" in done.stderr and done.stdout == ""
 
 
-def test_commands_keep_their_own_exit_codes(box):
+def test_commands_keep_their_own_exit_codes(box: lib.Sandbox) -> None:
     for line, status in (("exit 7", 7), ("kill -9 $$", 137), ("nosuchprogram", 127)):
         assert box.cli("exec", "--sh", line).returncode == status
     assert box.cli("exec", "--timeout", "0.2", "--", "sleep", "60").returncode == 124

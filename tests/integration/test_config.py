@@ -8,6 +8,8 @@ import re
 import shlex
 import subprocess
 import tomllib
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +51,7 @@ STATE = None  # of this test
 
 
 @pytest.fixture(autouse=True)
-def state(tmp_path_factory):
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     global STATE
     STATE = tmp_path_factory.mktemp("state", numbered=True)
     STATE.chmod(0o700)
@@ -57,13 +59,14 @@ def state(tmp_path_factory):
 
 
 @pytest.fixture
-def project(tmp_path):
+def project(tmp_path: pathlib.Path) -> Path:
     """An empty repository: the search for .env ends here."""
     (tmp_path / ".git").mkdir()
     return tmp_path
 
 
-def run(cwd, *args, env=None, program=PROGRAM):
+def run(cwd: Path | str, *args: str, env: dict[str, str] | None = None,
+        program: Path = PROGRAM) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [program, *args], cwd=cwd,
         env={"PATH": "/usr/bin:/bin", "SNIPARA_SANDBOX_STATE_DIR": str(STATE), **(env or {})},
@@ -71,18 +74,18 @@ def run(cwd, *args, env=None, program=PROGRAM):
     )
 
 
-def show(cwd, *args, env=None):
+def show(cwd: Path, *args: str, env: dict[str, str] | None = None) -> Any:
     done = run(cwd, "config", "show", "--json", *args, env=env)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def write(project, text, name="snipara-sandbox.toml"):
+def write(project: Path, text: str, name: str = "snipara-sandbox.toml") -> Path:
     (project / name).write_text(text)
     return project / name
 
 
-def fails(done, status, *parts):
+def fails(done: subprocess.CompletedProcess[str], status: int, *parts: str) -> str:
     """One line on stderr with all parts, nothing on stdout."""
     assert done.returncode == status, done.stderr
     assert done.stdout == ""
@@ -95,7 +98,7 @@ def fails(done, status, *parts):
 # ---- config show ----
 
 
-def test_json_has_every_key_users_know_and_a_source_for_each_value(project):
+def test_json_has_every_key_users_know_and_a_source_for_each_value(project: Path) -> None:
     shown = show(project)
     assert set(OLD_KEYS) <= set(shown)
     for key, value in LIMIT_DEFAULTS.items():
@@ -106,12 +109,12 @@ def test_json_has_every_key_users_know_and_a_source_for_each_value(project):
     assert shown["allowed_paths"] == [] and shown["docker_workspace_path"] is None
 
 
-def rows_of(text):
+def rows_of(text: str) -> list[list[Any]]:
     lines = [line for line in text.splitlines()[3:] if line.strip()]
     return [re.split(r"\s{2,}", line.strip()) for line in lines]
 
 
-def test_table_has_every_row_users_know(project):
+def test_table_has_every_row_users_know(project: Path) -> None:
     done = run(project, "config", "show")
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout.startswith("Effective Configuration\n")
@@ -127,7 +130,7 @@ def test_table_has_every_row_users_know(project):
     assert values["Sandbox:Timeout"] == "30 s" and values["Sandbox:Memory"] == "512 MiB"
 
 
-def test_composed_rows(project):
+def test_composed_rows(project: Path) -> None:
     write(project, "[snipara_sandbox]\ndocker_workspace_setup = 'dev'\n"
           "docker_workspace_install_command = 'make'\n"
           "docker_workspace_install_extras = ['a', 'b']\ndocker_mount_workspace = false\n")
@@ -137,7 +140,7 @@ def test_composed_rows(project):
     assert values["Docker:Workspace mount"] == "disabled"
 
 
-def test_environment_beats_file_and_new_prefix_beats_legacy(project):
+def test_environment_beats_file_and_new_prefix_beats_legacy(project: Path) -> None:
     path = write(project, '[snipara_sandbox]\nmodel = "file"\nmax_depth = 3\nmemory = "256m"\n')
     assert show(project)["sources"]["model"] == str(path)
     legacy = {"RLM_MODEL": "legacy"}
@@ -148,7 +151,7 @@ def test_environment_beats_file_and_new_prefix_beats_legacy(project):
     assert shown["max_depth"] == 3 and shown["memory"] == 256 << 20
 
 
-def test_dotenv_beats_file_and_process_beats_dotenv(project):
+def test_dotenv_beats_file_and_process_beats_dotenv(project: Path) -> None:
     write(project, '[snipara_sandbox]\nmodel = "file"\n')
     env_file = write(project, "export SNIPARA_SANDBOX_MODEL='from dotenv' # comment\n", ".env")
     shown = show(project)
@@ -158,7 +161,7 @@ def test_dotenv_beats_file_and_process_beats_dotenv(project):
     assert show(project, env={"SNIPARA_SANDBOX_MODEL": "process"})["model"] == "process"
 
 
-def test_dotenv_is_found_in_a_parent_but_not_beyond_the_repository(project):
+def test_dotenv_is_found_in_a_parent_but_not_beyond_the_repository(project: Path) -> None:
     write(project, "RLM_MODEL=parent\n", ".env")
     inner = project / "a" / "b"
     inner.mkdir(parents=True)
@@ -167,7 +170,7 @@ def test_dotenv_is_found_in_a_parent_but_not_beyond_the_repository(project):
     assert show(inner)["model"] == "gpt-4o-mini"
 
 
-def test_list_variables_may_be_comma_lists_or_json(project):
+def test_list_variables_may_be_comma_lists_or_json(project: Path) -> None:
     for text in ("/a,/b", '["/a", "/b"]', " /a , /b ,"):
         assert show(project, env={"SNIPARA_SANDBOX_ALLOWED_PATHS": text})["allowed_paths"] == ["/a", "/b"]
     extras = {"SNIPARA_SANDBOX_DOCKER_WORKSPACE_INSTALL_EXTRAS": "fastapi,redis"}
@@ -180,7 +183,7 @@ def test_list_variables_may_be_comma_lists_or_json(project):
     ("api_key", "SNIPARA_SANDBOX_LLM_API_KEY"),
     ("api_key", "RLM_API_KEY"),
 ])
-def test_secrets_are_shown_only_as_set(project, name, variable):
+def test_secrets_are_shown_only_as_set(project: Path, name: str, variable: str) -> None:
     env = {variable: "hush-hush-value"}
     for args in ((), ("--json",)):
         done = run(project, "config", "show", *args, env=env)
@@ -189,14 +192,14 @@ def test_secrets_are_shown_only_as_set(project, name, variable):
     assert show(project)[f"{name}_set"] is False
 
 
-def test_snipara_is_enabled_with_key_and_slug(project):
+def test_snipara_is_enabled_with_key_and_slug(project: Path) -> None:
     env = {"SNIPARA_API_KEY": "k"}
     assert show(project, env=env)["snipara_enabled"] is False
     env["SNIPARA_PROJECT_SLUG"] = "demo"
     assert show(project, env=env)["snipara_enabled"] is True
 
 
-def test_legacy_file_and_table(project):
+def test_legacy_file_and_table(project: Path) -> None:
     write(project, '[rlm]\nmodel = "legacy"\n', "rlm.toml")
     assert show(project)["model"] == "legacy"
     write(project, '[snipara_sandbox]\nmodel = "new"\n')
@@ -204,7 +207,7 @@ def test_legacy_file_and_table(project):
     assert show(project, "--config", "rlm.toml")["model"] == "legacy"
 
 
-def test_docker_keys_apply_to_limits_that_are_not_set(project):
+def test_docker_keys_apply_to_limits_that_are_not_set(project: Path) -> None:
     path = write(project, "[snipara_sandbox]\ndocker_timeout = 5\ndocker_memory = '256m'\n")
     shown = show(project)
     assert shown["timeout"] == 5 and shown["memory"] == 256 << 20
@@ -212,7 +215,7 @@ def test_docker_keys_apply_to_limits_that_are_not_set(project):
     assert show(project, env={"SNIPARA_SANDBOX_TIMEOUT": "7"})["timeout"] == 7
 
 
-def test_unknown_key_is_ignored_with_a_warning(project):
+def test_unknown_key_is_ignored_with_a_warning(project: Path) -> None:
     write(project, '[snipara_sandbox]\nmodle = "x"\n')
     done = run(project, "config", "show", "--json")
     assert done.returncode == 0
@@ -228,7 +231,7 @@ def test_unknown_key_is_ignored_with_a_warning(project):
     ("[snipara_sandbox]\nmemory = '1k'\n", ["memory in ", "16 MiB to 1 TiB"]),
     ("[snipara_sandbox]\nenvironment = 'moon'\n", ["expected one of auto, native", "'moon'"]),
 ])
-def test_bad_file_is_one_line_and_exit_2(project, text, parts):
+def test_bad_file_is_one_line_and_exit_2(project: Path, text: str, parts: list[str]) -> None:
     write(project, text)
     fails(run(project, "config", "show"), 2, *parts)
     done = run(project, "config", "show", "--json")
@@ -242,20 +245,20 @@ def test_bad_file_is_one_line_and_exit_2(project, text, parts):
     ("SNIPARA_SANDBOX_TIMEOUT", "601", "0.05 s to 600 s"),
     ("SNIPARA_SANDBOX_ALLOWED_PATHS", "[1", "comma list or a JSON array"),
 ])
-def test_bad_variable_is_one_line_and_exit_2(project, variable, value, part):
+def test_bad_variable_is_one_line_and_exit_2(project: Path, variable: str, value: str, part: str) -> None:
     fails(run(project, "config", "show", env={variable: value}), 2, variable, part)
 
 
-def test_hostile_text_in_a_message_stays_on_one_line_and_is_escaped(project):
+def test_hostile_text_in_a_message_stays_on_one_line_and_is_escaped(project: Path) -> None:
     message = fails(run(project, "config", "show", env={"RLM_BACKEND": "a\n\x1b[2Jb"}), 2, "RLM_BACKEND")
     assert "\x1b" not in message
 
 
-def test_missing_config_file_is_exit_1(project):
+def test_missing_config_file_is_exit_1(project: Path) -> None:
     fails(run(project, "config", "show", "--config", "none.toml"), 1, "none.toml")
 
 
-def test_a_folder_as_config_file_is_refused(project):
+def test_a_folder_as_config_file_is_refused(project: Path) -> None:
     (project / "folder").mkdir()
     fails(run(project, "config", "show", "-c", "folder"), 2, "folder")
 
@@ -263,7 +266,7 @@ def test_a_folder_as_config_file_is_refused(project):
 # ---- init ----
 
 
-def test_init_writes_a_file_that_means_the_defaults(project):
+def test_init_writes_a_file_that_means_the_defaults(project: Path) -> None:
     done = run(project, "init")
     assert done.returncode == 0 and done.stderr == ""
     assert "Created ./snipara-sandbox.toml\n" in done.stdout
@@ -284,7 +287,7 @@ def test_init_writes_a_file_that_means_the_defaults(project):
         assert before[key] == after[key], key
 
 
-def test_every_commented_line_of_the_template_is_valid(project):
+def test_every_commented_line_of_the_template_is_valid(project: Path) -> None:
     run(project, "init")
     path = project / "snipara-sandbox.toml"
     head, *_, = path.read_text().split("[snipara_sandbox]")
@@ -297,7 +300,7 @@ def test_every_commented_line_of_the_template_is_valid(project):
         assert shown["sources"][key] == str(path)
 
 
-def test_init_keeps_what_exists(project):
+def test_init_keeps_what_exists(project: Path) -> None:
     path = write(project, "mine", "rlm.toml")
     message = fails(run(project, "init"), 1, "Config already exists: ./rlm.toml", "--force")
     assert message
@@ -310,7 +313,7 @@ def test_init_keeps_what_exists(project):
     assert (project / "snipara-sandbox.toml").exists()
 
 
-def test_init_in_a_folder_of_its_own_without_snipara(project):
+def test_init_in_a_folder_of_its_own_without_snipara(project: Path) -> None:
     done = run(project, "init", "new/one", "--no-snipara")
     assert done.returncode == 0
     assert "Tip" not in done.stdout
@@ -319,13 +322,13 @@ def test_init_in_a_folder_of_its_own_without_snipara(project):
     assert "# snipara_api_key" in (project / "other/snipara-sandbox.toml").read_text()
 
 
-def test_init_where_nothing_can_be_written(project):
+def test_init_where_nothing_can_be_written(project: Path) -> None:
     (project / "file").write_text("")
     fails(run(project, "init", "file"), 1, "file")
     assert (project / "file").read_text() == ""
 
 
-def test_init_leaves_no_temporary_files(project):
+def test_init_leaves_no_temporary_files(project: Path) -> None:
     run(project, "init")
     assert sorted(p.name for p in project.iterdir()) == [".env.example", ".git", "snipara-sandbox.toml"]
 
@@ -336,14 +339,15 @@ WIDE = '[snipara_sandbox]\nbase_url = "http://127.0.0.1:1"\nenvironment = "local
 WIDE_ENV = "OPENAI_API_KEY=sk-theirs\nRLM_MAX_DEPTH=99\nRLM_TEMPERATURE=1\nDATABASE_URL=x\n"
 
 
-def test_a_file_nobody_has_trusted_widens_nothing_and_is_named(project, state):
+def test_a_file_nobody_has_trusted_widens_nothing_and_is_named(project: Path, state: Path) -> None:
     path, env_file = write(project, WIDE), write(project, WIDE_ENV, ".env")
     done = run(project, "config", "show", "--json")
     shown = json.loads(done.stdout)
     assert done.returncode == 0 and done.stderr.count("\n") == 2
     for line, name, names in zip(done.stderr.splitlines(), (path, env_file),
                                  ("base_url, environment, memory", "OPENAI_API_KEY, RLM_MAX_DEPTH")):
-        assert f"{name} is not trusted" in line and f": {names}. To " in line and f": snipara-sandbox trust {shlex.quote(str(project))}" in line
+        assert f"{name} is not trusted" in line and f": {names}. To " in line
+        assert f": snipara-sandbox trust {shlex.quote(str(project))}" in line
     assert shown["ignored"] == ["base_url", "environment", "memory", "OPENAI_API_KEY", "RLM_MAX_DEPTH"]
     assert shown["base_url"] is None and shown["environment"] == "auto" and shown["memory"] == 512 << 20
     assert shown["max_depth"] == 30 and shown["model"] == "m" and shown["temperature"] == 1
@@ -353,17 +357,18 @@ def test_a_file_nobody_has_trusted_widens_nothing_and_is_named(project, state):
     assert list(state.iterdir()) == []
 
 
-def test_the_way_out_is_one_word_of_a_shell(project):
+def test_the_way_out_is_one_word_of_a_shell(project: Path) -> None:
     """A folder's name may be a command; what is shown to be pasted does not run it."""
     folder = project / "a 'b; touch ran; $(touch ran)"
     folder.mkdir()
     write(folder, WIDE)
     command = run(folder, "config", "show").stderr.strip().rsplit(": ", 1)[1]
-    done = subprocess.run(["/bin/sh", "-c", command.replace("snipara-sandbox", "printf '%s|'", 1)], cwd=project, stdout=subprocess.PIPE)
+    done = subprocess.run(["/bin/sh", "-c", command.replace("snipara-sandbox", "printf '%s|'", 1)], cwd=project,
+                          stdout=subprocess.PIPE)
     assert done.stdout.decode() == f"trust|{folder}|" and not (project / "ran").exists()
 
 
-def test_trust_shows_remembers_and_asks_anew_after_a_change(project, state):
+def test_trust_shows_remembers_and_asks_anew_after_a_change(project: Path, state: Path) -> None:
     path, env_file = write(project, WIDE), write(project, WIDE_ENV, ".env")
     looked = run(project, "trust", "--show")
     assert looked.returncode == 0 and looked.stdout.count("not trusted") == 2
@@ -373,7 +378,8 @@ def test_trust_shows_remembers_and_asks_anew_after_a_change(project, state):
     inner.mkdir()
     told = json.loads(run(project, "trust", "--json").stdout)
     assert [(file["path"], file["trusted"], sorted(file["sets"])) for file in told["files"]] == [
-        (str(path), True, ["base_url", "environment", "memory"]), (str(env_file), True, ["OPENAI_API_KEY", "RLM_MAX_DEPTH"])]
+        (str(path), True, ["base_url", "environment", "memory"]),
+        (str(env_file), True, ["OPENAI_API_KEY", "RLM_MAX_DEPTH"])]
     shown = show(project)
     assert shown["ignored"] == [] and shown["memory"] == 20 << 30 and shown["max_depth"] == 99
     assert show(inner)["max_depth"] == 99
@@ -389,11 +395,13 @@ def test_trust_shows_remembers_and_asks_anew_after_a_change(project, state):
     write(inner, WIDE)
     (project / "link").symlink_to(inner)
     assert show(inner)["memory"] == show(project / "link")["memory"] == 512 << 20
-    rows = {row["path"]: (row["state"], row["by"]) for row in json.loads(run(project, "trust", "--list", "--json").stdout)}
+    rows = {row["path"]: (row["state"], row["by"])
+            for row in json.loads(run(project, "trust", "--list", "--json").stdout)}
     assert rows == {str(path): ("trusted", "trust"), str(env_file): ("trusted", "trust")}
     env_file.unlink()
     assert re.search(r"\.env +gone +trust ", run(project, "trust", "--list").stdout)
-    assert json.loads(run("/", "trust", "--revoke", str(project), "--json").stdout) == {"revoked": [str(path), str(env_file)]}
+    assert json.loads(run("/", "trust", "--revoke", str(project),
+                          "--json").stdout) == {"revoked": [str(path), str(env_file)]}
     assert show(project)["memory"] == 512 << 20
     fails(run(project, "trust", "--revoke"), 1, "nothing was trusted")
     assert run(project, "trust", "--list").stdout == "No file is trusted\n"
@@ -401,7 +409,7 @@ def test_trust_shows_remembers_and_asks_anew_after_a_change(project, state):
     assert run(project, "trust", "--list", "--show").returncode == 2
 
 
-def test_what_trust_shows_of_a_stranger_stays_in_its_line(project):
+def test_what_trust_shows_of_a_stranger_stays_in_its_line(project: Path) -> None:
     folder = project / "a\n  not trusted"
     folder.mkdir()
     (folder / "snipara-sandbox.toml").write_text('[snipara_sandbox]\nbase_url = "http://x/\\n  trusted\\u001b[2J"\n')
@@ -410,7 +418,7 @@ def test_what_trust_shows_of_a_stranger_stays_in_its_line(project):
     assert lines[1:] == ['  base_url = "http://x/\\n  trusted\\u001B[2J"', "  not trusted"]
 
 
-def test_what_init_wrote_is_trusted_until_it_is_changed(project):
+def test_what_init_wrote_is_trusted_until_it_is_changed(project: Path) -> None:
     run(project, "init")
     rows = json.loads(run(project, "trust", "--list", "--json").stdout)
     assert [(row["path"], row["state"], row["by"]) for row in rows] == [
@@ -422,18 +430,19 @@ def test_what_init_wrote_is_trusted_until_it_is_changed(project):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes files of another user")
-def test_a_strangers_file_is_never_read(project):
+def test_a_strangers_file_is_never_read(project: Path) -> None:
     """Attack: in a folder of everybody, a file or a link of somebody else. Control: the same as the user's own."""
     shared, stranger, we = project / "shared", 4242, os.geteuid()
     (shared / "mine").mkdir(parents=True)
     shared.chmod(0o1777)
 
-    def model(where=shared):
+    def model(where: Path = shared) -> tuple[Any, Any]:
         done = run(where, "config", "show", "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)["model"], done.stderr
 
-    for name, text in (("snipara-sandbox.toml", "[snipara_sandbox]\nmodel = 'theirs'\n"), (".env", "RLM_MODEL=theirs\n")):
+    for name, text in (("snipara-sandbox.toml", "[snipara_sandbox]\nmodel = 'theirs'\n"),
+                       (".env", "RLM_MODEL=theirs\n")):
         path = write(shared, text, name)
         for where in (shared, shared / "mine") if name == ".env" else (shared,):
             os.chown(path, stranger, stranger)

@@ -12,13 +12,16 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lib
 from daemons import Client, Daemon, children
-from lib import BUILD, ERROR, HEADER, REQUEST, RESPONSE, is_alive, wait_for
+from lib import BUILD, ERROR, HEADER, Json, REQUEST, RESPONSE, is_alive, wait_for
 
 MIB = 1 << 20
 CLIENTS_MAX, SESSIONS_MAX = 512, 8192  # src/daemon/caps.h
@@ -28,7 +31,7 @@ with open(os.path.join(BUILD, "snipara-sandboxd"), "rb") as program:
 
 
 @pytest.fixture
-def daemon(place, bin_folder):
+def daemon(place: str, bin_folder: str) -> Iterator[Daemon]:
     daemon = Daemon(place, bin_folder)
     yield daemon
     daemon.stop()
@@ -37,20 +40,20 @@ def daemon(place, bin_folder):
 # The protocol
 
 
-def test_hello_names_version_and_program(daemon):
+def test_hello_names_version_and_program(daemon: Daemon) -> None:
     kind, head, _, _ = daemon.client().call("hello", version=1)
     assert kind == RESPONSE
     assert head["version"] == 1 and head["pid"] == daemon.process.pid
     assert set(head) == {"version", "program", "pid", "uptime_ms"}
 
 
-def test_another_protocol_version_is_refused(daemon):
+def test_another_protocol_version_is_refused(daemon: Daemon) -> None:
     kind, head, _, _ = daemon.client().call("hello", version=2)
     assert kind == ERROR and head["code"] == "unsupported"
     assert "version 2" in head["message"]
 
 
-def test_a_cell_streams_and_answers(daemon):
+def test_a_cell_streams_and_answers(daemon: Daemon) -> None:
     client = daemon.client()
     kind, head, raw, events = client.end_of(client.start("emit('a'), emit('b', 'stderr'), 5"))
     assert kind == RESPONSE and raw == b"", head
@@ -58,7 +61,7 @@ def test_a_cell_streams_and_answers(daemon):
     assert head["name"] is None and head["cell"] == 1 and len(head["session"]) == 32
 
 
-def test_a_result_has_the_manifest_of_its_session(daemon):
+def test_a_result_has_the_manifest_of_its_session(daemon: Daemon) -> None:
     client = daemon.client()
     for session in (None, "s"):
         kind, head, _, _ = client.end_of(client.start("5", session))
@@ -69,19 +72,19 @@ def test_a_result_has_the_manifest_of_its_session(daemon):
     assert kind == RESPONSE and head["manifest"]["degraded"] == ["x"]  # unless the cell had its own
 
 
-def test_stdin_follows_the_code(daemon):
+def test_stdin_follows_the_code(daemon: Daemon) -> None:
     code = b"STDIN"
     kind, head, _, _ = daemon.client().call(
         "exec", code + b"in\0put", kind="python", code_len=len(code), stdin=True)
     assert kind == RESPONSE and head["value"] == repr(b"in\0put")
 
 
-def test_a_command_reaches_the_tier(daemon):
+def test_a_command_reaches_the_tier(daemon: Daemon) -> None:
     kind, head, _, _ = daemon.client().call("exec", kind="command", argv=["ls", "-l"])
     assert kind == RESPONSE and head["value"] == "['ls', '-l']"
 
 
-def test_a_named_session_keeps_its_variables_across_clients(daemon):
+def test_a_named_session_keeps_its_variables_across_clients(daemon: Daemon) -> None:
     daemon.client().run("globals().update(x=41)", "s")
     client = daemon.client()
     assert client.run("x + 1", "s") == "42"
@@ -90,14 +93,14 @@ def test_a_named_session_keeps_its_variables_across_clients(daemon):
     assert client.run("x", row["id"]) == "41"
 
 
-def test_an_unnamed_session_leaves_nothing(daemon):
+def test_an_unnamed_session_leaves_nothing(daemon: Daemon) -> None:
     client = daemon.client()
     client.run("1")
     assert wait_for(lambda: client.call("stats")[1]["sessions"] == 0)
     assert client.call("sessions.list")[1]["sessions"] == []
 
 
-def test_an_open_session_keeps_its_policy(daemon):
+def test_an_open_session_keeps_its_policy(daemon: Daemon) -> None:
     client = daemon.client()
     client.run("1", "s", limits={"processes": 9})
     assert client.run("2", "s") == "2"
@@ -109,7 +112,7 @@ def test_an_open_session_keeps_its_policy(daemon):
     assert client.run("2", "s", defaults={"processes": 11, "template": "plot"}) == "2"
 
 
-def test_a_new_session_takes_defaults_below_explicit_limits(daemon):
+def test_a_new_session_takes_defaults_below_explicit_limits(daemon: Daemon) -> None:
     client = daemon.client()
     limits = client.run("OPEN['limits']['processes'], OPEN['limits']['open_files'], OPEN['template']",
                         defaults={"processes": 11, "open_files": 77, "template": "plot"},
@@ -137,7 +140,7 @@ def test_a_new_session_takes_defaults_below_explicit_limits(daemon):
     ({"method": "get", "session": "s", "path": "x", "offset": 0, "length": MIB + 1}, "at most"),
     ({"method": "interrupt"}, "either"),
 ])
-def test_wrong_requests_are_named_and_harmless(daemon, head, says):
+def test_wrong_requests_are_named_and_harmless(daemon: Daemon, head: Json, says: str) -> None:
     client = daemon.client()
     client.run("1", "work")
     kind, answer, _, _ = client.end_of(client.send(head))
@@ -145,7 +148,7 @@ def test_wrong_requests_are_named_and_harmless(daemon, head, says):
     assert client.run("1 + 1") == "2"
 
 
-def test_home_and_links_are_no_project(place, bin_folder, monkeypatch):
+def test_home_and_links_are_no_project(place: str, bin_folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     home = os.path.join(place, "home")
     os.makedirs(os.path.join(home, "p"))
     os.symlink(home, os.path.join(place, "link"))
@@ -159,7 +162,7 @@ def test_home_and_links_are_no_project(place, bin_folder, monkeypatch):
     daemon.stop()
 
 
-def test_files_come_back_as_they_went(daemon):
+def test_files_come_back_as_they_went(daemon: Daemon) -> None:
     client = daemon.client()
     client.run("1", "s")
     data = os.urandom(MIB) + b"end"
@@ -174,14 +177,14 @@ def test_files_come_back_as_they_went(daemon):
         assert client.call("output", handle=handle, stream="stdout", offset=5, length=9)[2] == b"text"
 
 
-def test_probe_comes_from_the_tier(daemon):
+def test_probe_comes_from_the_tier(daemon: Daemon) -> None:
     assert daemon.client().call("probe")[1]["features"][0]["name"] == "scripted"
 
 
 # Order and interrupts
 
 
-def test_one_cell_at_a_time_in_order(daemon):
+def test_one_cell_at_a_time_in_order(daemon: Daemon) -> None:
     client = daemon.client()
     first = client.start("globals().update(seen=['a'], t=wait(0.3))", "s")
     others = [client.start(f"seen.append({n})", "s") for n in range(5)]
@@ -191,7 +194,7 @@ def test_one_cell_at_a_time_in_order(daemon):
     assert client.run("seen", "s") == "['a', 0, 1, 2, 3, 4]"
 
 
-def test_sessions_run_side_by_side(daemon):
+def test_sessions_run_side_by_side(daemon: Daemon) -> None:
     client = daemon.client()
     slow = client.start("wait(100)", "slow")
     assert client.run("1", "fast") == "1"
@@ -201,7 +204,7 @@ def test_sessions_run_side_by_side(daemon):
     assert slow
 
 
-def test_seventeen_waiting_cells_are_too_many(daemon):
+def test_seventeen_waiting_cells_are_too_many(daemon: Daemon) -> None:
     client = daemon.client()
     client.start("wait(100)", "s")
     assert wait_for(lambda: client.call("sessions.show", session="s")[1].get("cells") == 1)
@@ -211,13 +214,13 @@ def test_seventeen_waiting_cells_are_too_many(daemon):
     client.call("interrupt", session="s")
 
 
-def test_interrupt_by_request_and_of_a_waiting_cell(daemon):
+def test_interrupt_by_request_and_of_a_waiting_cell(daemon: Daemon) -> None:
     client = daemon.client()
     running = client.start("wait(100)", "s")
     assert wait_for(lambda: client.call("sessions.show", session="s")[1].get("cells") == 1)
     waiting = client.start("1", "s")
     ask = client.send({"method": "interrupt", "request": waiting})
-    ends = {}
+    ends: dict[int, Any] = {}
     while len(ends) < 2:
         kind, ident, head, _ = client.recv()
         ends[ident] = (kind, head)
@@ -228,7 +231,7 @@ def test_interrupt_by_request_and_of_a_waiting_cell(daemon):
     assert client.call("interrupt", session="s")[1] == {"interrupted": False}
 
 
-def test_destroy_ends_running_and_waiting_cells(daemon):
+def test_destroy_ends_running_and_waiting_cells(daemon: Daemon) -> None:
     client = daemon.client()
     running = client.start("wait(100)", "s")
     waiting = client.start("1", "s")
@@ -242,7 +245,7 @@ def test_destroy_ends_running_and_waiting_cells(daemon):
     assert other.run("'x' in globals()", "s") == "False"
     client.start("wait(100)")  # one without a name
 
-    def running_now():
+    def running_now() -> list[Any]:
         rows = other.call("sessions.list")[1]["sessions"]
         return [row["id"] for row in rows if row["state"] == "running" and row["cells"] == 1]
 
@@ -251,12 +254,12 @@ def test_destroy_ends_running_and_waiting_cells(daemon):
     assert done["ended"]["ran_ms"] < 10 * 60 * 1000  # not since 1970
 
 
-def test_the_input_of_cells_that_were_ended_no_longer_counts(daemon):
+def test_the_input_of_cells_that_were_ended_no_longer_counts(daemon: Daemon) -> None:
     """What a client holds is bounded (64 MiB); a cell whose session went from under it gives its part back."""
     client = daemon.client()
     head = {"method": "exec", "kind": "python", "code_len": 9, "stdin": True, "session": "gone"}
 
-    def frame(head, ident, raw=b""):
+    def frame(head: Json, ident: int, raw: bytes = b"") -> bytes:
         text = json.dumps(head).encode()
         return HEADER.pack(len(text) + len(raw), ident, len(text), REQUEST) + text + raw
 
@@ -284,7 +287,7 @@ def test_the_input_of_cells_that_were_ended_no_longer_counts(daemon):
     HEADER.pack(1, 1, 1, 1) + b"{",
     HEADER.pack(17, 1, 17, 1) + b'{"a": 1, "a": 2} ',
 ])
-def test_garbage_is_cut_off_and_others_go_on(daemon, data):
+def test_garbage_is_cut_off_and_others_go_on(daemon: Daemon, data: bytes) -> None:
     other = daemon.client()
     other.run("globals().update(x=1)", "s")
     bad = daemon.client()
@@ -293,7 +296,7 @@ def test_garbage_is_cut_off_and_others_go_on(daemon, data):
     assert other.run("x", "s") == "1"
 
 
-def test_bad_json_is_answered_before_the_end(daemon):
+def test_bad_json_is_answered_before_the_end(daemon: Daemon) -> None:
     client = daemon.client()
     client.send(b"{nonsense")
     kind, _, head, _ = client.recv()
@@ -301,14 +304,14 @@ def test_bad_json_is_answered_before_the_end(daemon):
     assert client.is_closed()
 
 
-def test_a_request_id_in_use_is_cut_off(daemon):
+def test_a_request_id_in_use_is_cut_off(daemon: Daemon) -> None:
     client = daemon.client()
     client.start("wait(100)", "s")
     client.send({"method": "stats"}, ident=client.last)
     assert client.is_closed()
 
 
-def test_half_a_frame_is_waited_for_ten_seconds(daemon):
+def test_half_a_frame_is_waited_for_ten_seconds(daemon: Daemon) -> None:
     client = daemon.client()
     text = b'{"method": "stats"}'
     frame = HEADER.pack(len(text), 1, len(text), 1) + text
@@ -322,7 +325,7 @@ def test_half_a_frame_is_waited_for_ten_seconds(daemon):
     assert time.monotonic() - begin > 9.5
 
 
-def test_a_client_that_does_not_read_is_cut_off_and_its_session_kept(daemon):
+def test_a_client_that_does_not_read_is_cut_off_and_its_session_kept(daemon: Daemon) -> None:
     client = daemon.client()
     client.run("globals().update(x=7)", "s")
     client.start("[emit('y' * (1 << 20)) for _ in range(100)] and None", "s")
@@ -333,7 +336,7 @@ def test_a_client_that_does_not_read_is_cut_off_and_its_session_kept(daemon):
     assert wait_for(lambda: other.call("stats")[1]["rss_bytes"] < IDLE_RSS)
 
 
-def test_a_client_that_dies_ends_its_unnamed_cell(daemon):
+def test_a_client_that_dies_ends_its_unnamed_cell(daemon: Daemon) -> None:
     client = daemon.client()
     client.start("wait(100)")
     other = daemon.client()
@@ -342,7 +345,7 @@ def test_a_client_that_dies_ends_its_unnamed_cell(daemon):
     assert wait_for(lambda: other.call("stats")[1]["sessions"] == 0)
 
 
-def test_a_client_that_dies_leaves_its_named_cell(daemon):
+def test_a_client_that_dies_leaves_its_named_cell(daemon: Daemon) -> None:
     client = daemon.client()
     client.start("globals().update(t=wait(0.5), done=1)", "s")
     other = daemon.client()
@@ -351,7 +354,7 @@ def test_a_client_that_dies_leaves_its_named_cell(daemon):
     assert other.run("done", "s") == "1"
 
 
-def test_one_client_too_many_is_turned_away(daemon):
+def test_one_client_too_many_is_turned_away(daemon: Daemon) -> None:
     clients = [daemon.client() for _ in range(CLIENTS_MAX)]
     assert all(client.call("stats")[0] == RESPONSE for client in clients)
     late = daemon.client()
@@ -363,7 +366,7 @@ def test_one_client_too_many_is_turned_away(daemon):
     assert daemon.client().call("stats")[0] == RESPONSE
 
 
-def test_the_thirty_third_open_request_is_refused(daemon):
+def test_the_thirty_third_open_request_is_refused(daemon: Daemon) -> None:
     client = daemon.client()
     slow = [client.start("wait(100)", f"s{n}") for n in range(32)]
     refused = client.send({"method": "stats"})
@@ -377,7 +380,7 @@ def test_the_thirty_third_open_request_is_refused(daemon):
     assert client.run("1") == "1"
 
 
-def test_one_session_too_many_is_refused(place, bin_folder):
+def test_one_session_too_many_is_refused(place: str, bin_folder: str) -> None:
     daemon = Daemon(place, bin_folder, "--live-max", str(SESSIONS_MAX), "--checkpoint-after", "600")
     client = daemon.client()
     for first in range(0, SESSIONS_MAX, 32):
@@ -393,7 +396,7 @@ def test_one_session_too_many_is_refused(place, bin_folder):
     daemon.process.wait()
 
 
-def test_a_frame_at_the_cap_passes_and_one_above_does_not(daemon):
+def test_a_frame_at_the_cap_passes_and_one_above_does_not(daemon: Daemon) -> None:
     client = daemon.client()
     head = {"method": "exec", "kind": "python", "code_len": 5, "stdin": True}
     room = 16 * MIB - len(json.dumps(head).encode())
@@ -412,7 +415,7 @@ def test_a_frame_at_the_cap_passes_and_one_above_does_not(daemon):
 # Tiers that misbehave
 
 
-def test_a_dead_tier_is_replaced_and_nothing_goes_on_unasked(place, bin_folder):
+def test_a_dead_tier_is_replaced_and_nothing_goes_on_unasked(place: str, bin_folder: str) -> None:
     daemon = Daemon(place, bin_folder, "--checkpoint-after", "600")
     client = daemon.client()
     client.run("globals().update(x=1)", "idle")
@@ -432,7 +435,7 @@ def test_a_dead_tier_is_replaced_and_nothing_goes_on_unasked(place, bin_folder):
 
 
 @pytest.mark.parametrize("code", ["bad()", "emit('x', 'no-such-event')"])
-def test_a_tier_that_breaks_the_protocol_is_ended(daemon, code):
+def test_a_tier_that_breaks_the_protocol_is_ended(daemon: Daemon, code: str) -> None:
     client = daemon.client()
     client.run("1")
     old = children(daemon.process.pid)
@@ -442,7 +445,7 @@ def test_a_tier_that_breaks_the_protocol_is_ended(daemon, code):
     assert "broke the protocol" in daemon.text()
 
 
-def test_a_session_that_ends_by_itself_is_not_begun_anew_unasked(place, bin_folder):
+def test_a_session_that_ends_by_itself_is_not_begun_anew_unasked(place: str, bin_folder: str) -> None:
     daemon = Daemon(place, bin_folder, "--checkpoint-after", "600")
     client = daemon.client()
     client.run("gone()", "s")
@@ -452,14 +455,14 @@ def test_a_session_that_ends_by_itself_is_not_begun_anew_unasked(place, bin_fold
     daemon.stop()
 
 
-def test_a_missing_tier_is_a_clear_error(place, bin_folder, tmp_path):
+def test_a_missing_tier_is_a_clear_error(place: str, bin_folder: str, tmp_path: Path) -> None:
     shutil.copy(os.path.join(bin_folder, "snipara-sandboxd"), tmp_path)
     daemon = Daemon(place, str(tmp_path))
     assert "tier-native" in daemon.client().fail("1")["message"]
     daemon.stop()
 
 
-def test_nothing_is_inherited_by_the_tier(daemon):
+def test_nothing_is_inherited_by_the_tier(daemon: Daemon) -> None:
     client = daemon.client()
     fds = client.run("__import__('os').listdir('/proc/self/fd')")
     # 0 to 3, and the one listdir itself holds
@@ -470,7 +473,7 @@ def test_nothing_is_inherited_by_the_tier(daemon):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_in_order(place, bin_folder, number):
+def test_a_signal_ends_it_in_order(place: str, bin_folder: str, number: signal.Signals) -> None:
     daemon = Daemon(place, bin_folder)
     client = daemon.client()
     client.run("1", "s")
@@ -482,7 +485,7 @@ def test_a_signal_ends_it_in_order(place, bin_folder, number):
     assert not any(map(is_alive, tiers))
 
 
-def test_shutdown_is_answered_when_sessions_are_gone(place, bin_folder):
+def test_shutdown_is_answered_when_sessions_are_gone(place: str, bin_folder: str) -> None:
     daemon = Daemon(place, bin_folder)
     client = daemon.client()
     client.run("1", "s")
@@ -495,7 +498,7 @@ def test_shutdown_is_answered_when_sessions_are_gone(place, bin_folder):
     assert slow
 
 
-def test_it_ends_when_idle_but_not_with_a_client_or_session(place, bin_folder):
+def test_it_ends_when_idle_but_not_with_a_client_or_session(place: str, bin_folder: str) -> None:
     daemon = Daemon(place, bin_folder, "--idle", "0.3", "--session-idle", "600")
     client = daemon.client()
     time.sleep(0.8)
@@ -509,7 +512,7 @@ def test_it_ends_when_idle_but_not_with_a_client_or_session(place, bin_folder):
     assert not os.path.exists(daemon.socket)
 
 
-def test_an_idle_session_hibernates(place, bin_folder):
+def test_an_idle_session_hibernates(place: str, bin_folder: str) -> None:
     daemon = Daemon(place, bin_folder, "--session-idle", "0.3")
     client = daemon.client()
     client.run("globals().update(x=1)", "s")
@@ -518,7 +521,7 @@ def test_an_idle_session_hibernates(place, bin_folder):
     daemon.stop()
 
 
-def test_idle_memory_is_small(daemon):
+def test_idle_memory_is_small(daemon: Daemon) -> None:
     client = daemon.client()
     for _ in range(20):
         client.run("1")
@@ -526,7 +529,7 @@ def test_idle_memory_is_small(daemon):
     assert wait_for(lambda: client.call("stats")[1]["rss_bytes"] < IDLE_RSS)
 
 
-def test_a_stale_socket_is_replaced(place, bin_folder):
+def test_a_stale_socket_is_replaced(place: str, bin_folder: str) -> None:
     first = Daemon(place, bin_folder)
     first.process.kill()
     first.process.wait()
@@ -537,7 +540,7 @@ def test_a_stale_socket_is_replaced(place, bin_folder):
     second.stop()
 
 
-def test_a_killed_daemon_takes_its_tier_along(place, bin_folder):
+def test_a_killed_daemon_takes_its_tier_along(place: str, bin_folder: str) -> None:
     daemon = Daemon(place, bin_folder)
     daemon.client().run("1", "s")
     tiers = children(daemon.process.pid)
@@ -547,7 +550,7 @@ def test_a_killed_daemon_takes_its_tier_along(place, bin_folder):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root: only it can act as another user")
-def test_another_user_is_turned_away_without_a_word(bin_folder, place):
+def test_another_user_is_turned_away_without_a_word(bin_folder: str, place: str) -> None:
     folder = tempfile.mkdtemp(prefix="snp-peer-")
     daemon = Daemon(folder, bin_folder)
     os.chmod(folder, 0o755)
@@ -564,14 +567,14 @@ def test_another_user_is_turned_away_without_a_word(bin_folder, place):
     assert log.count("client-refused") == 1
 
 
-def test_a_second_daemon_leaves_without_a_word(daemon, bin_folder, place):
+def test_a_second_daemon_leaves_without_a_word(daemon: Daemon, bin_folder: str, place: str) -> None:
     again = subprocess.run([os.path.join(bin_folder, "snipara-sandboxd"), "--foreground", "--socket",
                             daemon.socket, "--state", place], capture_output=True, text=True, timeout=60)
     assert (again.returncode, again.stderr) == (0, "")
     assert daemon.client().run("1") == "1"
 
 
-def test_a_file_in_the_place_of_the_socket_is_not_removed(place, bin_folder):
+def test_a_file_in_the_place_of_the_socket_is_not_removed(place: str, bin_folder: str) -> None:
     path = os.path.join(place, "s")
     with open(path, "w") as out:
         out.write("mine")
@@ -583,7 +586,7 @@ def test_a_file_in_the_place_of_the_socket_is_not_removed(place, bin_folder):
 
 @pytest.mark.parametrize("options", [["--idle", "x"], ["--nonsense"], ["--log-level", "loud"],
                                      ["extra"], ["--ready-fd", "1"], ["--socket", "relative"]])
-def test_wrong_options_are_refused(bin_folder, place, options):
+def test_wrong_options_are_refused(bin_folder: str, place: str, options: list[str]) -> None:
     run = subprocess.run([os.path.join(bin_folder, "snipara-sandboxd"), "--state", place, "--foreground",
                           *options], capture_output=True, text=True, timeout=60)
     assert run.returncode == 2 and run.stderr.count("\n") == 1
@@ -592,27 +595,33 @@ def test_wrong_options_are_refused(bin_folder, place, options):
 # The command line against it
 
 
-@pytest.fixture
-def cli(place, bin_folder):
-    """Run the command line in an empty world; its daemon is ended afterwards."""
-    run_folder = os.path.join(place, "run")
-    env = {"PATH": os.environ["PATH"], "HOME": place, "SNIPARA_SANDBOX_RUNTIME_DIR": run_folder,
-           "SNIPARA_SANDBOX_STATE_DIR": os.path.join(place, "state"), "SECRET_KEY": "sesame"}
+class Cli:
+    """The command line in an empty world."""
 
-    def run(*args, **options):
+    def __init__(self, place: str, bin_folder: str) -> None:
+        self.place, self.program = place, os.path.join(bin_folder, "snipara-sandbox")
+        self.folder = os.path.join(place, "run")
+        self.env = {"PATH": os.environ["PATH"], "HOME": place, "SNIPARA_SANDBOX_RUNTIME_DIR": self.folder,
+                    "SNIPARA_SANDBOX_STATE_DIR": os.path.join(place, "state"), "SECRET_KEY": "sesame"}
+
+    def __call__(self, *args: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
         options.setdefault("timeout", 60)
-        return subprocess.run([os.path.join(bin_folder, "snipara-sandbox"), *args], env=env, cwd=place,
-                              capture_output=True, **options)
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(
+            [self.program, *args], env=self.env, cwd=self.place, capture_output=True, **options)
+        return done
 
-    run.env = env
-    run.folder = run_folder
-    yield run
-    path = os.path.join(run_folder, "sandboxd.sock")
+
+@pytest.fixture
+def cli(place: str, bin_folder: str) -> Iterator[Cli]:
+    """Its daemon is ended afterwards."""
+    cli = Cli(place, bin_folder)
+    yield cli
+    path = os.path.join(cli.folder, "sandboxd.sock")
     if os.path.exists(path):
         Client(path).call("shutdown")
 
 
-def test_the_first_call_starts_the_daemon(cli):
+def test_the_first_call_starts_the_daemon(cli: Cli) -> None:
     done = cli("exec", "6 * 7")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"42\n", b"")
     client = Client(os.path.join(cli.folder, "sandboxd.sock"))
@@ -622,7 +631,7 @@ def test_the_first_call_starts_the_daemon(cli):
     assert os.getsid(pid) == pid
 
 
-def test_twenty_first_calls_at_once_share_one_daemon(cli):
+def test_twenty_first_calls_at_once_share_one_daemon(cli: Cli) -> None:
     with ThreadPoolExecutor(20) as pool:
         runs = list(pool.map(lambda n: cli("exec", f"{n} + {n}"), range(20)))
     assert [run.stdout for run in runs] == [b"%d\n" % (2 * n) for n in range(20)]
@@ -630,12 +639,12 @@ def test_twenty_first_calls_at_once_share_one_daemon(cli):
     assert log.count(" daemon start ") == 1
 
 
-def test_output_goes_where_the_code_sent_it(cli):
+def test_output_goes_where_the_code_sent_it(cli: Cli) -> None:
     done = cli("exec", "emit('out'), emit('err', 'stderr'), None")
     assert done.stdout == b"out\n(None, None, None)\n" and done.stderr == b"err"
 
 
-def test_json_is_one_result(cli):
+def test_json_is_one_result(cli: Cli) -> None:
     done = cli("exec", "--json", "--session", "s", "emit('out') or display(b'\\x00\\x01')")
     result = json.loads(done.stdout)
     assert done.returncode == 0 and done.stderr == b""
@@ -644,12 +653,12 @@ def test_json_is_one_result(cli):
     assert list(result)[:5] == ["session", "name", "cell", "epoch", "status"]
 
 
-def test_a_failed_cell_is_exit_one_with_its_traceback(cli):
+def test_a_failed_cell_is_exit_one_with_its_traceback(cli: Cli) -> None:
     done = cli("exec", "1 / 0")
     assert done.returncode == 1 and done.stdout == b"" and b"ZeroDivisionError" in done.stderr
 
 
-def test_code_comes_from_file_and_stdin(cli, place):
+def test_code_comes_from_file_and_stdin(cli: Cli, place: str) -> None:
     path = os.path.join(place, "code.py")
     with open(path, "w") as out:
         out.write("40 + 2")
@@ -667,7 +676,7 @@ def test_code_comes_from_file_and_stdin(cli, place):
     assert missing.returncode == 1 and missing.stderr.count(b"\n") == 1
 
 
-def test_commands_and_shell_lines(cli):
+def test_commands_and_shell_lines(cli: Cli) -> None:
     assert cli("exec", "--", "ls", "-l", "--json").stdout == b"['ls', '-l', '--json']\n"
     assert cli("exec", "--sh", "ls | wc").stdout == b"['/bin/sh', '-c', 'ls | wc']\n"
 
@@ -692,19 +701,20 @@ def test_commands_and_shell_lines(cli):
     (["get", "nobody:x"], 1, "no session"),
     (["ls", "nobody"], 1, "no session"),
 ])
-def test_wrong_use_is_one_clear_line(cli, args, status, says):
+def test_wrong_use_is_one_clear_line(cli: Cli, args: list[str], status: int,
+                                     says: str) -> None:
     done = cli(*args)
     assert done.returncode == status, done.stderr
     assert says in done.stderr.decode() and done.stdout == b""
 
 
-def test_variables_reach_the_code_only_by_name(cli):
+def test_variables_reach_the_code_only_by_name(cli: Cli) -> None:
     cli.env["GIVEN"] = "yes"
     done = cli("exec", "--pass-env", "GIVEN", "--set-env", "MORE=a=b", "OPEN['env']")
     assert done.stdout == b"{'GIVEN': 'yes', 'MORE': 'a=b'}\n"
 
 
-def test_put_get_ls_keep_every_byte(cli, place):
+def test_put_get_ls_keep_every_byte(cli: Cli, place: str) -> None:
     data = os.urandom(2 * MIB + 17)
     for name, content in (("data.bin", data), ("empty", b"")):
         with open(os.path.join(place, name), "wb") as out:
@@ -722,7 +732,7 @@ def test_put_get_ls_keep_every_byte(cli, place):
     assert failed.returncode == 1 and not [name for name in os.listdir(place) if "kept" in name]
 
 
-def test_sessions_are_listed_and_destroyed(cli):
+def test_sessions_are_listed_and_destroyed(cli: Cli) -> None:
     cli("exec", "--session", "a", "1")
     cli("exec", "--session", "b", "1")
     rows = json.loads(cli("sessions", "list", "--json").stdout)
@@ -735,7 +745,7 @@ def test_sessions_are_listed_and_destroyed(cli):
     assert json.loads(cli("sessions", "list", "--json").stdout) == []
 
 
-def test_displays_are_saved_where_told(cli, place):
+def test_displays_are_saved_where_told(cli: Cli, place: str) -> None:
     done = cli("exec", "--display-dir", "pics", "display(b'\\x89PNG')")
     assert done.returncode == 0
     with open(os.path.join(place, "pics", "cell1-1.png"), "rb") as saved:
@@ -743,40 +753,46 @@ def test_displays_are_saved_where_told(cli, place):
     assert b"--display-dir" in cli("exec", "display(b'\\x89PNG')").stderr
 
 
-def test_ctrl_c_interrupts_the_cell_and_keeps_the_session(cli, bin_folder):
+def test_ctrl_c_interrupts_the_cell_and_keeps_the_session(cli: Cli,
+                                                          bin_folder: str) -> None:
     cli("exec", "--session", "s", "globals().update(x=5)")
     process = subprocess.Popen([os.path.join(bin_folder, "snipara-sandbox"), "exec", "--session", "s",
                                 "emit('go') or wait(100)"], env=cli.env, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
-    assert process.stdout.read(2) == b"go"
+    assert lib.some(process.stdout).read(2) == b"go"
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 1 and b"interrupted" in stderr
     assert cli("exec", "--session", "s", "x").stdout == b"5\n"
 
 
-def test_a_second_ctrl_c_gives_up(cli, bin_folder):
+def test_a_second_ctrl_c_gives_up(cli: Cli, bin_folder: str) -> None:
     process = subprocess.Popen([os.path.join(bin_folder, "snipara-sandbox"), "exec",
                                 "emit('go') or __import__('time').sleep(100)"], env=cli.env,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout.read(2) == b"go"
+    assert lib.some(process.stdout).read(2) == b"go"
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)
     assert process.poll() is None
     # One more, or as many as it takes: two that come before it looks are one.
-    assert wait_for(lambda: process.poll() is not None or process.send_signal(signal.SIGINT))
+
+    def has_ended() -> bool:
+        process.send_signal(signal.SIGINT)
+        return process.poll() is not None
+
+    assert wait_for(has_ended)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 1 and b"interrupted twice" in stderr
 
 
-def test_doctor_reports_and_judges(cli):
+def test_doctor_reports_and_judges(cli: Cli) -> None:
     report = json.loads(cli("doctor", "--json").stdout)
     assert report["usable"] is True
     assert {"daemon", "scripted", "python3", "runtime folder"} <= {row["name"] for row in report["checks"]}
     assert "Check" in cli("doctor").stdout.decode().splitlines()[0]
 
 
-def test_doctor_fails_when_nothing_can_run(cli):
+def test_doctor_fails_when_nothing_can_run(cli: Cli) -> None:
     os.makedirs(cli.folder, mode=0o755)
     os.chmod(cli.folder, 0o755)
     done = cli("doctor", "--json")
@@ -784,7 +800,8 @@ def test_doctor_fails_when_nothing_can_run(cli):
 
 
 @pytest.mark.parametrize("spoil", ["open", "link"])
-def test_a_runtime_folder_others_can_reach_is_refused(cli, place, spoil):
+def test_a_runtime_folder_others_can_reach_is_refused(cli: Cli, place: str,
+                                                      spoil: str) -> None:
     if spoil == "open":
         os.makedirs(cli.folder)
         os.chmod(cli.folder, 0o750)
@@ -795,7 +812,7 @@ def test_a_runtime_folder_others_can_reach_is_refused(cli, place, spoil):
     os.rename(cli.folder, cli.folder + ".spoilt")
 
 
-def test_a_daemon_that_cannot_start_says_why(cli, place):
+def test_a_daemon_that_cannot_start_says_why(cli: Cli, place: str) -> None:
     os.makedirs(os.path.join(cli.folder, "sandboxd.sock"), mode=0o700)
     os.chmod(cli.folder, 0o700)
     done = cli("exec", "1")
@@ -803,7 +820,7 @@ def test_a_daemon_that_cannot_start_says_why(cli, place):
     os.rmdir(os.path.join(cli.folder, "sandboxd.sock"))
 
 
-def test_a_too_long_socket_path_is_named(cli):
+def test_a_too_long_socket_path_is_named(cli: Cli) -> None:
     cli.env["SNIPARA_SANDBOX_RUNTIME_DIR"] = cli.folder + "/" + "x" * 120
     done = cli("exec", "1")
     assert done.returncode == 1 and b"SNIPARA_SANDBOX_RUNTIME_DIR" in done.stderr

@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
 import lib
 import pytest
@@ -14,12 +16,12 @@ UNITS = {"": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20, "g":
          "t": 1 << 40, "tib": 1 << 40, "s": 1}
 
 
-def need_data():
+def need_data() -> None:
     done = subprocess.run([lib.PYTHON, "-c", "import pandas, matplotlib"], capture_output=True)
     lib.need("data", done.returncode == 0, "pandas and matplotlib are not installed")
 
 
-def own(box, path):
+def own(box: lib.Sandbox, path: str) -> None:
     """Give a tree to the user of box."""
     if box.uid != os.geteuid():
         for folder, _, names in os.walk(path):
@@ -27,7 +29,7 @@ def own(box, path):
                 os.chown(name, box.uid, box.uid)
 
 
-def run_demo(box, build):
+def run_demo(box: lib.Sandbox, build: str) -> subprocess.CompletedProcess[str]:
     """tools/demo from a copy of the tree that the user of box can read."""
     tree = os.path.join(box.folder, "tree")
     shutil.copytree(os.path.join(ROOT, "examples"), os.path.join(tree, "examples"))
@@ -39,7 +41,7 @@ def run_demo(box, build):
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_demo_succeeds(fresh_sandbox, who):
+def test_demo_succeeds(fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
     need_data()
     box = fresh_sandbox(who)
     done = run_demo(box, box.bin)
@@ -48,7 +50,7 @@ def test_demo_succeeds(fresh_sandbox, who):
     assert done.stdout.count("ok: ") >= 14 and "\033" not in done.stdout
 
 
-def test_demo_fails_when_a_promise_is_broken(fresh_sandbox):
+def test_demo_fails_when_a_promise_is_broken(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     need_data()
     box = fresh_sandbox("user")
     build = box.make_folder("broken")
@@ -60,23 +62,23 @@ def test_demo_fails_when_a_promise_is_broken(fresh_sandbox):
     assert "NOT AS PROMISED: the listener heard" in done.stdout
 
 
-def test_demo_without_a_build_says_so(tmp_path):
+def test_demo_without_a_build_says_so(tmp_path: Path) -> None:
     done = subprocess.run([lib.PYTHON, "-B", os.path.join(ROOT, "tools", "demo")], text=True,
                           env={"PATH": "/usr/bin:/bin", "SNP_BUILD": str(tmp_path)}, capture_output=True)
     assert done.returncode == 2 and "run make first" in done.stderr
 
 
-def readme_section(title):
+def readme_section(title: str) -> str:
     with open(os.path.join(ROOT, "README.md")) as text:
-        return re.search(rf"^## {title}\n(.*?)^## ", text.read(), re.MULTILINE | re.DOTALL).group(1)
+        return lib.search(rf"^## {title}\n(.*?)^## ", text.read(), re.MULTILINE | re.DOTALL).group(1)
 
 
-def number(text):
-    value, unit = re.fullmatch(r"([\d.,]+) ?([a-zA-Z]*)", text.strip()).groups()
+def number(text: str) -> float:
+    value, unit = lib.search(r"^([\d.,]+) ?([a-zA-Z]*)$", text.strip()).groups()
     return float(value.replace(",", "")) * UNITS[unit.lower()]
 
 
-def test_the_limits_in_the_readme_are_those_of_exec(sandbox):
+def test_the_limits_in_the_readme_are_those_of_exec(sandbox: lib.Sandbox) -> None:
     text = " ".join(sandbox.cli("exec", "--help").stdout.split())
     rows = re.findall(r"^\| .* \| `(--[a-z-]+)` \| (.+?) \| (.+?) to (.+?) \|$", readme_section("Limits"), re.MULTILINE)
     said = {flag: (low, high, default) for flag, low, high, default in re.findall(

@@ -4,7 +4,8 @@
 A block is text indented by four spaces or between fences. In it `$ ` begins a command, `> ` goes on
 with it, and what follows is what a terminal shows, both outputs as they come. In expected output `…` stands
 for any text of a line, on a line alone for any lines; eight hexadecimal digits are an id, which
-is the same one wherever the document repeats it. Lines of the test's surroundings are no part of the comparison: `degraded: `, and warnings
+is the same one wherever the document repeats it. Lines of the test's surroundings are no part of the comparison:
+`degraded: `, and warnings
 about its HOME and its runtime folder.
 
 Each document has a folder of its own, which holds examples/ as a clone does, a home, a state folder and a
@@ -31,6 +32,8 @@ import threading
 
 import lib
 import packages
+from collections.abc import Callable, Sequence
+from typing import Any
 import pytest
 from test_demo import ROOT, need_data, own
 
@@ -38,20 +41,23 @@ SECONDS = 120  # of a command, on a machine that is busy
 PORT = "8765"  # in documents; a free one in its place
 ID = r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*[0-9])[0-9a-f]{8}\b"
 SURROUNDINGS = re.compile(r"degraded: |snipara-sandbox [a-z-]+: warning: (HOME|SNIPARA_SANDBOX_RUNTIME_DIR) is ")
-DOCUMENTS = [os.path.relpath(path, ROOT) for pattern in ("README.md", "docs/*.md", "docs/*/*.md", "examples/*/README.md", "tests/integration/*.md")
+DOCUMENTS = [os.path.relpath(path, ROOT)
+             for pattern in ("README.md", "docs/*.md", "docs/*/*.md", "examples/*/README.md", "tests/integration/*.md")
              for path in sorted(glob.glob(os.path.join(ROOT, pattern)))]
-# Options in documents that are not of our commands: of docker, mmdebstrap, tiers, programs in tests/crash, and one of nobody.
-FOREIGN = {"rm", "security-opt", "variant", "include", "runs", "seed", "life", "option", "describe", "outputs", "start", "fd"}
+# Options in documents that are not of our commands: of docker, mmdebstrap, tiers, programs in tests/crash, and one of
+# nobody.
+FOREIGN = {"rm", "security-opt", "variant", "include", "runs", "seed", "life", "option", "describe", "outputs", "start",
+           "fd"}
 
 
 @dataclasses.dataclass
 class Block:
     line: int
     comment: str  # the last one before it, with nothing between but empty lines
-    text: list
+    text: list[str]
 
 
-def blocks_of(document):
+def blocks_of(document: str) -> list[Block]:
     """All blocks, hidden ones too, in their order."""
     with open(os.path.join(ROOT, document)) as file:
         lines = file.read().splitlines() + [""]
@@ -81,9 +87,9 @@ def blocks_of(document):
     return found
 
 
-def steps_of(block):
+def steps_of(block: Block) -> list[Any]:
     """[(command, lines it prints)]"""
-    steps = []
+    steps: list[Any] = []
     for line in block.text:
         if line.startswith("$ "):
             steps.append((line[2:], []))
@@ -98,14 +104,14 @@ def steps_of(block):
 class Reader:
     """Who has a document before him and a terminal, and types what it says."""
 
-    def __init__(self, box):
+    def __init__(self, box: lib.Sandbox) -> None:
         self.box = box
         self.folder = os.path.join(box.folder, "clone")
         shutil.copytree(os.path.join(ROOT, "examples"), os.path.join(self.folder, "examples"))
         own(box, self.folder)
         self.cwd = self.folder
-        self.ids = {}
-        self.servers = []
+        self.ids: dict[str, str] = {}
+        self.servers: list[Any] = []
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = str(free.getsockname()[1])
         # The folders are where documents say: below the home.
@@ -117,27 +123,29 @@ class Reader:
         self.env = {**box.env, "PATH": f"{box.bin}:{box.env['PATH']}", "TZ": "UTC"}
         box.start()
 
-    def start(self, command):
+    def start(self, command: str) -> tuple[subprocess.Popen[str], int]:
         """In bash, where the last command was; it writes into the second pipe where it ended."""
         at_end, where = os.pipe()
         for said, bound in {PORT: self.port, **self.ids}.items():
             command = command.replace(said, bound)
-        process = subprocess.Popen(["/bin/bash", "-c", f'eval "$0" {where}>&-; pwd >&{where}', command], cwd=self.cwd, env=self.env,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        process = subprocess.Popen(["/bin/bash", "-c", f'eval "$0" {where}>&-; pwd >&{where}', command], cwd=self.cwd,
+                                   env=self.env,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   text=True,
                                    pass_fds=[where], start_new_session=True, **self.box.identity())
         os.close(where)
         return process, at_end
 
-    def run(self, command, expected, serves=False):
+    def run(self, command: str, expected: list[str], serves: bool = False) -> None:
         process, at_end = self.start(command)
         with os.fdopen(at_end) as where:
             if serves:
                 self.servers.append(process)
                 patience = threading.Timer(SECONDS, process.kill)
                 patience.start()
-                printed = [process.stdout.readline().rstrip("\n") for _ in expected]
+                lines = [lib.some(process.stdout).readline().rstrip("\n") for _ in expected]
                 patience.cancel()
-                self.compare(command, expected, printed)
+                self.compare(command, expected, lines)
                 return
             try:
                 printed, _ = process.communicate(timeout=SECONDS)
@@ -147,9 +155,9 @@ class Reader:
             self.cwd = where.read().rstrip("\n") or self.cwd
         self.compare(command, expected, printed.splitlines())
 
-    def compare(self, command, expected, printed):
+    def compare(self, command: str, expected: list[str], lines: Sequence[str]) -> None:
         """Expected lines are a pattern as the head of this file says; ids that it meets are learnt."""
-        printed = "".join(line + "\n" for line in printed if not SURROUNDINGS.match(line))
+        printed = "".join(line + "\n" for line in lines if not SURROUNDINGS.match(line))
         pattern, new = "", []
         for line in expected:
             if line.strip() == "…":
@@ -173,7 +181,7 @@ class Reader:
         assert match, f"$ {command}\n--- the document:\n{shown}--- printed:\n{printed}"
         self.ids.update((part, match["id_" + part]) for part in new)
 
-    def read(self, block):
+    def read(self, block: Block) -> None:
         """Do what a block says."""
         if block.comment.startswith("file: "):
             path = os.path.relpath(os.path.join(self.cwd, block.comment[len("file: "):]), self.box.folder)
@@ -184,19 +192,19 @@ class Reader:
         for number, (command, expected) in enumerate(steps, 1):
             self.run(command, expected, block.comment == "serves" and number == len(steps))
 
-    def leave(self):
+    def leave(self) -> None:
         for server in self.servers:
             with server:
                 os.killpg(server.pid, signal.SIGTERM)
 
 
-def not_run(block):
+def not_run(block: Block) -> bool:
     return block.comment.startswith("not run: ")
 
 
 @pytest.mark.parametrize("document", [document for document in DOCUMENTS
                                       if any(not not_run(block) for block in blocks_of(document))])
-def test_a_document_shows_what_happens(fresh_sandbox, document):
+def test_a_document_shows_what_happens(fresh_sandbox: Callable[..., lib.Sandbox], document: str) -> None:
     need_data()
     reader = Reader(fresh_sandbox("root" if os.geteuid() == 0 else "user"))
     try:
@@ -209,11 +217,11 @@ def test_a_document_shows_what_happens(fresh_sandbox, document):
 
 @pytest.mark.parametrize("block", [pytest.param(block, id=f"{document}-{block.text[0][:40]}") for document in DOCUMENTS
                                    for block in blocks_of(document) if not_run(block)])
-def test_a_block_is_not_run(block):
+def test_a_block_is_not_run(block: Block) -> None:
     pytest.skip(block.comment[len("not run: "):])
 
 
-def helps(box, *verb):
+def helps(box: lib.Sandbox, *verb: str) -> str:
     """--help of the command and of all below it, as one text."""
     text = box.cli(*verb, "--help").stdout
     verbs = re.search(r"^Commands:\n(.*?)(\n\n|\Z)", text, re.MULTILINE | re.DOTALL) if len(verb) < 2 else None
@@ -221,13 +229,15 @@ def helps(box, *verb):
     return text + "".join(helps(box, *verb, name) for name in below)
 
 
-def test_options_in_documents_exist(fresh_sandbox):
+def test_options_in_documents_exist(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     box = fresh_sandbox("root" if os.geteuid() == 0 else "user")
-    daemon = subprocess.run([os.path.join(box.bin, "snipara-sandboxd"), "--help"], capture_output=True, text=True, **box.identity())
+    daemon = subprocess.run([os.path.join(box.bin, "snipara-sandboxd"), "--help"], capture_output=True, text=True,
+                            **box.identity())
     known = set(re.findall(r"--(?:\[no-\]|no-)?([a-z][a-z-]+)", helps(box) + daemon.stdout + daemon.stderr)) | FOREIGN
     for document in DOCUMENTS:
         with open(os.path.join(ROOT, document)) as text:
-            named = set(re.findall(r"(?<![\w-])--(?:no-)?([a-z][a-z-]+)", " ".join(re.findall(r"`([^`]*)`", text.read()))))
+            named = set(re.findall(r"(?<![\w-])--(?:no-)?([a-z][a-z-]+)",
+                                   " ".join(re.findall(r"`([^`]*)`", text.read()))))
         assert sorted(named - known) == [], document
 
 
@@ -235,7 +245,7 @@ def test_options_in_documents_exist(fresh_sandbox):
     ("a … c", "a b c\n", True), ("a … c", "a b\nc\n", False), ("…\nc", "a\nb\nc\n", True), ("c", "a\nc\n", False),
     ("", "a\n", False), ("run 1234abcd\n1234abcd", "run 0f0f0f0f\n0f0f0f0f\n", True),
     ("run 1234abcd\n1234abcd", "run 0f0f0f0f\n0f0f0f01\n", False), ("1.0 s", "110 s\n", False)])
-def test_output_is_compared_as_documents_are_told(expected, printed, same):
+def test_output_is_compared_as_documents_are_told(expected: str, printed: str, same: bool) -> None:
     reader = Reader.__new__(Reader)
     reader.ids, reader.port = {}, "1"
     try:
@@ -246,8 +256,9 @@ def test_output_is_compared_as_documents_are_told(expected, printed, same):
         assert same
 
 
-def test_make_builds_neither_tests_nor_fuzzers_nor_benches():
-    made = subprocess.run(["ninja", "-C", lib.BUILD, "-t", "inputs", "programs"], capture_output=True, text=True, check=True)
+def test_make_builds_neither_tests_nor_fuzzers_nor_benches() -> None:
+    made = subprocess.run(["ninja", "-C", lib.BUILD, "-t", "inputs", "programs"], capture_output=True, text=True,
+                          check=True)
     assert "snipara-sandboxd" in made.stdout and "tests/" not in made.stdout
     for target, words in (("all", " programs\n"), ("bench", " programs snp-bench\n")):
         said = subprocess.run(["make", "-n", "-C", ROOT, target], capture_output=True, text=True, check=True).stdout

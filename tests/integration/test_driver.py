@@ -14,6 +14,9 @@ import socket
 import struct
 import subprocess
 import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +34,8 @@ LIMIT = 100000
 class Answer:
     """What one cell gave."""
 
-    def __init__(self, done, out, err, displays, denials, order):
+    def __init__(self, done: lib.Json, out: str, err: str, displays: list[Any], denials: list[Any],
+                 order: list[Any]) -> None:
         self.done = done
         self.status = done["status"]
         self.value = done["value"]
@@ -48,7 +52,7 @@ class Answer:
 class Driver:
     """A driver process and the host's side of its protocol."""
 
-    def __init__(self, cwd, template="base", env=None):
+    def __init__(self, cwd: Path, template: str = "base", env: Mapping[str, str] | None = None) -> None:
         self.cwd = str(cwd)
         mine, theirs = socket.socketpair()
         out_read, out_write = os.pipe()
@@ -73,7 +77,7 @@ class Driver:
         kind, ident, self.ready, raw = self.read_frame(60)
         assert (kind, ident, raw) == (READY, 0, b"")
 
-    def close(self):
+    def close(self) -> None:
         self.socket.close()
         try:
             self.process.wait(60)
@@ -85,7 +89,7 @@ class Driver:
             for fd in self.pipes:
                 os.close(fd)
 
-    def send(self, code, stdin=None, cell=None, cwd=None):
+    def send(self, code: str, stdin: bytes | None = None, cell: int | None = None, cwd: str | None = None) -> None:
         self.cells += 1
         source = code.encode()
         head = {
@@ -99,16 +103,18 @@ class Driver:
         self.socket.sendall(HEADER.pack(len(text) + len(raw), self.cells, len(text), CELL))
         self.socket.sendall(text + raw)
 
-    def interrupt(self):
+    def interrupt(self) -> None:
         os.killpg(self.process.pid, signal.SIGINT)
 
-    def run(self, code, stdin=None, timeout=60, cell=None):
+    def run(self, code: str, stdin: bytes | None = None, timeout: float = 60, cell: int | None = None) -> Answer:
         self.send(code, stdin, cell)
         return self.collect(timeout)
 
-    def collect(self, timeout=60):
+    def collect(self, timeout: float = 60) -> Answer:
         """Read until DONE, then what is left in the pipes."""
-        displays, denials, order = [], [], []
+        displays: list[Any] = []
+        denials: list[lib.Json] = []
+        order: list[tuple[str, bytes]] = []
         deadline = time.monotonic() + timeout
         done = None
         while done is None:
@@ -133,13 +139,13 @@ class Driver:
         }
         return Answer(done, texts["out"], texts["err"], displays, denials, order)
 
-    def read_pipe(self, fd, order):
+    def read_pipe(self, fd: int, order: list[tuple[str, bytes]]) -> bool:
         chunk = os.read(fd, 1 << 16)
         if chunk:
             order.append((self.pipes[fd], chunk))
         return bool(chunk)
 
-    def take_events(self, displays, denials):
+    def take_events(self, displays: list[Any], denials: list[lib.Json]) -> Any:
         frame = self.take_frame()
         while frame is not None:
             kind, ident, head, raw = frame
@@ -156,7 +162,7 @@ class Driver:
             frame = self.take_frame()
         return None
 
-    def take_frame(self):
+    def take_frame(self) -> tuple[Any, Any, Any, bytes] | None:
         if len(self.data) < HEADER.size:
             return None
         body_len, ident, head_len, kind = HEADER.unpack_from(self.data)
@@ -168,7 +174,7 @@ class Driver:
         del self.data[:end]
         return kind, ident, json.loads(body[:head_len]), body[head_len:]
 
-    def read_frame(self, timeout):
+    def read_frame(self, timeout: int) -> tuple[Any, Any, Any, bytes]:
         self.socket.settimeout(timeout)
         frame = self.take_frame()
         while frame is None:
@@ -183,7 +189,7 @@ class Driver:
         return frame
 
 
-def bundle(mime, raw):
+def bundle(mime: Any, raw: bytes) -> lib.Json:
     parts, at = {}, 0
     for name, size in mime:
         parts[name] = raw[at : at + size]
@@ -193,7 +199,7 @@ def bundle(mime, raw):
 
 
 @contextlib.contextmanager
-def driver_for(cwd, template="base", env=None):
+def driver_for(cwd: Path, template: str = "base", env: Mapping[str, str] | None = None) -> Iterator[Driver]:
     driver = Driver(cwd, template, env)
     try:
         yield driver
@@ -202,24 +208,24 @@ def driver_for(cwd, template="base", env=None):
 
 
 @pytest.fixture
-def driver(tmp_path):
+def driver(tmp_path: pathlib.Path) -> Iterator[Driver]:
     with driver_for(tmp_path) as one:
         yield one
 
 
-def has_module(name):
+def has_module(name: str) -> bool:
     code = "import importlib.util as u, sys; sys.exit(u.find_spec({!r}) is None)".format(name)
     return subprocess.run([PYTHON, "-I", "-c", code]).returncode == 0
 
 
-def needs(name):
+def needs(name: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not has_module(name), reason=name + " is not installed")
 
 
 # --- values ---------------------------------------------------------------------------
 
 
-def test_ready_names_python_and_template(driver):
+def test_ready_names_python_and_template(driver: Driver) -> None:
     assert driver.ready["template"] == "base"
     assert driver.ready["python"].startswith("3.")
 
@@ -247,19 +253,19 @@ def test_ready_names_python_and_template(driver):
         ("f'{1}'", "'1'"),
     ],
 )
-def test_value_of_last_expression(driver, code, value):
+def test_value_of_last_expression(driver: Driver, code: str, value: str | None) -> None:
     answer = driver.run(code)
     assert (answer.status, answer.value, answer.error) == ("ok", value, None)
 
 
-def test_names_persist_and_last_value_is_underscore(driver):
+def test_names_persist_and_last_value_is_underscore(driver: Driver) -> None:
     driver.run("class A:\n    def f(self): return 40\na = A()")
     assert driver.run("a.f() + 2").value == "42"
     assert driver.run("_ + 1").value == "43"
     assert driver.run("a.f.__module__, __name__").value == "('__main__', '__main__')"
 
 
-def test_result_is_reset_per_cell(driver):
+def test_result_is_reset_per_cell(driver: Driver) -> None:
     assert driver.run("result = {'a': 1}").result == "{'a': 1}"
     second = driver.run("result is None")
     assert (second.value, second.result) == ("True", None)
@@ -269,7 +275,7 @@ def test_result_is_reset_per_cell(driver):
     assert driver.run("del result").status == "ok"
 
 
-def test_long_texts_are_cut(driver):
+def test_long_texts_are_cut(driver: Driver) -> None:
     assert len(driver.run("'x' * 1000000").value) == LIMIT
     assert len(driver.run("result = 'ü' * 1000000").result) == LIMIT
     answer = driver.run("raise ValueError('m' * 1000000)")
@@ -278,12 +284,12 @@ def test_long_texts_are_cut(driver):
     assert answer.error["traceback"].startswith("Traceback")
 
 
-def test_lone_surrogates_reach_the_host_as_text(driver):
+def test_lone_surrogates_reach_the_host_as_text(driver: Driver) -> None:
     code = "class A:\n    def __repr__(self): return 'a\\ud800b'\nA()"
     assert driver.run(code).value == "a\\ud800b"
 
 
-def test_str_subclass_as_repr(driver):
+def test_str_subclass_as_repr(driver: Driver) -> None:
     code = (
         "class S(str):\n"
         "    def __len__(self): return 10**9\n"
@@ -294,14 +300,14 @@ def test_str_subclass_as_repr(driver):
     assert driver.run(code).value == "fine"
 
 
-def test_future_imports_persist(driver):
+def test_future_imports_persist(driver: Driver) -> None:
     driver.run("from __future__ import annotations")
     assert driver.run("def f(x: missing_name): pass\nf.__annotations__").value == (
         "{'x': 'missing_name'}"
     )
 
 
-def test_top_level_await_on_one_loop(driver):
+def test_top_level_await_on_one_loop(driver: Driver) -> None:
     code = "import asyncio\nasync def f(): return asyncio.get_running_loop()\na = await f()"
     assert driver.run(code).status == "ok"
     assert driver.run("b = await f()\na is b").value == "True"
@@ -311,7 +317,7 @@ def test_top_level_await_on_one_loop(driver):
     assert driver.run("import sys\nawait asyncio.sleep(0)\nsys.exit(4)").exit_code == 4
 
 
-def test_modern_syntax_and_dataclasses(driver):
+def test_modern_syntax_and_dataclasses(driver: Driver) -> None:
     code = (
         "from dataclasses import dataclass\nimport typing, pickle\n"
         "@dataclass\nclass P:\n    x: int = 1\n    y: typing.Optional[int] = None\n"
@@ -322,13 +328,13 @@ def test_modern_syntax_and_dataclasses(driver):
     assert driver.run(code).value == "(<class 'int'>, P(x=3, y=None))"
 
 
-def test_module_written_in_one_cell_is_imported_in_the_next(driver):
+def test_module_written_in_one_cell_is_imported_in_the_next(driver: Driver) -> None:
     for i in range(5):
         driver.run("open('mod{}.py', 'w').write('A = {}')".format(i, i))
         assert driver.run("import mod{0}; mod{0}.A".format(i)).value == str(i)
 
 
-def test_source_of_cell_functions_is_known(driver):
+def test_source_of_cell_functions_is_known(driver: Driver) -> None:
     driver.run("def f():\n    return 'here'\n")
     assert driver.run("import inspect; inspect.getsource(f)").value == repr(
         "def f():\n    return 'here'\n"
@@ -338,7 +344,7 @@ def test_source_of_cell_functions_is_known(driver):
 # --- errors ---------------------------------------------------------------------------
 
 
-def test_traceback_shows_only_user_frames(driver):
+def test_traceback_shows_only_user_frames(driver: Driver) -> None:
     driver.run("def f(x):\n    return 1 / x")
     answer = driver.run("y = 0\nf(y)")
     assert answer.status == "error"
@@ -352,14 +358,14 @@ def test_traceback_shows_only_user_frames(driver):
     assert (answer.value, answer.result, answer.exit_code) == (None, None, None)
 
 
-def test_traceback_of_chained_exceptions(driver):
+def test_traceback_of_chained_exceptions(driver: Driver) -> None:
     code = "try:\n    {}['k']\nexcept KeyError as e:\n    raise ValueError('bad') from e"
     text = driver.run(code).error["traceback"]
     assert "KeyError: 'k'" in text and "direct cause" in text and "ValueError: bad" in text
     assert text.count('File "<cell 1>"') == 2 and "driver.py" not in text
 
 
-def test_traceback_of_await_has_no_event_loop_frames(driver):
+def test_traceback_of_await_has_no_event_loop_frames(driver: Driver) -> None:
     code = "async def f():\n    raise OSError('x')\n\nawait f()"
     answer = driver.run(code)
     assert answer.error["line"] == 2
@@ -367,7 +373,7 @@ def test_traceback_of_await_has_no_event_loop_frames(driver):
     assert "asyncio" not in answer.error["traceback"]
 
 
-def test_syntax_error_shows_line_and_caret(driver):
+def test_syntax_error_shows_line_and_caret(driver: Driver) -> None:
     error = driver.run("a = 1\nb = = 2\n").error
     assert (error["type"], error["line"]) == ("SyntaxError", 2)
     assert "b = = 2" in error["traceback"] and "^" in error["traceback"]
@@ -377,12 +383,12 @@ def test_syntax_error_shows_line_and_caret(driver):
 @pytest.mark.parametrize(
     "code", ["x = 1\x00", "(" * 5000, "'" * 3, "\ud7ff = 1", "if 1:\npass"]
 )
-def test_uncompilable_code_is_an_error(driver, code):
+def test_uncompilable_code_is_an_error(driver: Driver, code: str) -> None:
     assert driver.run(code).status == "error"
     assert driver.run("1").value == "1"
 
 
-def test_code_that_is_not_utf8(driver):
+def test_code_that_is_not_utf8(driver: Driver) -> None:
     driver.cells += 1
     head = json.dumps({"cell": 1, "code_len": 2, "stdin": False, "cwd": driver.cwd}).encode()
     raw = b"\xff\xfe"
@@ -391,13 +397,13 @@ def test_code_that_is_not_utf8(driver):
     assert driver.collect().error["type"] == "UnicodeDecodeError"
 
 
-def test_recursion_error(driver):
+def test_recursion_error(driver: Driver) -> None:
     answer = driver.run("def f(): f()\nf()")
     assert answer.error["type"] == "RecursionError"
     assert len(answer.error["traceback"]) < 5000
 
 
-def test_deep_chain_of_exceptions(driver):
+def test_deep_chain_of_exceptions(driver: Driver) -> None:
     code = (
         "def f(n):\n    e = None\n    for i in range(n):\n"
         "        try:\n            raise ValueError(i) from e\n"
@@ -409,18 +415,18 @@ def test_deep_chain_of_exceptions(driver):
     assert driver.run("1").value == "1"
 
 
-def test_hints_for_missing_modules_and_names(driver):
+def test_hints_for_missing_modules_and_names(driver: Driver) -> None:
     error = driver.run("import no_such_module_xyz").error
     assert (error["cause"], error["module"], error["hint"]) == ("no such module", "no_such_module_xyz", None)
     assert driver.run("jsonx.dumps(1)", cell=5).error["hint"] is None
 
 
-def test_name_hint_says_that_the_interpreter_was_restarted(driver):
+def test_name_hint_says_that_the_interpreter_was_restarted(driver: Driver) -> None:
     hint = driver.run("df.head()", cell=4).error["hint"]
     assert "before cell 4 are gone: the interpreter was restarted" in hint
 
 
-def test_name_hint_of_a_module(driver):
+def test_name_hint_of_a_module(driver: Driver) -> None:
     assert driver.run("sys.exit(3)").error["hint"] == "sys is a module: import sys"
     assert driver.run("np.zeros(3)").error["hint"] == "np is a module: import numpy as np"
 
@@ -438,7 +444,7 @@ def test_name_hint_of_a_module(driver):
     ("s = '''\n%time x\n!ls\n'''\ns", "", "'\\n%time x\\n!ls\\n'"),
     ("s = '''\n%time x\n'''\n%matplotlib inline\ns", "", "'\\n%time x\\n'"), ("a = (7\n% 4)\na", "", "3"),
 ])
-def test_habits_of_notebooks(driver, code, out, value):
+def test_habits_of_notebooks(driver: Driver, code: str, out: str, value: str | None) -> None:
     answer = driver.run(code)
     driver.run("import os")
     assert answer.status == "ok", answer.error
@@ -446,15 +452,16 @@ def test_habits_of_notebooks(driver, code, out, value):
     assert answer.out.startswith(out) and bool(answer.out) == bool(out)
 
 
-def test_timeit_tells_the_time_of_one_loop(driver):
+def test_timeit_tells_the_time_of_one_loop(driver: Driver) -> None:
     assert re.fullmatch(r"[\d.e+]+ [mun]?s per loop \(mean of \d+ loops\)\n", driver.run("%timeit -n 3 len('a')").out)
 
 
-def test_what_is_no_habit_stays_an_error_on_its_line(driver):
+def test_what_is_no_habit_stays_an_error_on_its_line(driver: Driver) -> None:
     error = driver.run("1\n%no_such_thing 3").error
     assert (error["type"], error["cause"], error["line"]) == ("UsageError", "notebook", 2)
     assert error["traceback"].count("File ") == 1 and "%no_such_thing 3" in error["traceback"]
-    error = driver.run("try:\n import no_such\nexcept ImportError:\n raise ImportError('Missing optional dependency')").error
+    error = driver.run("try:\n import no_such\nexcept ImportError:\n "
+                       "raise ImportError('Missing optional dependency')").error
     assert (error["cause"], error["module"]) == ("no such module", "no_such")
     assert driver.run("input('name? ')").error["cause"] == "no input"
     for code in "1 +\n!ls\nx y", "x = = 1", "```python\nx = = 1\n```":
@@ -462,20 +469,21 @@ def test_what_is_no_habit_stays_an_error_on_its_line(driver):
     assert driver.run("!ls\n1/0").error["line"] == 2
 
 
-def test_ipython_display_shows_through_ours(driver):
-    code = "from IPython.display import display, HTML, Image\nimport IPython\ndisplay(HTML('<b>x</b>'))\nImage(b'\\x89PNG')"
+def test_ipython_display_shows_through_ours(driver: Driver) -> None:
+    code = ("from IPython.display import display, HTML, Image\nimport IPython\ndisplay(HTML('<b>x</b>'))\n"
+            "Image(b'\\x89PNG')")
     shown = driver.run(code).displays
     assert shown[0]["text/html"] == b"<b>x</b>" and shown[1]["image/png"] == b"\x89PNG"
     assert driver.run("IPython.get_ipython()").value is None
 
 
-def test_carets_without_a_final_newline(driver):
+def test_carets_without_a_final_newline(driver: Driver) -> None:
     for code in ("1/0", "1/0\n"):
         lines = driver.run(code).error["traceback"].splitlines()
         assert lines[-2] == "    ~^~" if sys.version_info >= (3, 11) else True
 
 
-def test_name_hint_of_first_cell(driver):
+def test_name_hint_of_first_cell(driver: Driver) -> None:
     assert "same session" in driver.run("df.head()").error["hint"]
 
 
@@ -495,7 +503,7 @@ def test_name_hint_of_first_cell(driver):
         ("raise SystemExit(10**30)", "error", 255, ""),
     ],
 )
-def test_exit_ends_the_cell(driver, code, status, exit_code, err):
+def test_exit_ends_the_cell(driver: Driver, code: str, status: str, exit_code: int, err: str) -> None:
     answer = driver.run("before = 1\n" + code + "\nprint('never')")
     assert (answer.status, answer.exit_code, answer.err) == (status, exit_code, err)
     assert answer.out == ""
@@ -505,7 +513,7 @@ def test_exit_ends_the_cell(driver, code, status, exit_code, err):
     assert driver.run("before").value == "1"
 
 
-def test_interrupt_ends_the_cell_and_keeps_names(driver):
+def test_interrupt_ends_the_cell_and_keeps_names(driver: Driver) -> None:
     driver.send("kept = 5\nprint('in', flush=True)\nwhile True: pass")
     wait_for_output(driver)
     driver.interrupt()
@@ -528,7 +536,7 @@ def test_interrupt_ends_the_cell_and_keeps_names(driver):
         "print(1)\nraise E",
     ],
 )
-def test_interrupt_reaches_whatever_runs(driver, code):
+def test_interrupt_reaches_whatever_runs(driver: Driver, code: str) -> None:
     driver.send(code)
     wait_for_output(driver)
     time.sleep(0.1)
@@ -538,14 +546,14 @@ def test_interrupt_reaches_whatever_runs(driver, code):
     assert driver.run("import asyncio; await asyncio.sleep(0, 3)").value == "3"
 
 
-def test_interrupt_between_cells_is_ignored(driver):
+def test_interrupt_between_cells_is_ignored(driver: Driver) -> None:
     driver.run("1")
     for _ in range(20):
         driver.interrupt()
     assert driver.run("1 + 1").value == "2"
 
 
-def test_interrupts_at_any_moment_lose_no_cell(driver):
+def test_interrupts_at_any_moment_lose_no_cell(driver: Driver) -> None:
     """The race of a signal and the end of a cell: each cell has exactly one answer."""
     seen = set()
     for i in range(400):
@@ -561,7 +569,7 @@ def test_interrupts_at_any_moment_lose_no_cell(driver):
     assert "ok" in seen
 
 
-def test_signal_handler_of_a_cell_is_undone(driver):
+def test_signal_handler_of_a_cell_is_undone(driver: Driver) -> None:
     driver.run("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)")
     driver.send("print(1)\nwhile True: pass")
     wait_for_output(driver)
@@ -569,7 +577,7 @@ def test_signal_handler_of_a_cell_is_undone(driver):
     assert driver.collect().error["type"] == "KeyboardInterrupt"
 
 
-def test_alarm_handler_that_raises_between_cells(driver):
+def test_alarm_handler_that_raises_between_cells(driver: Driver) -> None:
     driver.run(
         "import signal\ndef h(*a): raise TimeoutError('late')\n"
         "signal.signal(signal.SIGALRM, h); signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)"
@@ -580,7 +588,7 @@ def test_alarm_handler_that_raises_between_cells(driver):
     assert driver.run("2").value == "2"
 
 
-def wait_for_output(driver):
+def wait_for_output(driver: Driver) -> None:
     ready, _, _ = select.select(list(driver.pipes), [], [], 60)
     assert ready
     os.read(ready[0], 1 << 16)
@@ -589,7 +597,7 @@ def wait_for_output(driver):
 # --- standard streams -----------------------------------------------------------------
 
 
-def test_output_of_everything_is_captured(driver):
+def test_output_of_everything_is_captured(driver: Driver) -> None:
     code = (
         "import os, subprocess, sys\n"
         "print('a', end='')\nos.system('printf b')\n"
@@ -601,7 +609,7 @@ def test_output_of_everything_is_captured(driver):
     assert (answer.out, answer.err) == ("abcdef\n", "g\n")
 
 
-def test_order_between_stdout_and_stderr(driver):
+def test_order_between_stdout_and_stderr(driver: Driver) -> None:
     code = (
         "import sys\nfor i in range(50):\n"
         "    print(i)\n    print(-i, file=sys.stderr)"
@@ -611,14 +619,14 @@ def test_order_between_stdout_and_stderr(driver):
     assert text == [str(s * i) for i in range(50) for s in (1, -1)]
 
 
-def test_order_wait_is_bounded_when_nobody_reads(driver):
+def test_order_wait_is_bounded_when_nobody_reads(driver: Driver) -> None:
     driver.send("import sys\nfor i in range(500):\n    print(i)\n    print(i, file=sys.stderr)")
     time.sleep(3)
     answer = driver.collect()
     assert answer.status == "ok" and answer.out.count("\n") == 500
 
 
-def test_stdout_has_the_usual_parts(driver):
+def test_stdout_has_the_usual_parts(driver: Driver) -> None:
     code = (
         "import sys\n"
         "s = sys.stdout\n"
@@ -630,14 +638,14 @@ def test_stdout_has_the_usual_parts(driver):
     )
 
 
-def test_large_writes_are_whole(driver):
+def test_large_writes_are_whole(driver: Driver) -> None:
     answer = driver.run("print('x' * 3000000)\nimport sys\nsys.stderr.write('y' * 300000);")
     assert (len(answer.out), len(answer.err)) == (3000001, 300000)
     answer = driver.run("import array; sys.stdout.buffer.write(array.array('i', [0] * 100000))")
     assert (answer.value, len(answer.out)) == ("400000", 400000)
 
 
-def test_surrogates_can_be_printed(driver):
+def test_surrogates_can_be_printed(driver: Driver) -> None:
     driver.send("import os, sys; print(os.fsdecode(b'\\xff'), '\\u20ac')")
     raw = b""
     while b"\n" not in raw:
@@ -647,7 +655,7 @@ def test_surrogates_can_be_printed(driver):
     assert driver.collect().status == "ok"
 
 
-def test_standard_input(driver):
+def test_standard_input(driver: Driver) -> None:
     answer = driver.run("a = input('? ')\nb = input()\na, b", stdin="eins\nzwei ü\n".encode())
     assert answer.value == "('eins', 'zwei ü')" and answer.out == "? "
     assert driver.run("input()").error["type"] == "EOFError"
@@ -659,7 +667,7 @@ def test_standard_input(driver):
     assert driver.run("sys.stdin.read()", stdin=b"").value == "''"
 
 
-def test_thread_output_and_background_threads(driver):
+def test_thread_output_and_background_threads(driver: Driver) -> None:
     code = (
         "import threading, time\n"
         "def f():\n    while True:\n        time.sleep(0.01); n.append(1)\n"
@@ -673,7 +681,7 @@ def test_thread_output_and_background_threads(driver):
 # --- processes ------------------------------------------------------------------------
 
 
-def test_multiprocessing_with_functions_of_cells(driver):
+def test_multiprocessing_with_functions_of_cells(driver: Driver) -> None:
     driver.run("import multiprocessing as mp\ndef sq(x): return x * x")
     code = "with mp.get_context('fork').Pool(2) as p:\n    r = p.map(sq, range(5))\nr"
     assert driver.run(code).value == "[0, 1, 4, 9, 16]"
@@ -697,7 +705,7 @@ def test_multiprocessing_with_functions_of_cells(driver):
         ("1", 0, ""),
     ],
 )
-def test_forked_child_never_continues_the_loop(driver, tail, code, err):
+def test_forked_child_never_continues_the_loop(driver: Driver, tail: str, code: int, err: str) -> None:
     cell = (
         "import os\npid = os.fork()\n"
         "if pid == 0:\n    print('child', end='')\n    {}\n"
@@ -710,7 +718,7 @@ def test_forked_child_never_continues_the_loop(driver, tail, code, err):
     assert driver.run("status").value == str(code)
 
 
-def test_child_that_outlives_the_cell_has_no_stream(driver):
+def test_child_that_outlives_the_cell_has_no_stream(driver: Driver) -> None:
     code = (
         "import os, time\nif os.fork() == 0:\n"
         "    time.sleep(0.2)\n    display('x')\n"
@@ -726,13 +734,13 @@ def test_child_that_outlives_the_cell_has_no_stream(driver):
 # --- display --------------------------------------------------------------------------
 
 
-def test_plain_values_have_no_display(driver):
+def test_plain_values_have_no_display(driver: Driver) -> None:
     assert driver.run("[1, 2]").displays == []
     assert driver.run("class A: pass\nA").displays == []
     assert driver.run("from unittest.mock import Mock; Mock()").displays == []
 
 
-def test_rich_representations(driver):
+def test_rich_representations(driver: Driver) -> None:
     code = (
         "class A:\n"
         "    def __repr__(self): return 'A!'\n"
@@ -760,7 +768,7 @@ def test_rich_representations(driver):
     assert twice.displays[1] == {"text/plain": b"5"}
 
 
-def test_mimebundle(driver):
+def test_mimebundle(driver: Driver) -> None:
     png = base64.b64encode(b"\x89PNG").decode()
     code = (
         "class A:\n"
@@ -773,7 +781,7 @@ def test_mimebundle(driver):
     assert shown == {"image/png": b"\x89PNG", "text/x": b"y"}
 
 
-def test_display_limits(driver):
+def test_display_limits(driver: Driver) -> None:
     answer = driver.run("for i in range(100): display(i)")
     assert len(answer.displays) == 64 and "64" in answer.err
     code = (
@@ -784,7 +792,7 @@ def test_display_limits(driver):
     assert list(shown) == ["text/plain"] and shown["text/plain"].startswith(b"big")
 
 
-def test_display_from_a_thread_after_the_cell_is_dropped(driver):
+def test_display_from_a_thread_after_the_cell_is_dropped(driver: Driver) -> None:
     code = (
         "import threading, time\ndef f():\n    time.sleep(0.2); display(1)\n"
         "threading.Thread(target=f).start()"
@@ -795,7 +803,7 @@ def test_display_from_a_thread_after_the_cell_is_dropped(driver):
 
 
 @needs("pandas")
-def test_data_template(tmp_path):
+def test_data_template(tmp_path: pathlib.Path) -> None:
     with driver_for(tmp_path, "data") as driver:
         answer = driver.run("import pandas as pd; pd.DataFrame({'a': [1, 2]})")
         assert b"<table" in answer.displays[0]["text/html"]
@@ -803,7 +811,7 @@ def test_data_template(tmp_path):
 
 
 @needs("matplotlib")
-def test_plot_template(tmp_path):
+def test_plot_template(tmp_path: pathlib.Path) -> None:
     with driver_for(tmp_path, "plot") as driver:
         code = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nprint('x');"
         answer = driver.run(code)
@@ -818,7 +826,7 @@ def test_plot_template(tmp_path):
 
 
 @needs("matplotlib")
-def test_figures_when_matplotlib_comes_late(tmp_path):
+def test_figures_when_matplotlib_comes_late(tmp_path: pathlib.Path) -> None:
     with driver_for(tmp_path, "base") as driver:
         code = (
             "import matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()\n"
@@ -832,7 +840,7 @@ def test_figures_when_matplotlib_comes_late(tmp_path):
 # --- denials --------------------------------------------------------------------------
 
 
-def test_denial_of_a_connection(driver):
+def test_denial_of_a_connection(driver: Driver) -> None:
     code = (
         "import socket\ns = socket.socket(); s.settimeout(0.01)\n"
         "for i in range(3):\n"
@@ -843,7 +851,7 @@ def test_denial_of_a_connection(driver):
     assert denial["object"] == "192.0.2.1:80" and denial["rule"] == "no network"
 
 
-def test_loopback_and_unix_sockets_are_not_denials(driver):
+def test_loopback_and_unix_sockets_are_not_denials(driver: Driver) -> None:
     code = (
         "import socket\n"
         "for a in ('127.0.0.1', 'localhost'):\n"
@@ -872,7 +880,7 @@ def test_loopback_and_unix_sockets_are_not_denials(driver):
          "filesystem", "read-only"),
     ],
 )
-def test_denial_behind_an_error(driver, code, control, rule):
+def test_denial_behind_an_error(driver: Driver, code: str, control: str | None, rule: str | None) -> None:
     answer = driver.run(code)
     if control is None:
         assert answer.denials == []
@@ -888,12 +896,12 @@ def test_denial_behind_an_error(driver, code, control, rule):
     ("import subprocess; subprocess.run(['no-such-program'])", "no such program", "no-such-program"),
     ("open(99)", None, None),
 ])
-def test_cause_of_what_is_not_there(driver, code, cause, path):
+def test_cause_of_what_is_not_there(driver: Driver, code: str, cause: str | None, path: str | None) -> None:
     error = driver.run(code).error
     assert (error["cause"], error["path"]) == (cause, path)
 
 
-def test_denials_are_limited(driver):
+def test_denials_are_limited(driver: Driver) -> None:
     code = (
         "import socket\ns = socket.socket(); s.setblocking(False)\n"
         "for i in range(60):\n"
@@ -902,7 +910,7 @@ def test_denials_are_limited(driver):
     assert len(driver.run(code).denials) == 20
 
 
-def test_memory_error_keeps_the_session(driver):
+def test_memory_error_keeps_the_session(driver: Driver) -> None:
     driver.run("import resource\nresource.setrlimit(resource.RLIMIT_AS, (400 << 20,) * 2)")
     answer = driver.run("b = []\nwhile True: b.append(bytearray(100000))")
     assert answer.error["type"] == "MemoryError"
@@ -978,7 +986,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("code", HOSTILE)
-def test_hostile_cell_leaves_the_next_one_working(driver, code):
+def test_hostile_cell_leaves_the_next_one_working(driver: Driver, code: str) -> None:
     if "setrecursionlimit(n)" in code and driver.ready["python"].startswith("3.8."):
         pytest.skip("CPython 3.8 aborts: Cannot recover from stack overflow")
     driver.run(code)
@@ -1001,13 +1009,13 @@ def test_hostile_cell_leaves_the_next_one_working(driver, code):
         "import os\nfor i in range(3, 256):\n    try: os.dup2(1, i)\n    except OSError: pass",
     ],
 )
-def test_process_ends_cleanly_when_the_stream_is_gone(driver, code):
+def test_process_ends_cleanly_when_the_stream_is_gone(driver: Driver, code: str) -> None:
     with pytest.raises((EOFError, ConnectionError)):
         driver.run(code)
     driver.process.wait(60)
 
 
-def test_end_of_stream_ends_the_process(driver):
+def test_end_of_stream_ends_the_process(driver: Driver) -> None:
     driver.run("import threading, time")
     driver.run("threading.Thread(target=time.sleep, args=(100,)).start()")
     driver.socket.shutdown(socket.SHUT_WR)
@@ -1026,12 +1034,12 @@ def test_end_of_stream_ends_the_process(driver):
         HEADER.pack(0, 1, 0, CELL),
     ],
 )
-def test_a_wrong_frame_ends_the_process(driver, frame):
+def test_a_wrong_frame_ends_the_process(driver: Driver, frame: bytes) -> None:
     driver.socket.sendall(frame)
     assert driver.process.wait(60) == 70
 
 
-def test_frames_in_pieces_and_in_a_row(driver):
+def test_frames_in_pieces_and_in_a_row(driver: Driver) -> None:
     code = b"x = 1\nx"
     head = json.dumps({"cell": 1, "code_len": len(code), "stdin": False}).encode()
     frame = HEADER.pack(len(head) + len(code), 1, len(head), CELL) + head + code
@@ -1046,14 +1054,14 @@ def test_frames_in_pieces_and_in_a_row(driver):
     assert driver.run(big).value == "3000000"
 
 
-def copy_of_the_driver(folder, replace="", by=""):
+def copy_of_the_driver(folder: Path, replace: str = "", by: str = "") -> Path:
     """driver.py in this folder, with its modules."""
     for module in DRIVER.parent.glob("*.py"):
         (folder / module.name).write_text(module.read_text().replace(replace, by, 1) if replace else module.read_text())
     return folder / "driver.py"
 
 
-def test_preload_error_names_the_module(tmp_path):
+def test_preload_error_names_the_module(tmp_path: pathlib.Path) -> None:
     copy = copy_of_the_driver(tmp_path, "json re math", "json re no_such_thing math")
     done = subprocess.run(
         [PYTHON, "-I", str(copy), "--template", "base", "--fd", "9"], stderr=subprocess.PIPE
@@ -1062,7 +1070,7 @@ def test_preload_error_names_the_module(tmp_path):
     assert "no_such_thing" in json.loads(done.stderr)["error"]
 
 
-def test_template_with_a_thread_is_refused(tmp_path):
+def test_template_with_a_thread_is_refused(tmp_path: pathlib.Path) -> None:
     copy = copy_of_the_driver(
         tmp_path,
         "    use_fork()\n",
@@ -1074,7 +1082,7 @@ def test_template_with_a_thread_is_refused(tmp_path):
     assert "stray" in json.loads(done.stderr)["error"]
 
 
-def test_zygote_without_its_extension_says_so(tmp_path):
+def test_zygote_without_its_extension_says_so(tmp_path: pathlib.Path) -> None:
     copy = copy_of_the_driver(tmp_path)
     done = subprocess.run([PYTHON, "-I", str(copy), "--zygote", "9"], stderr=subprocess.PIPE)
     assert done.returncode == 3
@@ -1102,7 +1110,7 @@ print(sum(int(text) for row in kept + more for text in row.values()))
 """
 
 
-def test_what_a_template_loads_lies_in_large_pages():
+def test_what_a_template_loads_lies_in_large_pages() -> None:
     """A fork of it copies one entry for hundreds; memory is taken and given back as ever."""
     with open("/sys/kernel/mm/transparent_hugepage/enabled") as text:
         if "[never]" in text.read():
@@ -1114,7 +1122,7 @@ def test_what_a_template_loads_lies_in_large_pages():
     assert int(words[2]) == sum(range(1, 40000, 2)) + sum(range(60000))
 
 
-def test_zygote_with_a_stand_in_extension(tmp_path):
+def test_zygote_with_a_stand_in_extension(tmp_path: pathlib.Path) -> None:
     """serve() returns the guest stream; SEED calls leave_copy(), START brings the environment."""
     copy_of_the_driver(tmp_path)
     (tmp_path / "_snp.py").write_text(
@@ -1131,7 +1139,8 @@ def test_zygote_with_a_stand_in_extension(tmp_path):
     code = b"import os, sys; sorted(os.environ.items()), '_snp' in sys.modules, sys.path[0]"
     head = json.dumps({"cell": 1, "code_len": len(code), "stdin": False}).encode()
     environment = b"A=1\0TZ=UTC\0B=x=y\0"
-    mine.sendall(HEADER.pack(0, 0, 0, SEED) + HEADER.pack(0, 0, 0, WARM) + HEADER.pack(len(environment), 0, 0, START) + environment)
+    mine.sendall(HEADER.pack(0, 0, 0, SEED) + HEADER.pack(0, 0, 0, WARM) + HEADER.pack(len(environment), 0, 0, START) +
+                 environment)
     mine.sendall(HEADER.pack(len(head) + len(code), 1, len(head), CELL) + head + code)
     data = b""
     while b'"status"' not in data:
@@ -1147,7 +1156,7 @@ def test_zygote_with_a_stand_in_extension(tmp_path):
     )
 
 
-def test_random_state_differs_between_interpreters(tmp_path):
+def test_random_state_differs_between_interpreters(tmp_path: pathlib.Path) -> None:
     code = "import random, uuid; random.random(), uuid.uuid4().hex"
     values = set()
     for _ in range(2):
@@ -1159,8 +1168,8 @@ def test_random_state_differs_between_interpreters(tmp_path):
 # --- speed (printed, not judged: the machine may be busy) -----------------------------
 
 
-def test_speed(driver, capsys):
-    def best(code, n):
+def test_speed(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
+    def best(code: str, n: int) -> tuple[float, float]:
         times = []
         for _ in range(n):
             start = time.perf_counter()
@@ -1177,7 +1186,7 @@ def test_speed(driver, capsys):
         print("  100k prints: {:.0f} ms".format(prints[0] / 1000))
 
 
-def test_a_copy_is_refused_where_none_can_be_made(tmp_path):
+def test_a_copy_is_refused_where_none_can_be_made(tmp_path: pathlib.Path) -> None:
     """HOLD without a descriptor, as when the code has filled its table: a reason, and it goes on."""
     driver = Driver(tmp_path)
     try:

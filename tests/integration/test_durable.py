@@ -10,41 +10,44 @@ import signal
 import sqlite3
 import subprocess
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lib
-from daemons import Daemon, children, kill
-from lib import ERROR, RESPONSE, is_alive, wait_for
+from daemons import Client, Daemon, children, kill
+from lib import ERROR, Json, RESPONSE, is_alive, wait_for
 
 LATER = ("--checkpoint-after", "600")  # no checkpoints by themselves
 SOON = ("--checkpoint-after", "0.05")
 
 
-def row(client, name="s"):
+def row(client: lib.Client, name: str = "s") -> Any:
     kind, head, _, _ = client.call("sessions.show", session=name)
     return head if kind == RESPONSE else None
 
 
-def result(client, code, session="s", **members):
+def result(client: Client, code: str, session: str = "s", **members: Any) -> Json:
     kind, head, _, _ = client.end_of(client.start(code, session, **members))
     assert kind == RESPONSE, head
     return head
 
 
-def history(client, session="s"):
-    return client.call("history", session=session)[1]["cells"]
+def history(client: lib.Client, session: str = "s") -> list[Json]:
+    return list(client.call("history", session=session)[1]["cells"])
 
 
-def saved(client, cell, session="s"):
-    return wait_for(lambda: row(client, session)["checkpoint_cell"] == cell)
+def saved(client: lib.Client, cell: int, session: str = "s") -> bool:
+    return bool(wait_for(lambda: row(client, session)["checkpoint_cell"] == cell))
 
 
 # The journal
 
 
-def test_what_was_answered_is_there_after_kill_9(start):
+def test_what_was_answered_is_there_after_kill_9(start: Callable[..., Daemon]) -> None:
     daemon = start(*LATER)
     client = daemon.client()
     client.run("globals().update(x=41)", "s", limits={"processes": 9}, env={"A": "b"})
@@ -67,7 +70,7 @@ def test_what_was_answered_is_there_after_kill_9(start):
     assert (listed["state"], listed["cells"], listed["limits"]["processes"]) == ("lost", 3, 9)
 
 
-def test_the_first_line_of_a_command_is_its_words(start):
+def test_the_first_line_of_a_command_is_its_words(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     for argv in (["ls", "-l", "a b"], ["sh", "-c", "\n echo 1\necho 2"], ["x" * 300]):
         client.call("exec", kind="command", argv=argv, session="s")
@@ -75,7 +78,7 @@ def test_the_first_line_of_a_command_is_its_words(start):
     assert lines == ["x" * 200, "sh -c ", "ls -l a b"]
 
 
-def test_unnamed_cells_are_in_no_journal(start, place):
+def test_unnamed_cells_are_in_no_journal(start: Callable[..., Daemon], place: str) -> None:
     daemon = start(*LATER)
     client = daemon.client()
     client.run("5")
@@ -86,11 +89,11 @@ def test_unnamed_cells_are_in_no_journal(start, place):
         assert journal.execute("SELECT count(*) FROM sessions").fetchone() == (1,)
 
 
-def shown_of(client):
+def shown_of(client: lib.Client) -> bytes:
     return b"".join(raw for _, raw in client.call("cell.show", session="s", cell=2)[3])
 
 
-def test_a_cell_cut_off_reads_unknown_with_what_it_had_shown(start):
+def test_a_cell_cut_off_reads_unknown_with_what_it_had_shown(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     client.start("emit('seen ' * 3), [emit('.') for _ in iter(lambda: wait(0.1), True)]", "s")
@@ -107,7 +110,7 @@ def test_a_cell_cut_off_reads_unknown_with_what_it_had_shown(start):
     assert any("unknown" in event["kind"] for event in client.call("journal.events")[1]["events"])
 
 
-def test_replay_runs_what_is_missing_once_and_in_order(start):
+def test_replay_runs_what_is_missing_once_and_in_order(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     for code in ("globals().update(seen=[1])", "seen.append(2)", "1/0", "seen.append(STDIN)"):
         client.end_of(client.start(code, "s"))
@@ -123,7 +126,7 @@ def test_replay_runs_what_is_missing_once_and_in_order(start):
     assert done["epoch"] == 3 and result(client, "seen")["restored"] is None
 
 
-def test_a_replay_that_ends_differently_stops(start, tmp_path):
+def test_a_replay_that_ends_differently_stops(start: Callable[..., Daemon], tmp_path: Path) -> None:
     client = start(*LATER).client()
     mark = tmp_path / "mark"
     client.run("globals().update(x=1)", "s")
@@ -142,7 +145,7 @@ def test_a_replay_that_ends_differently_stops(start, tmp_path):
                       (None, "ok", "kept")]
 
 
-def test_a_cell_that_ends_its_session_when_replayed_can_be_left_out(start):
+def test_a_cell_that_ends_its_session_when_replayed_can_be_left_out(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=[1])", "s")
     client.end_of(client.start("x.append(2), die()", "s"))
@@ -160,7 +163,7 @@ def test_a_cell_that_ends_its_session_when_replayed_can_be_left_out(start):
     assert done["restored"]["cell"] == 0
 
 
-def test_a_stopped_replay_can_go_on_without_the_cell(start, tmp_path):
+def test_a_stopped_replay_can_go_on_without_the_cell(start: Callable[..., Daemon], tmp_path: Path) -> None:
     client = start(*LATER).client()
     for code in ("globals().update(x=[1])", f"open({str(tmp_path / 'mark')!r}, 'x').close()", "x.append(3)"):
         client.run(code, "s")
@@ -170,7 +173,7 @@ def test_a_stopped_replay_can_go_on_without_the_cell(start, tmp_path):
     assert done["value"] == "[1, 3]" and (done["restored"]["replayed"], done["restored"]["missing"]) == ([1, 3], [2])
 
 
-def test_a_stopped_replay_forgets_nothing(start, tmp_path):
+def test_a_stopped_replay_forgets_nothing(start: Callable[..., Daemon], tmp_path: Path) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     client.run(f"open({str(tmp_path / 'mark')!r}, 'x').close()", "s")
@@ -187,7 +190,7 @@ def test_a_stopped_replay_forgets_nothing(start, tmp_path):
     assert result(client, "1")["restored"] is None
 
 
-def test_going_on_without_is_told_once_and_stays_decided(start):
+def test_going_on_without_is_told_once_and_stays_decided(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     client = start(*LATER).client()
@@ -199,7 +202,7 @@ def test_going_on_without_is_told_once_and_stays_decided(start):
     assert any(event["kind"] == "accepted_loss" for event in client.call("journal.events")[1]["events"])
 
 
-def test_destroy_and_clear_survive_a_restart(start):
+def test_destroy_and_clear_survive_a_restart(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     for name in ("gone", "clear", "default"):
         client.run("globals().update(x=1)", name)
@@ -215,13 +218,13 @@ def test_destroy_and_clear_survive_a_restart(start):
     assert result(client, "1", "clear")["cell"] == 2 and row(client, "clear")["epoch"] == 3
 
 
-def test_what_ran_and_waited_hears_of_the_end(start):
+def test_what_ran_and_waited_hears_of_the_end(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     for method, why in (("clear", "the session was cleared"), ("destroy", "the session was destroyed")):
         started = [client.start("wait(100)", "s"), client.start("1", "s")]
         assert wait_for(lambda: row(client)["state"] == "running")
         asked = client.send({"method": f"sessions.{method}", "session": "s"})
-        ends = {}
+        ends: dict[int, Any] = {}
         while len(ends) < 3:
             kind, ident, head, _ = client.recv()
             ends[ident] = kind, head
@@ -229,7 +232,7 @@ def test_what_ran_and_waited_hears_of_the_end(start):
         assert all(ends[cell][0] == ERROR and why in ends[cell][1]["message"] for cell in started), ends
 
 
-def test_clearing_only_what_is_idle(start):
+def test_clearing_only_what_is_idle(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     running = client.start("wait(100)", "s")
     assert wait_for(lambda: row(client)["cells"] == 1)
@@ -240,13 +243,13 @@ def test_clearing_only_what_is_idle(start):
     assert client.call("sessions.clear", session="s", idle_only=True)[1] == {"cleared": True, "epoch": 2}
 
 
-def test_clearing_ends_what_runs(start):
+def test_clearing_ends_what_runs(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     running = client.start("wait(100)", "s")
     assert wait_for(lambda: row(client)["state"] == "running")
     asked = client.send({"method": "sessions.clear", "session": "s"})
-    ends = {}
+    ends: dict[int, Any] = {}
     while len(ends) < 2:
         kind, ident, head, _ = client.recv()
         ends[ident] = kind, head
@@ -259,12 +262,12 @@ def test_clearing_ends_what_runs(start):
 # A journal that cannot be used
 
 
-def small_disk(folder, size):
+def small_disk(folder: str, size: str) -> None:
     if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]).returncode != 0:
         pytest.skip("no mounts here")
 
 
-def fill(place):
+def fill(place: str) -> str:
     ballast = os.path.join(place, "ballast")
     with open(ballast, "wb") as out:
         try:
@@ -277,7 +280,7 @@ def fill(place):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
-def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place, bin_folder, tmp_path):
+def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place: str, bin_folder: str, tmp_path: Path) -> None:
     small_disk(place, "16m")
     daemon = Daemon(place, bin_folder, *LATER)
     try:
@@ -302,7 +305,7 @@ def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place, bin_folder, tmp_
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
-def test_what_became_of_cells_that_could_not_be_written_down(place, bin_folder, tmp_path):
+def test_what_became_of_cells_that_could_not_be_written_down(place: str, bin_folder: str, tmp_path: Path) -> None:
     """How they ended is unknown; that a rollback undid them, or its interpreter was lost, is not."""
     small_disk(place, "16m")
     daemon = Daemon(place, bin_folder, *LATER)
@@ -330,7 +333,7 @@ def test_what_became_of_cells_that_could_not_be_written_down(place, bin_folder, 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
-def test_a_read_only_state_folder_leaves_what_needs_no_journal(place, bin_folder, tmp_path):
+def test_a_read_only_state_folder_leaves_what_needs_no_journal(place: str, bin_folder: str, tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()
     small_disk(str(state), "1m")
@@ -348,20 +351,21 @@ def test_a_read_only_state_folder_leaves_what_needs_no_journal(place, bin_folder
         subprocess.run(["umount", "-l", str(state)])
 
 
-def rss(daemon):
+def rss(daemon: Daemon) -> int:
     with open(f"/proc/{daemon.process.pid}/statm", encoding="ascii") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_a_light_client_beside_four_that_are_heavy(start):
+def test_a_light_client_beside_four_that_are_heavy(start: Callable[..., Daemon]) -> None:
     """It is answered at once while they run, clear and destroy sessions of many cells, whose memory goes back."""
     cells = int(os.environ.get("SNP_TEST_CELLS", "2500")) // 4
     daemon = start(*LATER)
     light = daemon.client()
     light.run("1", "light")
-    before, waited = rss(daemon), []
+    before = rss(daemon)
+    waited: list[Any] = []
 
-    def heavy(number):
+    def heavy(number: int) -> None:
         client, waiting, name = daemon.client(), [], f"heavy{number}"
         for _ in range(cells):
             waiting.append(client.start("emit('y' * 3500)", name))
@@ -387,7 +391,8 @@ def test_a_light_client_beside_four_that_are_heavy(start):
     assert light.run("1", "heavy0") == "1" and len(history(light, "heavy0")) == 1
 
 
-def test_a_session_whose_record_was_lost_does_not_begin_empty_without_a_word(start, place):
+def test_a_session_whose_record_was_lost_does_not_begin_empty_without_a_word(start: Callable[..., Daemon],
+                                                                             place: str) -> None:
     daemon = start(*LATER)
     daemon.client().run("globals().update(x=1)", "s")
     kill(daemon, signal.SIGTERM)
@@ -411,7 +416,7 @@ def test_a_session_whose_record_was_lost_does_not_begin_empty_without_a_word(sta
     assert result(start(*LATER).client(), "1", "s")["restored"] is None
 
 
-def test_a_corrupt_journal_does_not_keep_the_daemon_down(start, place):
+def test_a_corrupt_journal_does_not_keep_the_daemon_down(start: Callable[..., Daemon], place: str) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     kill(start(*LATER), signal.SIGTERM)
@@ -424,7 +429,8 @@ def test_a_corrupt_journal_does_not_keep_the_daemon_down(start, place):
     assert client.call("journal.events")[1]["events"]
 
 
-def test_two_daemons_on_one_state_folder(start, place, bin_folder, tmp_path):
+def test_two_daemons_on_one_state_folder(start: Callable[..., Daemon], place: str, bin_folder: str,
+                                         tmp_path: Path) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     second = Daemon(str(tmp_path), bin_folder, "--state", place)
@@ -447,7 +453,7 @@ def test_two_daemons_on_one_state_folder(start, place, bin_folder, tmp_path):
 # Checkpoints
 
 
-def test_an_idle_session_is_saved_and_comes_back(start):
+def test_an_idle_session_is_saved_and_comes_back(start: Callable[..., Daemon]) -> None:
     client = start(*SOON).client()
     client.run("globals().update(x={'a': [1, 2]}, y=2)", "s")
     client.call("put", b"data", session="s", path="f", offset=0, truncate=True, mode=0)
@@ -461,7 +467,7 @@ def test_an_idle_session_is_saved_and_comes_back(start):
     assert client.call("get", session="s", path="f", offset=0, length=9)[2] == b"data"
 
 
-def test_put_alone_is_saved_too(start):
+def test_put_alone_is_saved_too(start: Callable[..., Daemon]) -> None:
     daemon = start("--log-level", "debug", *SOON)
     client = daemon.client()
     client.run("1", "s")
@@ -473,11 +479,11 @@ def test_put_alone_is_saved_too(start):
     assert client.call("get", session="s", path="f", offset=0, length=9)[2] == b"data"
 
 
-def put(client, path, data=b"data"):
+def put(client: lib.Client, path: str, data: bytes = b"data") -> tuple[int, Json, bytes, list[tuple[Json, bytes]]]:
     return client.call("put", data, session="s", path=path, offset=0, truncate=True, mode=0)
 
 
-def test_a_put_that_no_checkpoint_has_is_told(start):
+def test_a_put_that_no_checkpoint_has_is_told(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("1", "s")
     put(client, "early")
@@ -497,13 +503,13 @@ def test_a_put_that_no_checkpoint_has_is_told(start):
     assert result(client, "1")["restored"]["missing_puts"] == []
 
 
-def refused(client, method, **members):
+def refused(client: lib.Client, method: str, **members: Any) -> Json:
     kind, head, _, _ = client.call(method, **members)
     assert (kind, head["code"]) == (ERROR, "denied"), head
     return head
 
 
-def test_a_session_that_lacks_cells_has_a_state_of_its_own(start):
+def test_a_session_that_lacks_cells_has_a_state_of_its_own(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(seen=[1])", "s")
     client.call("checkpoint", session="s")
@@ -518,16 +524,19 @@ def test_a_session_that_lacks_cells_has_a_state_of_its_own(start):
     assert listed["missing"]["text"] == "what cells 2, 3 did"
     told = client.call("history", session="s")[1]
     assert (told["state"], told["missing"]) == ("incomplete", listed["missing"])
-    for method, members in (("hibernate", {}), ("snapshot", {}), ("checkpoint", {}), ("export", {"from": "s"}),
-                            ("fork", {"from": "s", "n": 1})):
-        why = refused(client, method, **({"session": "s"} if not members else members))
-        assert "session s was lost" in why["message"] and "cells 2, 3" in why["message"] and "replay" in lib.ways(why), (method, why)
+    of_it: Json = {"session": "s"}
+    from_it: Json = {"from": "s"}
+    for method, members in (("hibernate", of_it), ("snapshot", of_it), ("checkpoint", of_it), ("export", from_it),
+                            ("fork", {**from_it, "n": 1})):
+        why = refused(client, method, **members)
+        assert ("session s was lost" in why["message"] and "cells 2, 3" in why["message"] and
+                "replay" in lib.ways(why)), (method, why)
     assert client.call("snapshots.list")[1]["snapshots"] == [] and len(history(client)) == 4
     assert result(client, "len(seen)", recover="replay")["value"] == "2"
     assert (row(client)["state"], row(client)["missing"]) == ("idle", None)
 
 
-def test_what_left_nothing_is_not_missing(start):
+def test_what_left_nothing_is_not_missing(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     client.call("checkpoint", session="s")
@@ -537,7 +546,7 @@ def test_what_left_nothing_is_not_missing(start):
     assert client.call("hibernate", session="s")[1]["hibernated"] and client.run("x", "s") == "1"
 
 
-def test_it_lacks_what_it_did_also_when_only_its_executor_went(start):
+def test_it_lacks_what_it_did_also_when_only_its_executor_went(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     client.call("checkpoint", session="s")
@@ -552,7 +561,7 @@ def test_it_lacks_what_it_did_also_when_only_its_executor_went(start):
     assert result(client, "x", recover="checkpoint")["value"] == "1" and row(client)["missing"] is None
 
 
-def test_a_file_alone_can_be_missing(start):
+def test_a_file_alone_can_be_missing(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("1", "s")
     client.call("checkpoint", session="s")
@@ -563,7 +572,7 @@ def test_a_file_alone_can_be_missing(start):
     assert "1 file put into it (late)" in refused(client, "hibernate", session="s")["message"]
 
 
-def test_notes_of_puts_go_when_every_checkpoint_has_them(start, place):
+def test_notes_of_puts_go_when_every_checkpoint_has_them(start: Callable[..., Daemon], place: str) -> None:
     daemon = start(*LATER)
     client = daemon.client()
     for n in range(6):
@@ -576,7 +585,8 @@ def test_notes_of_puts_go_when_every_checkpoint_has_them(start, place):
 
 
 @pytest.mark.parametrize("when", ["idle", "after", None])
-def test_what_comes_while_a_copy_is_saved_does_not_wait(start, when, tmp_path):
+def test_what_comes_while_a_copy_is_saved_does_not_wait(start: Callable[..., Daemon], when: str | None,
+                                                        tmp_path: Path) -> None:
     """The save ends when the file is there, which the cell makes that came after it."""
     go = str(tmp_path / "go")
     daemon = start("--log-level", "debug", *(SOON if when else LATER))
@@ -599,7 +609,7 @@ def test_what_comes_while_a_copy_is_saved_does_not_wait(start, when, tmp_path):
         assert result(start(*LATER).client(), "x")["value"] == "[1, 2]"
 
 
-def test_a_put_beside_a_checkpoint_counts_as_not_in_it(start):
+def test_a_put_beside_a_checkpoint_counts_as_not_in_it(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("slow(0.5)", "s")
     put(client, "first")
@@ -615,7 +625,7 @@ def test_a_put_beside_a_checkpoint_counts_as_not_in_it(start):
     assert "during" in result(client, "1", recover="checkpoint")["restored"]["missing_puts"]
 
 
-def test_a_checkpoint_before_each_answer(start):
+def test_a_checkpoint_before_each_answer(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     done = result(client, "globals().update(x=1)", checkpoint="cell")
     assert done["checkpoint"]["made"]["cell"] == 1 and done["checkpoint"]["error"] is None
@@ -626,7 +636,7 @@ def test_a_checkpoint_before_each_answer(start):
     assert client.run("x", "s") == "2"
 
 
-def test_unchanged_variables_are_not_written_again(start):
+def test_unchanged_variables_are_not_written_again(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(big=__import__('os').urandom(3 << 20), x=1)", "s")
     first = client.call("checkpoint", session="s")[1]
@@ -638,7 +648,7 @@ def test_unchanged_variables_are_not_written_again(start):
     assert client.run("len(big), x", "s") == f"({3 << 20}, 2)"
 
 
-def test_what_cannot_be_saved_is_named_and_keeps_the_session_awake(start):
+def test_what_cannot_be_saved_is_named_and_keeps_the_session_awake(start: Callable[..., Daemon]) -> None:
     client = start("--session-idle", "0.3", *SOON).client()
     client.run("globals().update(x=1, lock=__import__('threading').Lock())", "s")
     assert saved(client, 1)
@@ -652,7 +662,7 @@ def test_what_cannot_be_saved_is_named_and_keeps_the_session_awake(start):
     assert done["value"] == "(1, False)" and [item["name"] for item in done["restored"]["failed"]] == ["lock"]
 
 
-def test_nothing_sleeps_that_was_not_seen_to_come_back(start):
+def test_nothing_sleeps_that_was_not_seen_to_come_back(start: Callable[..., Daemon]) -> None:
     """The tier cannot restore a variable "heavy"; what is large is tried when the daemon ends, too."""
     client = start("--session-idle", "0.3", *SOON).client()
     client.run("globals().update(x=1, heavy=b'h' * (9 << 20))", "s")
@@ -669,7 +679,7 @@ def test_nothing_sleeps_that_was_not_seen_to_come_back(start):
     assert [one["name"] for one in done["restored"]["failed"]] == ["heavy"], "all else came back"
 
 
-def test_a_torn_checkpoint_leaves_the_one_before(start):
+def test_a_torn_checkpoint_leaves_the_one_before(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     assert client.call("checkpoint", session="s")[0] == RESPONSE
@@ -681,7 +691,7 @@ def test_a_torn_checkpoint_leaves_the_one_before(start):
     assert client.run("x", "s", recover="checkpoint") == "1"
 
 
-def test_cells_wait_for_a_checkpoint_and_nothing_is_made_twice(start):
+def test_cells_wait_for_a_checkpoint_and_nothing_is_made_twice(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1), slow(0.5)", "s")
     asked = [client.send({"method": "checkpoint", "session": "s"}) for _ in range(2)]
@@ -690,7 +700,7 @@ def test_cells_wait_for_a_checkpoint_and_nothing_is_made_twice(start):
     assert sorted(ends) == sorted([*asked, cell])
 
 
-def test_a_killed_tier_is_invisible_but_for_the_time(start):
+def test_a_killed_tier_is_invisible_but_for_the_time(start: Callable[..., Daemon]) -> None:
     daemon = start(*SOON)
     client = daemon.client()
     client.run("globals().update(x=1)", "s")
@@ -701,7 +711,7 @@ def test_a_killed_tier_is_invisible_but_for_the_time(start):
     assert done["value"] == "1" and done["epoch"] == 2 and done["restored"]["cell"] == 1
 
 
-def test_a_lost_interpreter_comes_back_from_the_checkpoint(start):
+def test_a_lost_interpreter_comes_back_from_the_checkpoint(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     client.call("checkpoint", session="s")
@@ -711,7 +721,7 @@ def test_a_lost_interpreter_comes_back_from_the_checkpoint(start):
     assert done["value"] == "1" and done["epoch"] == 2 and done["restored"]["missing"] == []
 
 
-def test_an_interpreter_that_ended_between_cells_is_not_gone_on_with(start):
+def test_an_interpreter_that_ended_between_cells_is_not_gone_on_with(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     assert result(client, "member(restarted=True)")["state"] == "lost"  # nothing to go back to
@@ -727,7 +737,7 @@ def test_an_interpreter_that_ended_between_cells_is_not_gone_on_with(start):
 
 
 @pytest.mark.parametrize("late", [0, 0.3])
-def test_a_cell_that_met_no_executor_is_run_in_the_next(start, late):
+def test_a_cell_that_met_no_executor_is_run_in_the_next(start: Callable[..., Daemon], late: float) -> None:
     """Also where the tier says so only after the cell's intent was written, as it may at any time on a busy machine."""
     client = start(*LATER).client()
     client.run(f"globals().update(x=1), vanish({late})", "s")
@@ -740,14 +750,15 @@ def test_a_cell_that_met_no_executor_is_run_in_the_next(start, late):
     assert client.run("x + 1", "s") == "2"
 
 
-def test_another_python_is_named_with_the_way_out(start):
+def test_another_python_is_named_with_the_way_out(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     client.call("checkpoint", session="s")
     client.run("python('9.9.1')", "other")
     assert client.call("hibernate", session="s")[0] == RESPONSE
     error = client.fail("x", "s")
-    assert "Python 3" in error["message"] and "9.9" in error["message"] and error["remedy"] == {"kind": "clear_session", "name": "s"}
+    assert "Python 3" in error["message"] and "9.9" in error["message"] and error["remedy"] == {"kind": "clear_session",
+                                                                                                "name": "s"}
     client.run("python('3')", "other")
     assert client.run("x", "s") == "1"
     client.run("python('9.9.1')", "other")
@@ -756,7 +767,7 @@ def test_another_python_is_named_with_the_way_out(start):
     assert client.run("'x' in globals()", "s") == "False"
 
 
-def test_a_damaged_checkpoint_falls_back_to_the_one_before(start, place):
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(start: Callable[..., Daemon], place: str) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     client.call("checkpoint", session="s")
@@ -780,7 +791,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(start, place):
 # Hibernation and waking
 
 
-def test_the_least_recently_used_makes_room(start):
+def test_the_least_recently_used_makes_room(start: Callable[..., Daemon]) -> None:
     client = start("--live-max", "2", *LATER).client()
     for n in range(4):
         client.run(f"globals().update(x={n})", f"s{n}")
@@ -792,20 +803,20 @@ def test_the_least_recently_used_makes_room(start):
         assert client.run("x", f"s{n}") == str(n)
 
 
-def test_live_sessions_are_bounded_in_memory(start):
+def test_live_sessions_are_bounded_in_memory(start: Callable[..., Daemon]) -> None:
     """By what they take now, not by what their last cell took at most."""
     client = start("--live-memory", "100m", "--idle", "2", *LATER).client()  # looked at often
     for name, size in (("a", 60), ("b", 10), ("c", 50), ("d", 45)):
         client.run(f"holds({size << 20})", name)
 
-    def states():
+    def states() -> Json:
         return {line["name"]: line["state"] for line in client.call("sessions.list")[1]["sessions"]}
 
     assert wait_for(lambda: states()["b"] == "hibernated")
     assert states() == {"a": "hibernated", "b": "hibernated", "c": "idle", "d": "idle"}
 
 
-def test_running_sessions_are_not_put_to_sleep(start):
+def test_running_sessions_are_not_put_to_sleep(start: Callable[..., Daemon]) -> None:
     client = start("--live-max", "2", *LATER).client()
     running = [client.start("wait(100)", f"r{n}") for n in range(2)]
     assert wait_for(lambda: sum(line["state"] == "running" for line in
@@ -820,7 +831,7 @@ def test_running_sessions_are_not_put_to_sleep(start):
     assert running
 
 
-def test_a_place_that_nobody_can_leave_is_said(start):
+def test_a_place_that_nobody_can_leave_is_said(start: Callable[..., Daemon]) -> None:
     client = start("--live-max", "1", *LATER).client()
     client.run("globals().update(lock=__import__('threading').Lock())", "s")
     error = client.fail("1", "more")
@@ -828,7 +839,7 @@ def test_a_place_that_nobody_can_leave_is_said(start):
     assert client.run("'lock' in globals()", "s") == "True"
 
 
-def test_files_of_a_hibernated_session_wake_it(start):
+def test_files_of_a_hibernated_session_wake_it(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("1", "s")
     client.call("put", b"one", session="s", path="f", offset=0, truncate=True, mode=0)
@@ -838,7 +849,7 @@ def test_files_of_a_hibernated_session_wake_it(start):
     assert row(client)["state"] == "idle"
 
 
-def test_an_end_in_order_saves_all(start):
+def test_an_end_in_order_saves_all(start: Callable[..., Daemon]) -> None:
     daemon = start(*LATER)
     client = daemon.client()
     for n in range(5):
@@ -849,7 +860,7 @@ def test_an_end_in_order_saves_all(start):
         assert client.run("x", f"s{n}") == str(n)
 
 
-def test_an_end_in_order_waits_for_what_is_in_flight(start):
+def test_an_end_in_order_waits_for_what_is_in_flight(start: Callable[..., Daemon]) -> None:
     daemon = start(*LATER)
     client = daemon.client()
     client.run("globals().update(x=1), torn()", "torn")  # its first save is torn
@@ -872,7 +883,7 @@ def test_an_end_in_order_waits_for_what_is_in_flight(start):
 # Fencing
 
 
-def test_a_stopped_tier_is_killed_before_the_next_one_starts(place, bin_folder):
+def test_a_stopped_tier_is_killed_before_the_next_one_starts(place: str, bin_folder: str) -> None:
     daemon = Daemon(place, bin_folder, "--tier-timeout", "4", *SOON)
     try:
         client = daemon.client()
@@ -891,7 +902,7 @@ def test_a_stopped_tier_is_killed_before_the_next_one_starts(place, bin_folder):
         kill(daemon)
 
 
-def test_each_executor_has_an_id_of_its_own(start):
+def test_each_executor_has_an_id_of_its_own(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     ids = set()
     for _ in range(4):
@@ -905,7 +916,7 @@ def test_each_executor_has_an_id_of_its_own(start):
 
 
 @pytest.mark.parametrize("late", ["epoch", "session"])
-def test_the_answer_of_another_executor_is_refused(start, late):
+def test_the_answer_of_another_executor_is_refused(start: Callable[..., Daemon], late: str) -> None:
     daemon = start(*LATER)
     client = daemon.client()
     client.run("1", "s")
@@ -916,7 +927,7 @@ def test_the_answer_of_another_executor_is_refused(start, late):
     assert [cell["status"] for cell in history(client)] == ["unknown", "ok"]
 
 
-def test_a_late_answer_of_a_cleared_session_counts_for_nothing(start, tmp_path):
+def test_a_late_answer_of_a_cleared_session_counts_for_nothing(start: Callable[..., Daemon], tmp_path: Path) -> None:
     daemon = start(*LATER)
     client = daemon.client()
     client.run("globals().update(x=1)", "s")
@@ -924,7 +935,7 @@ def test_a_late_answer_of_a_cleared_session_counts_for_nothing(start, tmp_path):
     running = client.start(f"until({mark!r})", "s")
     assert wait_for(lambda: row(client)["state"] == "running")
     asked = client.send({"method": "sessions.clear", "session": "s"})
-    ends = {}
+    ends: dict[int, Any] = {}
     while len(ends) < 1:
         kind, ident, head, _ = client.recv()
         ends[ident] = kind, head
@@ -939,10 +950,10 @@ def test_a_late_answer_of_a_cleared_session_counts_for_nothing(start, tmp_path):
 # Many, and slow ones
 
 
-def test_two_hundred_clients_at_once(start):
+def test_two_hundred_clients_at_once(start: Callable[..., Daemon]) -> None:
     daemon = start("--live-max", "8", *SOON)
 
-    def work(n):
+    def work(n: int) -> bool:
         client = daemon.client()
         try:
             for step in range(3):
@@ -957,7 +968,7 @@ def test_two_hundred_clients_at_once(start):
     assert sum(line["cells"] for line in client.call("sessions.list")[1]["sessions"]) == 800
 
 
-def test_a_client_that_stops_reading_loses_no_outcome(start):
+def test_a_client_that_stops_reading_loses_no_outcome(start: Callable[..., Daemon]) -> None:
     daemon = start(*LATER)
     client = daemon.client()
     client.start("[emit('y' * (1 << 20)) for _ in range(100)] and None", "s")

@@ -4,6 +4,8 @@
 import json
 import os
 import signal
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -28,39 +30,39 @@ SEEN = "([1, 2], 4, 5, True, 'kept', 2)"
 
 
 @pytest.fixture(params=["root native", "user native", "user local"])
-def box(request):
+def box(request: pytest.FixtureRequest) -> Iterator[lib.Sandbox]:
     who, tier = request.param.split()
     sandbox = lib.Sandbox(who, tier=tier)
     yield sandbox
     sandbox.close()
 
 
-def listed(box, name="s"):
+def listed(box: lib.Sandbox, name: str = "s") -> Any:
     rows = json.loads(box.cli("sessions", "list", "--json").stdout)
     return next((row for row in rows if row["name"] == name), None)
 
 
-def cells(box):
+def cells(box: lib.Sandbox) -> list[lib.Json]:
     shown = json.loads(box.cli("history", "s", "--json").stdout)
-    return shown["cells"] if isinstance(shown, dict) else shown
+    return list(shown["cells"] if isinstance(shown, dict) else shown)
 
 
-def saved(box, cell):
+def saved(box: lib.Sandbox, cell: int) -> None:
     assert lib.wait_for(lambda: listed(box)["checkpoint_cell"] == cell, 60), box.log()
 
 
-def restart(box, *options):
-    os.kill(box.daemon.pid, signal.SIGKILL)
-    box.daemon.wait()
+def restart(box: lib.Sandbox, *options: str) -> None:
+    os.kill(lib.some(box.daemon).pid, signal.SIGKILL)
+    lib.some(box.daemon).wait()
     box.daemon = None
     box.start(*options)
 
 
-def test_variables_functions_and_files_survive_daemon_and_tier(box):
+def test_variables_functions_and_files_survive_daemon_and_tier(box: lib.Sandbox) -> None:
     box.start(*SOON)
     box.exec(STATE, "s")
     saved(box, 1)
-    os.kill(box.tier_pid(), signal.SIGKILL)
+    os.kill(lib.some(box.tier_pid()), signal.SIGKILL)
     assert lib.wait_for(lambda: listed(box)["state"] == "hibernated", 60)
     done = box.exec(LOOK, "s")
     assert done["value"] == SEEN and done["epoch"] == 2, done
@@ -75,7 +77,7 @@ def test_variables_functions_and_files_survive_daemon_and_tier(box):
     assert again["value"] == "11" and done["denials"] + again["denials"] == []
 
 
-def test_an_end_in_order_saves_and_hibernation_is_invisible(box):
+def test_an_end_in_order_saves_and_hibernation_is_invisible(box: lib.Sandbox) -> None:
     box.start("--checkpoint-after", "600")
     box.exec(STATE, "s")
     assert box.stop() == 0
@@ -86,13 +88,13 @@ def test_an_end_in_order_saves_and_hibernation_is_invisible(box):
     assert done["value"] == SEEN and done["restored"]["missing"] == []
 
 
-def test_a_cell_that_was_running_is_unknown_and_asked_about(box):
+def test_a_cell_that_was_running_is_unknown_and_asked_about(box: lib.Sandbox) -> None:
     box.start(*SOON)
     box.exec(STATE, "s")
     saved(box, 1)
     with box.popen("exec", *box.exec_options, "--session", "s", "print('in', flush=True)\nseen.append(3)\n"
                    "import time\ntime.sleep(60)", text=True) as client:
-        assert client.stdout.readline() == "in\n"
+        assert lib.some(client.stdout).readline() == "in\n"
         assert lib.wait_for(lambda: len(cells(box)) == 2)  # its intent is in the journal
         restart(box, *SOON)
         client.wait(60)
@@ -104,7 +106,7 @@ def test_a_cell_that_was_running_is_unknown_and_asked_about(box):
     assert done["value"] == SEEN and done["restored"]["missing"] == [2]
 
 
-def test_cells_after_the_checkpoint_are_run_again_on_demand(box):
+def test_cells_after_the_checkpoint_are_run_again_on_demand(box: lib.Sandbox) -> None:
     box.start("--checkpoint-after", "600")
     box.exec("seen = [1]", "s")
     assert box.cli("checkpoint", "s").returncode == 0
@@ -115,11 +117,11 @@ def test_cells_after_the_checkpoint_are_run_again_on_demand(box):
     assert done["value"] == "([1, 2], 'three\\n')" and done["restored"]["replayed"] == [2, 3]
 
 
-def test_a_stopped_supervisor_is_replaced(box):
+def test_a_stopped_supervisor_is_replaced(box: lib.Sandbox) -> None:
     box.start("--tier-timeout", "4", *SOON)
     box.exec(STATE, "s")
     saved(box, 1)
-    tier = box.tier_pid()
+    tier = lib.some(box.tier_pid())
     os.kill(tier, signal.SIGSTOP)
     failed = box.cli("exec", *box.exec_options, "--session", "s", "--timeout", "0.1", "1")
     assert failed.returncode == 1
@@ -128,7 +130,7 @@ def test_a_stopped_supervisor_is_replaced(box):
     assert done["value"] == SEEN and done["epoch"] == 2
 
 
-def test_what_would_not_come_back_keeps_it_awake(box):
+def test_what_would_not_come_back_keeps_it_awake(box: lib.Sandbox) -> None:
     """One number under 4,000,000 places is as many numbers when it comes back: more than the limit."""
     box.start("--checkpoint-after", "600")
     code = "b = [1.5] * 4000000; keep = [1]\nwith open('file', 'w') as out: out.write('kept')"
@@ -139,22 +141,23 @@ def test_what_would_not_come_back_keeps_it_awake(box):
     assert box.exec("import os\nx = os.urandom(8 << 20)", "fine", options=["--memory", "128m"])["status"] == "ok"
     done = box.cli("daemon", "stop")
     assert "fine" not in done.stderr, "tried, and well"
-    assert done.returncode == 0 and "not come back" in done.stderr + done.stdout or "not be restored" in done.stderr, done
-    box.daemon.wait()
+    assert (done.returncode == 0 and "not come back" in done.stderr + done.stdout or
+            "not be restored" in done.stderr), done
+    lib.some(box.daemon).wait()
     box.daemon = None
     box.start()
-    done = box.exec("keep, open('file').read()", "s")
-    assert done["value"] == "([1], 'kept')" and "b" in [one["name"] for one in done["restored"]["failed"]]
+    woken = box.exec("keep, open('file').read()", "s")
+    assert woken["value"] == "([1], 'kept')" and "b" in [one["name"] for one in woken["restored"]["failed"]]
 
 
-def test_a_cell_that_could_not_be_saved_says_so(box):
+def test_a_cell_that_could_not_be_saved_says_so(box: lib.Sandbox) -> None:
     code = "class K:\n    def __reduce__(self):\n        import os\n        os._exit(1)\nk = K()"
     done = box.cli("exec", *box.exec_options, "--session", "s", "--checkpoint", "cell", code)
     assert done.returncode == 0 and "not saved: this cell could not be saved" in done.stderr, done
 
 
 @pytest.mark.parametrize("when", ["after", "idle"])
-def test_the_next_call_does_not_wait_for_a_save(box, when):
+def test_the_next_call_does_not_wait_for_a_save(box: lib.Sandbox, when: str) -> None:
     """Its pickle is done when the file is there that the next call makes: in the session's workspace, which it sees."""
     code = ("class K:\n    def __reduce__(self):\n        import os, time\n"
             "        while not os.path.exists('go'): time.sleep(0.01)\n        return list, ()\nk = K()")
@@ -168,23 +171,24 @@ def test_the_next_call_does_not_wait_for_a_save(box, when):
 
 
 @pytest.mark.parametrize("box", ["root native", "user native"], indirect=True)
-def test_a_copy_that_is_saved_makes_room_for_a_cell(box):
+def test_a_copy_that_is_saved_makes_room_for_a_cell(box: lib.Sandbox) -> None:
     """Beside the copy these cells would meet the limit, by themselves they do not; and they are saved in their turn."""
     options = "--memory", "300m", "--checkpoint", "after"
     grown = "b = bytearray(b'x') * ({} << 20)"  # the one grows while the copy waits for a file that it makes
     slow = ("class K:\n    def __reduce__(self):\n        import os, time\n"
             "        while not os.path.exists('go'): time.sleep(0.01)\n        return list, ()\nk = K()\n")
-    slowly = "import time\nm = []\nfor i in range(170): m.append(b'x' * (1 << 20)); time.sleep(0.01)\nm = open('go', 'w').close()"
+    slowly = ("import time\nm = []\nfor i in range(170): m.append(b'x' * (1 << 20)); time.sleep(0.01)\n"
+              "m = open('go', 'w').close()")
     change = "for i in range(0, len(b), 4096): b[i] += 1\n"
     for name, before, cell in (("s", slow + grown.format(60), change + slowly),
                                ("t", grown.format(120), change + "len(bytearray(b))")):
         box.exec(before, name, options)
         done = box.exec(cell, name)
         assert done["status"] == "ok" and done["cell"] == 2, done
-        assert lib.wait_for(lambda: listed(box, name)["checkpoint_cell"] == 2, 60), box.log()  # noqa: B023
+        assert lib.wait_for(lambda: listed(box, name)["checkpoint_cell"] == 2, 60), box.log()
 
 
-def test_what_cannot_be_saved_is_named(box):
+def test_what_cannot_be_saved_is_named(box: lib.Sandbox) -> None:
     box.start(*SOON)
     box.exec("numbers = (n for n in range(9))\nkept = 1", "s")
     saved(box, 1)
@@ -195,7 +199,7 @@ def test_what_cannot_be_saved_is_named(box):
     assert "generator" in json.dumps(done["restored"]["failed"])
 
 
-def test_a_rollback_right_after_a_snapshot_leaves_that_whole(box):
+def test_a_rollback_right_after_a_snapshot_leaves_that_whole(box: lib.Sandbox) -> None:
     """Its copy on disk is being written while everything else of the session is killed."""
     for turn in range(3):
         box.exec(f"n = {turn}", "s")
@@ -208,7 +212,7 @@ def test_a_rollback_right_after_a_snapshot_leaves_that_whole(box):
         assert box.exec("n", "s")["value"] == str(turn + 100)
 
 
-def test_background_processes_are_named_and_what_they_wrote_is_saved(box):
+def test_background_processes_are_named_and_what_they_wrote_is_saved(box: lib.Sandbox) -> None:
     box.start(*SOON)
     box.exec(sh="(sleep 0.5; echo L >late; sleep 4321) & :", session="s")
     saved(box, 1)
@@ -219,20 +223,20 @@ def test_background_processes_are_named_and_what_they_wrote_is_saved(box):
     assert [lost["name"] for lost in done["restored"]["failed"]] == ["background processes"], done["restored"]
 
 
-def test_a_session_with_background_processes_does_not_hibernate_by_itself(box):
+def test_a_session_with_background_processes_does_not_hibernate_by_itself(box: lib.Sandbox) -> None:
     box.start(*SOON, "--session-idle", "0.5")
     box.exec(sh="sleep 4321 & :", session="s")
     box.exec("1", "other")
     assert lib.wait_for(lambda: listed(box, "other")["state"] == "hibernated"), box.log()
     assert lib.wait_for(lambda: "hibernate-not" in box.log())
-    below = {pid for pid in lib.descendants(box.daemon.pid) if lib.program_of(pid) == "sleep"}
+    below = {pid for pid in lib.descendants(lib.some(box.daemon).pid) if lib.program_of(pid) == "sleep"}
     assert listed(box)["state"] in ("idle", "saving") and len(below) == 1, below
     os.kill(below.pop(), signal.SIGKILL)
     # Once it has ended nothing keeps the session awake, although nobody called it.
     assert lib.wait_for(lambda: listed(box)["state"] == "hibernated"), box.log()
 
 
-def test_what_is_in_tmp_is_named_when_it_has_gone(box):
+def test_what_is_in_tmp_is_named_when_it_has_gone(box: lib.Sandbox) -> None:
     """A checkpoint has /workspace only. That keeps no session awake, but is told, of files that were put there too."""
     box.start(*SOON, "--session-idle", "0.5")
     box.exec("import os, tempfile\nopen(os.path.expanduser('~/.cached'), 'w').close()\n"
@@ -246,7 +250,7 @@ def test_what_is_in_tmp_is_named_when_it_has_gone(box):
     assert box.exec("1", "s")["restored"]["failed"] == []
 
 
-def test_clear_leaves_nothing_of_before(box):
+def test_clear_leaves_nothing_of_before(box: lib.Sandbox) -> None:
     box.start(*SOON)
     box.exec(STATE, "s")
     saved(box, 1)
@@ -255,11 +259,11 @@ def test_clear_leaves_nothing_of_before(box):
     assert done["value"] == "(False, [])"
 
 
-def test_what_snapshots_hold_is_measured_and_bounded(box):
+def test_what_snapshots_hold_is_measured_and_bounded(box: lib.Sandbox) -> None:
     """What a snapshot still has and the session no longer: the oldest beyond the bound is on disk only."""
     box.start("--snapshots-memory", "100m", "--checkpoint-after", "600")
 
-    def where():
+    def where() -> list[Any]:
         return [item["where"] for item in json.loads(box.cli("snapshots", "list", "--json").stdout)["snapshots"]]
 
     for value in (1, 2):
@@ -280,9 +284,9 @@ print(os.urandom(1 << 20).hex())
 """
 
 
-def test_the_state_folder_keeps_to_its_budget():
+def test_the_state_folder_keeps_to_its_budget() -> None:
     """Whatever fills it: cells, outputs, files, snapshots, checkpoints; with a control that has no budget."""
-    tops = {}
+    tops: dict[str, Any] = {}
     for budget in ("24m", "0"):
         sandbox = lib.Sandbox(env={"SNIPARA_SANDBOX_JOURNAL_BUDGET": budget})
         try:

@@ -5,11 +5,15 @@ import base64
 import concurrent.futures
 import json
 import os
+from collections.abc import Callable
 
 import pytest
 
+import lib
+from lib import Json
 
-def ok(result):
+
+def ok(result: Json) -> Json:
     assert result["status"] == "ok", result["error"]
     return result
 
@@ -33,11 +37,11 @@ def ok(result):
     ("'ü€𝄞'", "'ü€𝄞'"),
     ("class C:\n    def __repr__(self): return 'a\\0b\\udcff'\nC()", "a\0b\\udcff"),
 ])
-def test_value_of_the_last_expression(sandbox, code, value):
+def test_value_of_the_last_expression(sandbox: lib.Sandbox, code: str, value: str | None) -> None:
     assert ok(sandbox.exec(code))["value"] == value
 
 
-def test_result_variable_is_reset_by_each_cell(sandbox, session):
+def test_result_variable_is_reset_by_each_cell(sandbox: lib.Sandbox, session: str) -> None:
     first = ok(sandbox.exec("result = {'a': 1}", session))
     assert (first["result"], first["value"]) == ("{'a': 1}", None)
     assert ok(sandbox.exec("1", session))["result"] is None
@@ -46,14 +50,14 @@ def test_result_variable_is_reset_by_each_cell(sandbox, session):
     assert ok(sandbox.exec("result = 'x'\nresult", session))["result"] == "'x'"
 
 
-def test_huge_repr_is_cut(sandbox):
+def test_huge_repr_is_cut(sandbox: lib.Sandbox) -> None:
     done = ok(sandbox.exec("'a' * 5_000_000"))
     assert 99_000 <= len(done["value"]) <= 100_000
     done = ok(sandbox.exec("result = [i for i in range(200_000)]"))
     assert 99_000 <= len(done["result"]) <= 100_000 and done["result"].startswith("[0, 1, 2")
 
 
-def test_longest_texts_of_all_kinds_at_once(sandbox, session):
+def test_longest_texts_of_all_kinds_at_once(sandbox: lib.Sandbox, session: str) -> None:
     """Every character escaped in JSON: the answer is still one frame, and nobody else is hurt."""
     code = """
 import os
@@ -71,7 +75,7 @@ raise ValueError(chr(1) * 1_000_000)
     assert ok(sandbox.exec("kept", session))["value"] == "1"
 
 
-def test_code_of_a_megabyte(sandbox):
+def test_code_of_a_megabyte(sandbox: lib.Sandbox) -> None:
     code = "\n".join(f"v{i} = {i}" for i in range(75_000)) + "\nv74999"
     assert len(code) > 1 << 20
     assert ok(sandbox.exec(code))["value"] == "74999"
@@ -104,14 +108,15 @@ def test_code_of_a_megabyte(sandbox):
     ("print(f'{__name__}', 'x' if (n := 3) else '')", "__main__ x\n"),
     ("global_name = 1\ndef f():\n    global global_name\n    global_name += 1\nf()\nprint(global_name)", "2\n"),
     ("from __future__ import annotations\ndef f(x: Unknown) -> Other: return x\nprint(f(1))", "1\n"),
-    ("import sqlite3, json, re, decimal\nprint(sqlite3.connect(':memory:').execute('select 1+1').fetchone())", "(2,)\n"),
+    ("import sqlite3, json, re, decimal\nprint(sqlite3.connect(':memory:').execute('select 1+1').fetchone())",
+     "(2,)\n"),
     ("import socket\na, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))", "b'x'\n"),
 ])
-def test_language_and_library(sandbox, code, out):
+def test_language_and_library(sandbox: lib.Sandbox, code: str, out: str) -> None:
     assert ok(sandbox.exec(code))["stdout"] == out
 
 
-def test_state_is_kept_between_cells(sandbox, session):
+def test_state_is_kept_between_cells(sandbox: lib.Sandbox, session: str) -> None:
     ok(sandbox.exec("import math\nx = 1\ndef f(): return x\nclass C: pass\nopen('f', 'w').write('text')", session))
     done = ok(sandbox.exec("x = 2\n(f(), math.floor(2.5), C.__name__, open('f').read())", session))
     assert done["value"] == "(2, 2, 'C', 'text')"
@@ -119,15 +124,17 @@ def test_state_is_kept_between_cells(sandbox, session):
 
 
 @pytest.mark.needs("filesystem")
-def test_sessions_do_not_see_each_other(sandbox, session):
+def test_sessions_do_not_see_each_other(sandbox: lib.Sandbox, session: str) -> None:
     ok(sandbox.exec("secret = 1; open('s', 'w').close(); open('/tmp/s', 'w').close()", session))
-    done = sandbox.exec("import os\nprint(os.listdir('/workspace') + os.listdir('/tmp') + os.listdir(os.environ['HOME']))\nsecret")
+    done = sandbox.exec("import os\nprint(os.listdir('/workspace') + os.listdir('/tmp') + "
+                        "os.listdir(os.environ['HOME']))\nsecret")
     assert done["error"]["type"] == "NameError" and done["stdout"] == "['.home']\n"
 
 
 @pytest.mark.parametrize("tier", ["native", "local"])
 @pytest.mark.parametrize("project", [False, True])
-def test_home_and_caches_are_no_files_of_the_workspace(sandbox, session, tier, project):
+def test_home_and_caches_are_no_files_of_the_workspace(sandbox: lib.Sandbox, session: str, tier: str,
+                                                       project: bool) -> None:
     """They are writable, private, kept from cell to cell, and bounded by the size of /tmp."""
     folder = sandbox.make_folder("cached")
     options = ["--env", tier, "--tmp-size", "1m"] + (["--project", folder] if project else [])
@@ -151,7 +158,7 @@ assert os.system("cd && echo kept >d") == 0
 # Errors ---------------------------------------------------------------------------------------
 
 
-def test_traceback_shows_the_users_lines(sandbox, session):
+def test_traceback_shows_the_users_lines(sandbox: lib.Sandbox, session: str) -> None:
     ok(sandbox.exec("def first():\n    return 1 / 0", session))
     error = sandbox.exec("def second():\n    first()  # marked\n\nsecond()", session)["error"]
     assert (error["type"], error["message"], error["line"]) == ("ZeroDivisionError", "division by zero", 2)
@@ -176,7 +183,7 @@ def test_traceback_shows_the_users_lines(sandbox, session):
     ("b'\\xff'.decode()", "UnicodeDecodeError", 1),
     ("x = '\0'", "SyntaxError", None),
 ])
-def test_exceptions(sandbox, session, code, kind, line):
+def test_exceptions(sandbox: lib.Sandbox, session: str, code: str, kind: str, line: int | None) -> None:
     ok(sandbox.exec("kept = 1", session))
     done = sandbox.exec(code, session)
     assert (done["status"], done["state"]) == ("error", "kept")
@@ -186,7 +193,7 @@ def test_exceptions(sandbox, session, code, kind, line):
 
 
 @pytest.mark.parametrize("text", ["a\\0b", "\\udcff\\ud800", "\\x01\\x1b[31m", "ü" * 200_000, "\\\"}]"])
-def test_exception_message_of_any_characters(sandbox, session, text):
+def test_exception_message_of_any_characters(sandbox: lib.Sandbox, session: str, text: str) -> None:
     ok(sandbox.exec("kept = 1", session))
     done = sandbox.exec(f"raise ValueError('{text}')", session)
     assert done["status"] == "error" and done["error"]["message"]
@@ -203,7 +210,8 @@ def test_exception_message_of_any_characters(sandbox, session, text):
     ("exit(4)", 4, "error", ""),
     ("raise SystemExit(5)", 5, "error", ""),
 ])
-def test_sys_exit_ends_the_cell_and_not_the_session(sandbox, session, code, exit_code, status, out):
+def test_sys_exit_ends_the_cell_and_not_the_session(sandbox: lib.Sandbox, session: str, code: str, exit_code: int,
+                                                    status: str, out: str) -> None:
     ok(sandbox.exec("import sys\nkept = 1", session))
     done = sandbox.exec(code + "\nprint('not reached')", session)
     assert (done["exit_code"], done["status"], done["state"]) == (exit_code, status, "kept")
@@ -217,7 +225,8 @@ def test_sys_exit_ends_the_cell_and_not_the_session(sandbox, session, code, exit
     ("import os\nos.abort()", None, "SIGABRT"),
     ("import ctypes\nctypes.string_at(0)", None, "SIGSEGV"),
 ])
-def test_a_dead_interpreter_loses_variables_and_keeps_files(sandbox, session, code, exit_code, signal):
+def test_a_dead_interpreter_loses_variables_and_keeps_files(sandbox: lib.Sandbox, session: str, code: str,
+                                                            exit_code: int | None, signal: str | None) -> None:
     ok(sandbox.exec("x = 1\nopen('f', 'w').write('kept')", session))
     done = sandbox.exec("print('before', flush=True)\n" + code, session, options=["--no-transaction"])
     assert (done["status"], done["state"]) == ("killed", "lost")
@@ -232,14 +241,14 @@ def test_a_dead_interpreter_loses_variables_and_keeps_files(sandbox, session, co
 # Output ---------------------------------------------------------------------------------------
 
 
-def test_stdout_and_stderr_are_told_apart(sandbox):
+def test_stdout_and_stderr_are_told_apart(sandbox: lib.Sandbox) -> None:
     done = ok(sandbox.exec("import sys, os\nprint('o')\nprint('e', file=sys.stderr)\nos.write(1, b'O')\n"
                            "os.system('echo sub; echo suberr >&2')"))
     assert (done["stdout"], done["stderr"]) == ("o\nOsub\n", "e\nsuberr\n")
     assert done["usage"]["stdout_bytes"] == 7 and done["usage"]["stderr_bytes"] == 9
 
 
-def test_streams_come_in_order(fresh_sandbox):
+def test_streams_come_in_order(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     """Events on the wire: what was written first arrives first, whoever wrote it."""
     code = """
 import sys, subprocess
@@ -263,12 +272,12 @@ for i in range(20):
     assert text.decode() == expected
 
 
-def test_output_is_streamed_while_the_cell_runs(sandbox, session):
+def test_output_is_streamed_while_the_cell_runs(sandbox: lib.Sandbox, session: str) -> None:
     code = "import os, time\nprint('first')\nwhile not os.path.exists('go'): time.sleep(0.02)\nprint('last')"
     with sandbox.popen("exec", "--session", session, code, text=True) as process:
-        assert process.stdout.readline() == "first\n"
+        assert lib.some(process.stdout).readline() == "first\n"
         assert sandbox.cli("put", sandbox.make_file("go"), f"{session}:").returncode == 0
-        assert process.stdout.readline() == "last\n"
+        assert lib.some(process.stdout).readline() == "last\n"
         assert process.wait() == 0
 
 
@@ -279,22 +288,22 @@ def test_output_is_streamed_while_the_cell_runs(sandbox, session):
     (r"b'\xe2\x82\xac'", "€"),
     (r"b'\x1b[31m\r\n'", "\x1b[31m\r\n"),
 ])
-def test_output_of_any_bytes(sandbox, data, text):
+def test_output_of_any_bytes(sandbox: lib.Sandbox, data: str, text: str) -> None:
     assert ok(sandbox.exec(f"import os\n_ = os.write(1, {data})"))["stdout"] == text
 
 
-def test_lone_surrogate_in_output(sandbox):
+def test_lone_surrogate_in_output(sandbox: lib.Sandbox) -> None:
     done = sandbox.exec("print('a\\udcffb')")
     assert done["status"] == "ok" and done["stdout"] == "a\ufffdb\n"
 
 
-def test_a_line_split_over_writes(sandbox):
+def test_a_line_split_over_writes(sandbox: lib.Sandbox) -> None:
     code = "import os, time\nfor byte in '€'.encode():\n    os.write(1, bytes([byte])); time.sleep(0.02)\n"
     assert ok(sandbox.exec(code))["stdout"] == "€"
 
 
 @pytest.mark.needs("displays")
-def test_displays(sandbox, session):
+def test_displays(sandbox: lib.Sandbox, session: str) -> None:
     code = """
 class Rich:
     def _repr_html_(self): return '<b>bold</b>'
@@ -314,7 +323,7 @@ Rich()
     assert len(many["displays"]) == 64
 
 
-def test_displays_of_pandas_and_matplotlib(sandbox):
+def test_displays_of_pandas_and_matplotlib(sandbox: lib.Sandbox) -> None:
     code = """
 import pandas, matplotlib.pyplot as plt
 display(pandas.DataFrame({'column': [1, 2]}))
@@ -333,7 +342,7 @@ pandas.DataFrame({'second': [3.5]})
 # Input and environment ------------------------------------------------------------------------
 
 
-def test_standard_input(sandbox, session):
+def test_standard_input(sandbox: lib.Sandbox, session: str) -> None:
     done = ok(sandbox.exec("import sys\nprint(input('? ') + '|' + sys.stdin.read())", session, stdin="one\ntwo\nthree"))
     assert done["stdout"] == "? one|two\nthree\n"
     assert ok(sandbox.exec("import sys\nsys.stdin.read()", session))["value"] == "''"
@@ -344,13 +353,13 @@ def test_standard_input(sandbox, session):
     assert done["value"] == "(25600, True)"
 
 
-def test_standard_input_of_commands(sandbox):
+def test_standard_input_of_commands(sandbox: lib.Sandbox) -> None:
     assert ok(sandbox.exec(sh="tr a-z A-Z", stdin="text"))["stdout"] == "TEXT"
     assert ok(sandbox.exec(argv=["cat"], stdin=b"\0\xff"))["stdout"] == "\0\ufffd"
     assert ok(sandbox.exec(argv=["cat"]))["stdout"] == ""
 
 
-def test_only_named_variables_reach_the_code(sandbox):
+def test_only_named_variables_reach_the_code(sandbox: lib.Sandbox) -> None:
     env = {"SECRET_OF_HOST": "s3cret", "PASSED": "p=1", "PYTHONPATH": "/tmp/evil", "LD_PRELOAD_X": "x"}
     code = "import os\nprint(sorted(os.environ.items()))"
     done = ok(sandbox.exec(code, options=["--pass-env", "PASSED", "--set-env", "GIVEN=g"], env=env))
@@ -361,14 +370,16 @@ def test_only_named_variables_reach_the_code(sandbox):
     assert "PASSED=p=1\n" in done["stdout"] and "s3cret" not in done["stdout"]
     names = {line.split("=")[0] for line in done["stdout"].splitlines()}
     assert names <= {"PATH", "HOME", "LANG", "TERM", "SHELL", "PYTHONDONTWRITEBYTECODE", "MPLBACKEND", "TMPDIR",
-                     "OMP_NUM_THREADS", "PIP_RETRIES", "PIP_DISABLE_PIP_VERSION_CHECK", "PASSED", "PWD", "SHLVL", "_", "OLDPWD"}
+                     "OMP_NUM_THREADS", "PIP_RETRIES", "PIP_DISABLE_PIP_VERSION_CHECK", "PASSED", "PWD", "SHLVL", "_",
+                     "OLDPWD"}
 
 
 # Hints ----------------------------------------------------------------------------------------
 
 
-def test_a_file_of_the_machine_is_named_to_the_person_alone(sandbox):
-    """What exists outside is said on the person's terminal, never inside, nor in a result; of other folders nothing is said."""
+def test_a_file_of_the_machine_is_named_to_the_person_alone(sandbox: lib.Sandbox) -> None:
+    """What exists outside is said on the person's terminal, never inside, nor in a result; of other folders nothing is
+    said."""
     sandbox.make_file("home/here/data.csv", "1\n")
     sandbox.make_file("home/here/helper.py", "")
     sandbox.make_file("home/here/sub/x.csv", "")
@@ -378,7 +389,9 @@ def test_a_file_of_the_machine_is_named_to_the_person_alone(sandbox):
     os.symlink(sandbox.folder + "/beside", here + "/link")
     there, general = "is on this machine, not in the sandbox", "Only files of the session"
     for args, says in (
-            (["open('data.csv')"], f"data.csv {there}. With --project . it is /workspace/data.csv; or run the code in a session (exec -s NAME)"),
+            (["open('data.csv')"],
+             f"data.csv {there}. With --project . it is /workspace/data.csv; or run the code in a session (exec -s "
+             f"NAME)"),
             (["-s", "work", "open('data.csv')"], "; or copy it: snipara-sandbox put data.csv work:"),
             ([f"open('{here}/data.csv')"], "it is /workspace/data.csv"), ([f"open('{home}/here')"], there),
             (["import helper"], "helper.py " + there), (["--", "cat", "data.csv"], "data.csv " + there),
@@ -387,11 +400,15 @@ def test_a_file_of_the_machine_is_named_to_the_person_alone(sandbox):
         done = sandbox.cli("exec", *args, cwd=here)
         hints = [line for line in done.stderr.splitlines() if line.startswith("hint: ")]
         assert len(hints) == 1 and says in hints[0], (args, done.stderr)
-    assert sandbox.cli("put", "data.csv", "work:", cwd=here).returncode == 0 and sandbox.cli("exec", "-s", "work", "open('data.csv').read()").stdout == "'1\\n'\n"
-    for path, command in (("sub/x.csv", "sub/x.csv work:sub/x.csv"), ("~/here/data.csv", "~/here/data.csv work:"), (f"{here}/data.csv", f"{here}/data.csv work:")):
+    assert sandbox.cli("put", "data.csv", "work:",
+                       cwd=here).returncode == 0 and sandbox.cli("exec", "-s", "work",
+                                                                 "open('data.csv').read()").stdout == "'1\\n'\n"
+    for path, command in (("sub/x.csv", "sub/x.csv work:sub/x.csv"), ("~/here/data.csv", "~/here/data.csv work:"),
+                          (f"{here}/data.csv", f"{here}/data.csv work:")):
         done = sandbox.cli("exec", "-s", "work", f"import os; open(os.path.expanduser('{path}'))", cwd=here)
         assert f"copy it: snipara-sandbox put {command}\n" in done.stderr
-    errors = [json.loads(sandbox.cli("exec", "--json", f"open('{name}.csv')", cwd=here).stdout)["error"] for name in ("data", "none")]
+    errors = [json.loads(sandbox.cli("exec", "--json", f"open('{name}.csv')", cwd=here).stdout)["error"]
+              for name in ("data", "none")]
     assert {error["cause"] for error in errors} == {"no such file"} and errors[0]["hint"] == errors[1]["hint"]
     assert sandbox.cli("exec", "--project", ".", "open('data.csv').read()", cwd=here).stdout == "'1\\n'\n"
     # A command that fails for another reason may well have the file.
@@ -403,7 +420,8 @@ def test_a_file_of_the_machine_is_named_to_the_person_alone(sandbox):
     ("echo 'ERROR: No matching distribution found for x' >&2; exit 1", True),
     ("echo 'curl: (6) Could not resolve host: x' >&2; exit 6", True),
     ("echo 'Could not resolve host'", False), ("echo no >&2; exit 1", False)])
-def test_programs_that_miss_the_network_are_told_the_way(sandbox, tier, line, is_missed):
+def test_programs_that_miss_the_network_are_told_the_way(sandbox: lib.Sandbox, tier: str, line: str,
+                                                         is_missed: bool) -> None:
     done = sandbox.exec(sh=line, options=["--env", tier])
     said = [denial for denial in done["denials"] if denial["rule"] == "no network"]
     assert len(said) == is_missed
@@ -412,8 +430,9 @@ def test_programs_that_miss_the_network_are_told_the_way(sandbox, tier, line, is
 
 @pytest.mark.skipif(not os.path.exists("/bin/bash"), reason="no bash")
 @pytest.mark.parametrize("tier", ["native", "local"])
-@pytest.mark.parametrize("how", [{"code": "!echo hi"}, {"sh": "bash -c 'echo hi'"}, {"argv": ["bash", "-c", "echo hi"]}])
-def test_bash_is_denied_nothing_at_its_start(sandbox, tier, how):
+@pytest.mark.parametrize("how",
+                         [{"code": "!echo hi"}, {"sh": "bash -c 'echo hi'"}, {"argv": ["bash", "-c", "echo hi"]}])
+def test_bash_is_denied_nothing_at_its_start(sandbox: lib.Sandbox, tier: str, how: Json) -> None:
     """What it would ask of the system's user database is in its environment; asking for oneself is still on record."""
     done = ok(sandbox.exec(**how, options=["--env", tier]))
     assert done["stdout"] == "hi\n" and done["denials"] == []
@@ -433,12 +452,13 @@ def test_bash_is_denied_nothing_at_its_start(sandbox, tier, how):
     ({"argv": ["/etc/passwd"]}, 126, None, "error"),
     ({"argv": ["sh", "-c", "exit 3"]}, 3, None, "error"),
 ])
-def test_exit_codes_and_signals_of_commands(sandbox, call, exit_code, signal, status):
+def test_exit_codes_and_signals_of_commands(sandbox: lib.Sandbox, call: Json, exit_code: int | None, signal: str | None,
+                                            status: str) -> None:
     done = sandbox.exec(**call)
     assert (done["exit_code"], done["signal"], done["status"]) == (exit_code, signal, status)
 
 
-def test_exit_status_of_the_program(sandbox):
+def test_exit_status_of_the_program(sandbox: lib.Sandbox) -> None:
     assert sandbox.cli("exec", "--sh", "exit 7").returncode == 7
     assert sandbox.cli("exec", "--sh", "kill -TERM $$").returncode == 128 + 15
     assert sandbox.cli("exec", "1").returncode == 0
@@ -447,14 +467,14 @@ def test_exit_status_of_the_program(sandbox):
 
 
 @pytest.mark.needs("filesystem")
-def test_commands_and_cells_share_workspace_and_session(sandbox, session):
+def test_commands_and_cells_share_workspace_and_session(sandbox: lib.Sandbox, session: str) -> None:
     ok(sandbox.exec("x = 1\nopen('a.txt', 'w').write('from python')", session))
     done = ok(sandbox.exec(sh="cat a.txt; echo from shell > b.txt; pwd", session=session))
     assert done["stdout"] == "from python/workspace\n" and done["files"]["created"] == ["b.txt"]
     assert ok(sandbox.exec("(x, open('b.txt').read())", session))["value"] == "(1, 'from shell\\n')"
 
 
-def test_arguments_arrive_as_they_are(sandbox):
+def test_arguments_arrive_as_they_are(sandbox: lib.Sandbox) -> None:
     words = ["a b", "", "'\"$x`", "-n", "--", "ü", "\n"]
     code = "import sys; print(sys.argv[1:])"
     assert ok(sandbox.exec(argv=["python3", "-c", code, *words]))["stdout"] == repr(words) + "\n"
@@ -463,7 +483,7 @@ def test_arguments_arrive_as_they_are(sandbox):
 # Several at once ------------------------------------------------------------------------------
 
 
-def test_two_cells_at_once_on_one_session_queue(sandbox, session):
+def test_two_cells_at_once_on_one_session_queue(sandbox: lib.Sandbox, session: str) -> None:
     ok(sandbox.exec("log = []", session))
     code = "import time\nlog.append('in')\ntime.sleep(0.4)\nlog.append('out')"
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -472,11 +492,11 @@ def test_two_cells_at_once_on_one_session_queue(sandbox, session):
     assert ok(sandbox.exec("log", session))["value"] == "['in', 'out', 'in', 'out']"
 
 
-def test_twenty_sessions_at_once(sandbox):
-    def one(i):
+def test_twenty_sessions_at_once(sandbox: lib.Sandbox) -> None:
+    def one(i: int) -> str:
         name = f"many{i}"
         ok(sandbox.exec(f"n = {i}\nopen('f', 'w').write(str(n))", name))
-        return ok(sandbox.exec("import time\ntime.sleep(0.2)\n(n, open('f').read())", name))["value"]
+        return str(ok(sandbox.exec("import time\ntime.sleep(0.2)\n(n, open('f').read())", name))["value"])
 
     with concurrent.futures.ThreadPoolExecutor(20) as pool:
         values = list(pool.map(one, range(20)))
@@ -485,10 +505,12 @@ def test_twenty_sessions_at_once(sandbox):
         sandbox.destroy(f"many{i}")
 
 
-def test_a_file_has_arguments_and_other_cells_have_none(sandbox):
+def test_a_file_has_arguments_and_other_cells_have_none(sandbox: lib.Sandbox) -> None:
     script = sandbox.make_file("script.py", "import sys\nresult = sys.argv\n")
     name = f"argv-{sandbox.who}"
-    for args, argv in [(["a", "b c", "é"], ["a", "b c", "é"]), (["--", "-x", "--json"], ["-x", "--json"]), ([], [])]:
+    rows: list[tuple[list[str], list[str]]] = [(["a", "b c", "é"], ["a", "b c", "é"]),
+                                               (["--", "-x", "--json"], ["-x", "--json"]), ([], [])]
+    for args, argv in rows:
         done = json.loads(sandbox.cli("exec", "--json", "-s", name, "-f", script, *args).stdout)
         assert done["result"] == repr([script, *argv])
     assert sandbox.exec("import sys; sys.argv", name)["value"] == "['']"
@@ -499,7 +521,7 @@ def test_a_file_has_arguments_and_other_cells_have_none(sandbox):
     sandbox.destroy(name)
 
 
-def test_what_is_said_beside_the_output(sandbox):
+def test_what_is_said_beside_the_output(sandbox: lib.Sandbox) -> None:
     code = ("import os, socket\nopen('x', 'w').close()\nos.makedirs('a/__pycache__')\n"
             "for i in range(3): open(f'a/__pycache__/{i}', 'w').close()\n"
             "try: socket.create_connection(('192.0.2.1', 80), 1)\nexcept OSError: print('out')\n")

@@ -5,9 +5,14 @@ import hashlib
 import json
 import os
 import random
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import lib
 from scripted_daemon import ScriptedDaemon
 
 DATA = {
@@ -18,29 +23,30 @@ DATA = {
 
 
 @pytest.fixture(scope="module")
-def session(sandbox):
+def session(sandbox: lib.Sandbox) -> Iterator[str]:
     done = sandbox.exec("x = 1", "files", options=["--workspace-size", "16m", "--file-size", "12m"])
     assert done["status"] == "ok", done["error"]
     yield "files"
     sandbox.destroy("files")
 
 
-def done_well(done):
+def done_well(done: subprocess.CompletedProcess[Any]) -> subprocess.CompletedProcess[Any]:
     assert done.returncode == 0, done.stderr
     return done
 
 
-def refused(done, *words):
+def refused(done: subprocess.CompletedProcess[Any], *words: str) -> None:
     assert done.returncode in (1, 2), done.stdout
     text = done.stderr if isinstance(done.stderr, str) else done.stderr.decode()
     assert text.count("\n") <= 3 and all(word in text for word in words), text
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_round_trip(sandbox, session, name):
+def test_round_trip(sandbox: lib.Sandbox, session: str, name: str) -> None:
     source = sandbox.make_file("in/data", DATA[name])
     done_well(sandbox.cli("put", source, f"{session}:there"))
-    inside = sandbox.exec("import hashlib\nd = open('there', 'rb').read()\n(len(d), hashlib.sha256(d).hexdigest())", session)
+    inside = sandbox.exec("import hashlib\nd = open('there', 'rb').read()\n(len(d), hashlib.sha256(d).hexdigest())",
+                          session)
 
     assert inside["value"] == repr((len(DATA[name]), hashlib.sha256(DATA[name]).hexdigest()))
     assert done_well(sandbox.cli("get", f"{session}:there", "-", text=False)).stdout == DATA[name]
@@ -50,13 +56,13 @@ def test_round_trip(sandbox, session, name):
         assert back.read() == DATA[name]
 
 
-def test_a_shorter_file_replaces_a_longer_one(sandbox, session):
+def test_a_shorter_file_replaces_a_longer_one(sandbox: lib.Sandbox, session: str) -> None:
     for content in (b"long content", b"short"):
         done_well(sandbox.cli("put", sandbox.make_file("in/data", content), f"{session}:again"))
     assert sandbox.cli("get", f"{session}:again", "-").stdout == "short"
 
 
-def test_modes_and_folders(sandbox, session):
+def test_modes_and_folders(sandbox: lib.Sandbox, session: str) -> None:
     script = sandbox.make_file("in/script.sh", "#!/bin/sh\necho ran\n", 0o755)
     done_well(sandbox.cli("put", script, f"{session}:new/folders/script.sh"))
     assert sandbox.exec(argv=["new/folders/script.sh"], session=session)["stdout"] == "ran\n"
@@ -68,7 +74,7 @@ def test_modes_and_folders(sandbox, session):
 
 
 @pytest.mark.parametrize("name", ["ünï€", "a b", "a\nb", "-rf", "'\"$x", "x" * 255])
-def test_names(sandbox, session, name):
+def test_names(sandbox: lib.Sandbox, session: str, name: str) -> None:
     source = sandbox.make_file("in/named", name)
     done_well(sandbox.cli("put", source, f"{session}:{name}"))
     assert sandbox.cli("get", f"{session}:{name}", "-").stdout == name
@@ -76,7 +82,7 @@ def test_names(sandbox, session, name):
     assert name in [entry["name"] for entry in listed]
 
 
-def test_ls(sandbox, session):
+def test_ls(sandbox: lib.Sandbox, session: str) -> None:
     sandbox.exec("import os\nos.makedirs('listing/sub')\nopen('listing/file', 'w').write('12345')\n"
                  "os.symlink('file', 'listing/link')\nos.mkfifo('listing/fifo')", session)
     listed = json.loads(done_well(sandbox.cli("ls", "--json", f"{session}:listing")).stdout)
@@ -89,7 +95,7 @@ def test_ls(sandbox, session):
     assert json.loads(sandbox.cli("ls", "--json", f"{session}:listing/sub").stdout)["entries"] == []
 
 
-def test_ls_of_very_many_long_names(sandbox):
+def test_ls_of_very_many_long_names(sandbox: lib.Sandbox) -> None:
     """Every byte of a name is six in JSON: the answer is cut, and other sessions do not notice."""
     sandbox.exec("kept = 1", "bystander")
     sandbox.exec("for i in range(19000): open(chr(1) * 240 + f'{i:05}', 'w').close()", "long")
@@ -105,7 +111,7 @@ def test_ls_of_very_many_long_names(sandbox):
     ("/etc/passwd", ["/etc/passwd"]), ("../etc/passwd", []), ("/proc/self/environ", []),
     ("/workspace/../etc/passwd", []), ("out-link", []), ("proc-link", []), ("folder", ["folder"]), ("fifo", []),
 ])
-def test_get_of_what_it_may_not(sandbox, session, path, words):
+def test_get_of_what_it_may_not(sandbox: lib.Sandbox, session: str, path: str, words: Sequence[str]) -> None:
     sandbox.exec("import os\nfor n, to in (('out-link', '/etc/passwd'), ('proc-link', '/proc/self/root')):\n"
                  "    os.path.lexists(n) or os.symlink(to, n)\nos.makedirs('folder', exist_ok=True)\n"
                  "os.path.exists('fifo') or os.mkfifo('fifo')", session)
@@ -114,18 +120,19 @@ def test_get_of_what_it_may_not(sandbox, session, path, words):
     assert "root:" not in done.stdout
 
 
-@pytest.mark.parametrize("path", ["/etc/evil", "../evil", "/workspace/../evil", "out-dir/evil", "x" * 300, "/dev/shm/evil"])
-def test_put_where_it_may_not(sandbox, session, path):
+@pytest.mark.parametrize("path",
+                         ["/etc/evil", "../evil", "/workspace/../evil", "out-dir/evil", "x" * 300, "/dev/shm/evil"])
+def test_put_where_it_may_not(sandbox: lib.Sandbox, session: str, path: str) -> None:
     sandbox.exec("import os\nos.path.lexists('out-dir') or os.symlink('/var/tmp', 'out-dir')", session)
     refused(sandbox.cli("put", sandbox.make_file("in/evil", "x"), f"{session}:{path}"))
 
 
 @pytest.mark.parametrize("source", ["missing", ".", "/dev/zero"])
-def test_put_of_what_is_no_file(sandbox, session, source):
+def test_put_of_what_is_no_file(sandbox: lib.Sandbox, session: str, source: str) -> None:
     refused(sandbox.cli("put", source, f"{session}:x"))
 
 
-def test_no_room(sandbox, session):
+def test_no_room(sandbox: lib.Sandbox, session: str) -> None:
     refused(sandbox.cli("put", sandbox.make_file("in/big", bytes(14 << 20)), f"{session}:big"), "--file-size")
     for i in range(3):
         last = sandbox.cli("put", sandbox.make_file("in/big", bytes(7 << 20)), f"{session}:big{i}")
@@ -134,13 +141,13 @@ def test_no_room(sandbox, session):
     assert done["value"] == "1"
 
 
-def test_no_such_session(sandbox):
+def test_no_such_session(sandbox: lib.Sandbox) -> None:
     source = sandbox.make_file("in/x", "x")
     for args in (("put", source, "nobody:x"), ("get", "nobody:x", "-"), ("ls", "nobody")):
         refused(sandbox.cli(*args), "nobody")
 
 
-def test_files_while_a_cell_runs(sandbox, session):
+def test_files_while_a_cell_runs(sandbox: lib.Sandbox, session: str) -> None:
     code = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)"
     with sandbox.popen("exec", "--session", session, code) as running:
         done_well(sandbox.cli("put", sandbox.make_file("in/x", "while running"), f"{session}:during"))
@@ -150,7 +157,7 @@ def test_files_while_a_cell_runs(sandbox, session):
         assert running.wait() == 0
 
 
-def test_folders_go_in_and_come_back(sandbox, session):
+def test_folders_go_in_and_come_back(sandbox: lib.Sandbox, session: str) -> None:
     for path, content in [("tree/a.txt", "a"), ("tree/sub/b.sh", "#!/bin/sh\n"), ("tree/sub/deep/ü", "c")]:
         sandbox.make_file(path, content)
     source = os.path.join(sandbox.folder, "tree")
@@ -179,19 +186,20 @@ def test_folders_go_in_and_come_back(sandbox, session):
     refused(sandbox.cli("put", source, f"{session}:"), "-r copies a folder")
 
 
-def test_a_folder_is_never_copied_over_one_that_is_there(sandbox, session):
+def test_a_folder_is_never_copied_over_one_that_is_there(sandbox: lib.Sandbox, session: str) -> None:
     mine = sandbox.make_file("mine/results/keep.txt", "mine")
-    sandbox.exec("import os\nos.makedirs('results', exist_ok=True)\nopen('results/keep.txt', 'w').write('theirs')", session)
+    sandbox.exec("import os\nos.makedirs('results', exist_ok=True)\nopen('results/keep.txt', 'w').write('theirs')",
+                 session)
     refused(sandbox.cli("get", "-r", f"{session}:results", os.path.join(sandbox.folder, "mine")), "exists")
     with open(mine) as text:
         assert text.read() == "mine"
 
 
-def stored(path):
+def stored(path: Path | str) -> int:
     return sum(os.lstat(os.path.join(d, f)).st_blocks * 512 for d, _, files in os.walk(path) for f in files)
 
 
-def test_holes_stay_holes_both_ways(sandbox):
+def test_holes_stay_holes_both_ways(sandbox: lib.Sandbox) -> None:
     """What is nothing inside is nothing here, and the other way round, whatever it seems to be."""
     name = "sparse"
     made = sandbox.exec("""
@@ -231,9 +239,9 @@ with open("again", "rb") as f: f.seek(2 << 30); land = f.read(5000)
 
 
 @pytest.mark.parametrize("holds", [b"\1", b"\0"], ids=["filled", "control"])
-def test_a_file_filled_while_it_is_read_ends_at_the_room_of_its_session(holds, tmp_path):
+def test_a_file_filled_while_it_is_read_ends_at_the_room_of_its_session(holds: bytes, tmp_path: Path) -> None:
     """Code that writes before the reader and digs holes behind it: counted is what lands here."""
-    piece = {"size": 1 << 32, "mode": 0o644, "eof": False, "hole": 0, "room": 8 << 20, "project": False}
+    piece: lib.Json = {"size": 1 << 32, "mode": 0o644, "eof": False, "hole": 0, "room": 8 << 20, "project": False}
     last = {**piece, "eof": True}
     with ScriptedDaemon({"get": [(piece, holds * (1 << 20))] * 20 + [(last, b"end")]}) as daemon:
         done = daemon.cli("get", "work:f", str(tmp_path / "f"))

@@ -9,16 +9,20 @@ import shutil
 import stat
 import subprocess
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lib import Json
 from scripted_daemon import Failure, ScriptedDaemon
 
 HOSTILE = "evil\x1b]0;owned\x07\x1b[2J‮"
 NOW = float(int(time.time()))
 
 
-def session(name, **members):
+def session(name: str, **members: Any) -> Json:
     return {"id": hashlib.md5(name.encode()).hexdigest(), "name": name, "state": "idle", **members}
 
 
@@ -26,18 +30,18 @@ SESSIONS = {"sessions": [session("work")]}
 TWO = {"sessions": [session("one"), session("two"), {"id": "0" * 32, "name": None}]}
 
 
-def snapshot(ident, name, parent=None, owner="work", **members):
+def snapshot(ident: str, name: str, parent: str | None = None, owner: str = "work", **members: Any) -> Json:
     return {"id": ident, "name": name, "session": owner + "-id", "session_name": owner, "parent": parent,
             "cell": 3, "epoch": 1, "created": NOW - 180000, "where": ["memory", "disk"], "bytes": 2048, "lost": [],
             **members}
 
 
-def plain(text):
+def plain(text: bytes) -> bytes:
     """Without the colours that we put in ourselves."""
     return re.sub(rb"\x1b\[[0-9]*m", b"", text)
 
 
-def harmless(text):
+def harmless(text: bytes) -> str:
     """No control character but newlines and our own colours reaches a terminal."""
     rest = plain(text)
     assert not re.search(rb"[\x00-\x08\x0b-\x1f\x7f]", rest), rest
@@ -51,7 +55,7 @@ def harmless(text):
 @pytest.mark.parametrize("verb, method", [
     (["snapshot", "x"], "snapshot"), (["history"], "history"), (["checkpoint"], "checkpoint"),
     (["hibernate"], "hibernate"), (["sessions", "show"], "sessions.show")])
-def test_the_only_session_needs_no_name_and_several_are_named(verb, method):
+def test_the_only_session_needs_no_name_and_several_are_named(verb: list[str], method: str) -> None:
     answer = {"name": "x", "cells": [], "where": []}
     with ScriptedDaemon({"sessions.list": SESSIONS, method: answer}) as daemon:
         assert daemon.cli(*verb).returncode == 0
@@ -73,7 +77,8 @@ WORD_OR_OPTION = [  # method, what is asked, and the ways to say it; the first n
     ("sessions.show", {"session": "two"}, "sessions show two", "sessions show -s two"),
     ("sessions.clear", {"session": "two"}, "sessions clear two", "sessions clear -s two"),
     ("snapshot", {"session": "two", "name": "x"}, "snapshot two@x", "snapshot x -s two", "snapshot two@x -s two"),
-    ("snapshots.list", {"session": "two"}, "snapshots two", "snapshots -s two", "rollback -s two", "diff two", "diff -s two"),
+    ("snapshots.list", {"session": "two"}, "snapshots two", "snapshots -s two", "rollback -s two", "diff two",
+     "diff -s two"),
     ("snapshots.remove", {"snapshot": "two@x"}, "snapshots remove two@x", "snapshots remove x -s two"),
     ("rollback", {"snapshot": "two@x"}, "rollback two@x", "rollback x -s two"),
     ("fork", {"from": "two"}, "fork two", "fork -s two", "fork two -s two"),
@@ -83,7 +88,8 @@ WORD_OR_OPTION = [  # method, what is asked, and the ways to say it; the first n
     ("cell.show", {"session": "two", "cell": 3}, "show two:3", "show 3 -s two", "rerun two:3", "rerun 3 -s two"),
     ("history", {"session": "two", "limit": 1}, "show two", "show -s two", "rerun two", "rerun -s two"),
     ("export", {"from": "two"}, "export FILE two --force", "export FILE -s two --force"),
-    ("export", {"from": "two@x"}, "export FILE two@x --force", "export FILE -s two@x --force", "export FILE x -s two --force"),
+    ("export", {"from": "two@x"}, "export FILE two@x --force", "export FILE -s two@x --force",
+     "export FILE x -s two --force"),
     ("put", {"session": "two", "path": "a/b"}, "put FILE two:a/b", "put FILE a/b -s two"),
     ("put", {"session": "two", "path": "file"}, "put FILE two", "put FILE two:", "put FILE -s two"),
     ("get", {"session": "two", "path": "a/b"}, "get two:a/b -", "get a/b - -s two"),
@@ -93,8 +99,8 @@ WORD_OR_OPTION = [  # method, what is asked, and the ways to say it; the first n
 ]
 
 
-@pytest.mark.parametrize("row", WORD_OR_OPTION, ids=lambda row: row[2])
-def test_a_session_is_a_word_or_an_option(tmp_path, row):
+@pytest.mark.parametrize("row", WORD_OR_OPTION, ids=[str(row[2]) for row in WORD_OR_OPTION])
+def test_a_session_is_a_word_or_an_option(tmp_path: Path, row: Any) -> None:
     method, asked, *ways = row
     (tmp_path / "file").write_text("x")
     words = [[str(tmp_path / "file") if word == "FILE" else word for word in way.split()] for way in ways]
@@ -104,14 +110,15 @@ def test_a_session_is_a_word_or_an_option(tmp_path, row):
             assert daemon.asked[-1][0]["method"] == method and asked.items() <= daemon.asked[-1][0].items(), way
         del daemon.asked[:]
         done = daemon.cli(*words[0], "-s", "one")
-        if re.search("two[@:]", ways[0]) or words[0][0] in ("history", "checkpoint", "hibernate", "sessions", "snapshots"):
+        if re.search("two[@:]", ways[0]) or words[0][0] in ("history", "checkpoint", "hibernate", "sessions",
+                                                            "snapshots"):
             assert done.returncode == 2 and "two sessions are named: two, and one" in done.stderr and daemon.asked == []
 
 
 @pytest.mark.parametrize("words, answer, next_words", [
     (["show"], "two", "show SESSION:NUMBER"), (["fork"], "two", "fork SESSION"),
     (["rollback"], "loaded", "rollback SESSION@NAME"), (["diff"], "loaded", "diff SESSION@NAME")])
-def test_a_verb_alone_lists_what_it_takes(words, answer, next_words):
+def test_a_verb_alone_lists_what_it_takes(words: list[str], answer: str, next_words: str) -> None:
     lists = {"sessions.list": TWO, "snapshots.list": {"snapshots": [snapshot("1" * 32, "loaded")], "heads": []}}
     with ScriptedDaemon(lists) as daemon:
         done = daemon.cli(*words)
@@ -123,7 +130,7 @@ MISSING = {"cells": [3, 4], "n_cells": 2, "files": [], "n_files": 0, "text": f"w
            "recover": ["replay", "checkpoint"]}
 
 
-def test_what_a_session_lacks_is_told_with_the_ways_out():
+def test_what_a_session_lacks_is_told_with_the_ways_out() -> None:
     lacking = session("work", missing=MISSING, tier="native")
     lacking["state"] = "incomplete"
     answers = {"sessions.list": {"sessions": [session("whole"), lacking]}, "sessions.show": lacking,
@@ -140,14 +147,14 @@ def test_what_a_session_lacks_is_told_with_the_ways_out():
         assert json.loads(daemon.cli("history", "work", "--json").stdout)["missing"] == MISSING
 
 
-def test_the_session_called_default_comes_before_a_question():
+def test_the_session_called_default_comes_before_a_question() -> None:
     rows = {"sessions": [*TWO["sessions"], session("default")]}
     with ScriptedDaemon({"sessions.list": rows, "history": {"cells": []}}) as daemon:
         assert daemon.cli("history").returncode == 0
         assert daemon.asked[-1][0]["session"] == "default"
 
 
-def test_a_wrong_session_name_is_refused_before_the_daemon_is_asked():
+def test_a_wrong_session_name_is_refused_before_the_daemon_is_asked() -> None:
     with ScriptedDaemon({}) as daemon:
         done = daemon.cli("history", "../x")
         assert done.returncode == 2 and daemon.asked == []
@@ -157,11 +164,13 @@ LONG = "/home/somebody/projects/with/a/very/long/name"
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 120])
-def test_tables_fit_the_terminal(columns):
+def test_tables_fit_the_terminal(columns: int) -> None:
     rows = [session("work", tier="native", template="data", cells=12, epoch=3, used=NOW, project=LONG),
-            session("a-session-with-a-long-name-of-forty-chars-", tier="native", template="base", cells=1, epoch=1, used=NOW)]
+            session("a-session-with-a-long-name-of-forty-chars-", tier="native", template="base", cells=1, epoch=1,
+                    used=NOW)]
     cells = [{"cell": n, "status": "ok", "state": "kept", "started": NOW, "wall_us": 5000, "kind": "python",
-              "first_line": f"value = compute({n}, 'ü' * 10) + something_long_that_goes_on_for_ever(1, 2, 3, 4)"} for n in (2, 1)]
+              "first_line": f"value = compute({n}, 'ü' * 10) + something_long_that_goes_on_for_ever(1, 2, 3, 4)"}
+             for n in (2, 1)]
     answers = {"sessions.list": {"sessions": rows}, "history": {"cells": cells, "state": "idle", "missing": None},
                "snapshots.list": TREE}
     with ScriptedDaemon(answers) as daemon:
@@ -176,7 +185,7 @@ def test_tables_fit_the_terminal(columns):
         assert "1, 2, 3, 4)" in daemon.cli("history", "work", env={"COLUMNS": str(columns)}).stdout
 
 
-def test_a_budget_that_is_not_met_is_said():
+def test_a_budget_that_is_not_met_is_said() -> None:
     answer = {"freed_bytes": 0, "blobs": 0, "bytes": 3 << 30, "budget_bytes": 1 << 30, "is_met": False}
     with ScriptedDaemon({"gc": answer}) as daemon:
         done = daemon.cli("gc", "--budget", "1g")
@@ -188,7 +197,7 @@ def test_a_budget_that_is_not_met_is_said():
 # Snapshots --------------------------------------------------------------------------------------
 
 
-def test_snapshot_says_what_where_and_what_is_not_saved():
+def test_snapshot_says_what_where_and_what_is_not_saved() -> None:
     answer = {"snapshot": "5" * 32, "name": "loaded", "session": "w", "cell": 3, "epoch": 1, "parent": None,
               "where": ["memory", "disk"], "us": 4200,
               "lost": [{"name": HOSTILE, "type": "generator", "reason": "cannot be\nsaved"}]}
@@ -216,7 +225,7 @@ TREE = {
 }
 
 
-def test_snapshots_are_a_tree_on_a_terminal():
+def test_snapshots_are_a_tree_on_a_terminal() -> None:
     with ScriptedDaemon({"snapshots.list": TREE}) as daemon:
         text = harmless(daemon.on_terminal("snapshots"))
         assert [re.split(r"\s{2,}", line) for line in text.splitlines()] == [
@@ -234,7 +243,7 @@ def test_snapshots_are_a_tree_on_a_terminal():
         assert b"\n`- other" in plain(ascii_only) and b"  <- work, try-2\n" in plain(ascii_only)
 
 
-def test_snapshots_are_a_plain_list_in_a_pipe():
+def test_snapshots_are_a_plain_list_in_a_pipe() -> None:
     with ScriptedDaemon({"snapshots.list": TREE}) as daemon:
         lines = [re.split(r"\s{2,}", line) for line in daemon.cli("snapshots").stdout.splitlines()]
         assert lines[0] == ["Name", "Session", "Cell", "Where", "Size", "Created", "Parent", "Head of", "ID"]
@@ -248,7 +257,7 @@ def test_snapshots_are_a_plain_list_in_a_pipe():
         assert daemon.asked[-1][0] == {"method": "snapshots.list", "session": "work"}
 
 
-def test_a_tree_that_hangs_on_itself_and_very_deep_ones_end():
+def test_a_tree_that_hangs_on_itself_and_very_deep_ones_end() -> None:
     ring = {"snapshots": [snapshot("a" * 32, "x", "b" * 32), snapshot("b" * 32, "y", "a" * 32)]}
     deep = {"snapshots": [snapshot(f"{n:032x}", f"s{n}", f"{n - 1:032x}") for n in range(200)]}
     for tree, count in ((ring, 2), (deep, 200)):
@@ -257,7 +266,7 @@ def test_a_tree_that_hangs_on_itself_and_very_deep_ones_end():
             assert text.count("cell 3") == count
 
 
-def test_no_snapshots_and_their_removal():
+def test_no_snapshots_and_their_removal() -> None:
     with ScriptedDaemon({"snapshots.list": {"snapshots": []},
                          "snapshots.remove": [{}, Failure("not_found", "there is no snapshot 'b'"), {}]}) as daemon:
         assert daemon.cli("snapshots").stdout == "no snapshots\n"
@@ -271,8 +280,9 @@ def test_no_snapshots_and_their_removal():
 # Fork, rollback ----------------------------------------------------------------------------------
 
 
-def test_fork_prints_the_names():
-    answer = {"sessions": [{"session": "1", "name": "try-1", "epoch": 1}, {"session": "2", "name": "try-2", "epoch": 1}],
+def test_fork_prints_the_names() -> None:
+    answer = {"sessions": [{"session": "1", "name": "try-1", "epoch": 1},
+                           {"session": "2", "name": "try-2", "epoch": 1}],
               "how": "checkpoint", "lost": [{"name": "gen", "type": "generator", "reason": "no"}], "us": 31000}
     with ScriptedDaemon({"fork": answer}) as daemon:
         done = daemon.cli("fork", "work@loaded", "-n", "2", "--name", "try")
@@ -286,7 +296,7 @@ def test_fork_prints_the_names():
 
 
 @pytest.mark.parametrize("how, words", [("memory", "from memory"), ("checkpoint", "from its checkpoint on disk")])
-def test_rollback_says_where_it_came_from(how, words):
+def test_rollback_says_where_it_came_from(how: str, words: str) -> None:
     answer = {"session": "w", "session_name": "work", "cell": 3, "epoch": 2, "how": how, "us": 2000,
               "lost": [], "failed": [{"name": "m", "reason": "no module"}]}
     with ScriptedDaemon({"rollback": answer}) as daemon:
@@ -299,17 +309,18 @@ def test_rollback_says_where_it_came_from(how, words):
 
 
 class Blobs:
-    def __init__(self, **contents):
+    def __init__(self, **contents: Any) -> None:
         self.contents = contents
 
-    def __call__(self, head, raw):
+    def __call__(self, head: Json, raw: bytes) -> tuple[Json, Any]:
         data = self.contents[head["hash"]]
         part = data[head["offset"]:head["offset"] + head["length"]]
         return {"size": len(data), "eof": head["offset"] + len(part) >= len(data)}, part
 
 
-def changed(path, change, a=None, b=None, blobs=None, modes=(0o644, 0o644)):
-    row = {"path": path, "change": change, "a": a, "b": b}
+def changed(path: str, change: str, a: str | None = None, b: str | None = None, blobs: Blobs = Blobs(),
+            modes: tuple[int, int] = (0o644, 0o644)) -> Json:
+    row: Json = {"path": path, "change": change, "a": a, "b": b}
     for which, content, mode in (("a", a, modes[0]), ("b", b, modes[1])):
         if content:
             row.update({f"size_{which}": len(blobs.contents[content]), f"mode_{which}": mode,
@@ -317,7 +328,7 @@ def changed(path, change, a=None, b=None, blobs=None, modes=(0o644, 0o644)):
     return row
 
 
-def difference():
+def difference() -> tuple[Blobs, Json]:
     blobs = Blobs(old=b"one\ntwo\nthree\n", new=b"one\n2\nthree\nfour\n", added=b"fresh\n", bin=b"\x00\x01" * 100,
                   evil=b"\x1b]0;owned\x07 text\n", big=b"x\n" * (1 << 20))
     return blobs, {
@@ -326,13 +337,14 @@ def difference():
                       {"name": "y", "change": "removed", "type_a": "str", "type_b": None},
                       {"name": HOSTILE + "\n+++ b/forged", "change": "changed", "type_a": "T", "type_b": "T"}],
         "files": [changed("a.txt", "changed", "old", "new", blobs), changed("new.txt", "added", None, "added", blobs),
-                  changed("gone.txt", "removed", "added", None, blobs), changed("b.bin", "changed", "bin", "old", blobs),
+                  changed("gone.txt", "removed", "added", None, blobs),
+                  changed("b.bin", "changed", "bin", "old", blobs),
                   changed("run.sh", "changed", "old", "old", blobs, (0o644, 0o755)),
                   changed(HOSTILE, "changed", "old", "evil", blobs), changed("big", "changed", "old", "big", blobs)],
         "lost_a": [], "lost_b": [{"name": "gen", "type": "generator", "reason": "cannot be saved"}]}
 
 
-def test_diff_in_a_pipe_is_a_patch(tmp_path):
+def test_diff_in_a_pipe_is_a_patch(tmp_path: Path) -> None:
     blobs, answer = difference()
     with ScriptedDaemon({"diff": answer, "blob": blobs}) as daemon:
         done = daemon.cli("diff", "work@a", "work", env={"TMPDIR": str(tmp_path), "PAGER": "false"})
@@ -353,7 +365,7 @@ def test_diff_in_a_pipe_is_a_patch(tmp_path):
         assert os.listdir(tmp_path) == []
 
 
-def test_diff_shows_links_folders_what_is_deleted_and_names_of_any_bytes():
+def test_diff_shows_links_folders_what_is_deleted_and_names_of_any_bytes() -> None:
     answer = {"variables": [], "lost_a": [], "lost_b": [], "truncated": True, "files": [
         {"path": "l", "change": "changed", "a": None, "b": None, "type_a": "link", "type_b": "link",
          "target_a": "old", "target_b": "\x1b[2Jnew", "mode_a": 0o777, "mode_b": 0o777, "size_a": 0, "size_b": 0},
@@ -375,7 +387,7 @@ def test_diff_shows_links_folders_what_is_deleted_and_names_of_any_bytes():
 PLANTED = "int\x1b[2J\n--- /dev/null\n+++ b/planted\n@@ -0,0 +1 @@\n+planted\n"
 
 
-def test_no_hunk_is_planted_by_what_is_compared(tmp_path):
+def test_no_hunk_is_planted_by_what_is_compared(tmp_path: Path) -> None:
     blobs, answer = difference()
     link = {"path": "l", "change": "added", "a": None, "b": None, "type_b": "link", "target_b": PLANTED,
             "mode_b": 0o777, "size_b": 0}
@@ -398,7 +410,7 @@ def test_no_hunk_is_planted_by_what_is_compared(tmp_path):
     assert (tmp_path / "a.txt x").read_bytes() == blobs.contents["new"]
 
 
-def test_diff_can_be_given_to_patch(tmp_path):
+def test_diff_can_be_given_to_patch(tmp_path: Path) -> None:
     blobs, answer = difference()
     answer["files"] = answer["files"][:3]
     (tmp_path / "a.txt").write_bytes(blobs.contents["old"])
@@ -412,7 +424,7 @@ def test_diff_can_be_given_to_patch(tmp_path):
     assert (tmp_path / "new.txt").read_bytes() == b"fresh\n" and not (tmp_path / "gone.txt").exists()
 
 
-def test_diff_on_a_terminal_is_coloured_and_harmless():
+def test_diff_on_a_terminal_is_coloured_and_harmless() -> None:
     blobs, answer = difference()
     with ScriptedDaemon({"diff": answer, "blob": blobs}) as daemon:
         text = daemon.on_terminal("diff", "a", "b", env={"PAGER": "cat"})
@@ -421,7 +433,7 @@ def test_diff_on_a_terminal_is_coloured_and_harmless():
         assert b"\x1b[32m" not in daemon.on_terminal("diff", "a", "b", env={"PAGER": "cat", "NO_COLOR": "1"})
 
 
-def test_diff_uses_the_pager_on_a_terminal_only(tmp_path):
+def test_diff_uses_the_pager_on_a_terminal_only(tmp_path: Path) -> None:
     blobs, answer = difference()
     pager = tmp_path / "pager"
     pager.write_text("#!/bin/sh\necho \"paged $1 $LESS\"\nhead -c 20\n")
@@ -437,7 +449,7 @@ def test_diff_uses_the_pager_on_a_terminal_only(tmp_path):
         assert b"+2" in daemon.on_terminal("diff", "a", "b", env=missing)
 
 
-def test_diff_stat_and_json():
+def test_diff_stat_and_json() -> None:
     blobs, answer = difference()
     answer["files"] = answer["files"][:4]
     with ScriptedDaemon({"diff": answer, "blob": blobs}) as daemon:
@@ -450,9 +462,10 @@ def test_diff_stat_and_json():
         assert found["files"][0]["unified"].startswith("@@ -1,3 +1,4 @@\n")
 
 
-def test_a_content_that_never_ends_or_lies_about_its_size_is_refused():
+def test_a_content_that_never_ends_or_lies_about_its_size_is_refused() -> None:
     endless = {"diff": {"variables": [], "files": [
-        {"path": "f", "change": "changed", "a": "h", "b": "g", "type_a": "file", "type_b": "file", "size_a": 5, "size_b": 5, "mode_a": 0, "mode_b": 0}]},
+        {"path": "f", "change": "changed", "a": "h", "b": "g", "type_a": "file", "type_b": "file", "size_a": 5,
+         "size_b": 5, "mode_a": 0, "mode_b": 0}]},
         "blob": ({"size": 5, "eof": False}, b"x" * (1 << 20))}
     with ScriptedDaemon(endless) as daemon:
         done = daemon.cli("diff", "a", "b")
@@ -462,15 +475,15 @@ def test_a_content_that_never_ends_or_lies_about_its_size_is_refused():
 # History -------------------------------------------------------------------------------------------
 
 
-def cell_row(cell, **members):
+def cell_row(cell: int, **members: Any) -> Json:
     return {"cell": cell, "epoch": 1, "kind": "python", "status": "ok", "state": "kept", "started": NOW - 5,
             "wall_us": 12345, "first_line": f"x = {cell}", **members}
 
 
-def test_history_lists_cells_oldest_first_page_by_page():
+def test_history_lists_cells_oldest_first_page_by_page() -> None:
     rows = [cell_row(n) for n in range(2500, 0, -1)]
 
-    def answer(head, raw):
+    def answer(head: Json, raw: bytes) -> Json:
         before = head.get("before", 10**9)
         return {"cells": [row for row in rows if row["cell"] < before][:min(head["limit"], 1000)]}
 
@@ -485,22 +498,24 @@ def test_history_lists_cells_oldest_first_page_by_page():
         assert daemon.cli("history", "work", "-n", "0").returncode == 2
 
 
-def test_history_shows_hostile_first_lines_harmlessly_and_unknown_cells():
+def test_history_shows_hostile_first_lines_harmlessly_and_unknown_cells() -> None:
     rows = {"cells": [cell_row(2, status="unknown", state=None, wall_us=None, first_line=HOSTILE), cell_row(1)]}
     with ScriptedDaemon({"history": rows}) as daemon:
         text = harmless(daemon.on_terminal("history", "work"))
         assert "evil\\x1b]0;owned\\x07" in text and re.search(r"2 +unknown +- ", text)
 
 
-RESULT = {"status": "error", "state": "kept", "cell": 3, "name": "work", "value": "6", "error": {"type": "E", "message": "m", "traceback": "Traceback\nE: m\n"}, "denials": [],
-          "files": {"created": ["f.txt"], "modified": [], "deleted": []}, "output": {}}
+RESULT: Json = {"status": "error", "state": "kept", "cell": 3, "name": "work", "value": "6",
+                "error": {"type": "E", "message": "m", "traceback": "Traceback\nE: m\n"}, "denials": [],
+                "files": {"created": ["f.txt"], "modified": [], "deleted": []}, "output": {}}
 PRINTED = [({"event": "stdout"}, f"out {HOSTILE}\n".encode()), ({"event": "stderr"}, b"warned\n")]
 CODE = f"print('{HOSTILE}')\n6\n".encode()
-SHOWN = {"cell": 3, "epoch": 1, "kind": "python", "status": "error", "state": "kept", "started": NOW, "wall_us": 900,
-         "argv": None, "stdin": True, "stdin_bytes": 5, "code_len": len(CODE), "result": RESULT}
+SHOWN: Json = {"cell": 3, "epoch": 1, "kind": "python", "status": "error", "state": "kept", "started": NOW,
+               "wall_us": 900,
+               "argv": None, "stdin": True, "stdin_bytes": 5, "code_len": len(CODE), "result": RESULT}
 
 
-def test_show_prints_code_output_and_end():
+def test_show_prints_code_output_and_end() -> None:
     with ScriptedDaemon({"cell.show": (SHOWN, CODE + b"input", PRINTED)}) as daemon:
         done = daemon.cli("show", "work:3")
         assert done.returncode == 0 and daemon.asked[0][0] == {"method": "cell.show", "session": "work", "cell": 3}
@@ -519,7 +534,7 @@ def test_show_prints_code_output_and_end():
         assert daemon.cli("show", "work:1", "-s", "other").returncode == 2
 
 
-def test_show_of_a_cell_without_an_end():
+def test_show_of_a_cell_without_an_end() -> None:
     for status, dropped, words in (("running", False, "it is running"), ("unknown", False, "how it ended is not known"),
                                    ("refused", False, "it was refused before it ran"),
                                    ("ok", True, "removed to save disk space")):
@@ -531,7 +546,7 @@ def test_show_of_a_cell_without_an_end():
             assert found["result"] is None and found["seen"]["stderr"] == "warned\n"
 
 
-def test_a_record_that_does_not_fit_its_bytes_is_refused():
+def test_a_record_that_does_not_fit_its_bytes_is_refused() -> None:
     with ScriptedDaemon({"cell.show": ({**SHOWN, "code_len": 1000}, CODE)}) as daemon:
         done = daemon.cli("show", "work:3")
         assert done.returncode == 1 and "does not fit its bytes" in done.stderr
@@ -540,17 +555,17 @@ def test_a_record_that_does_not_fit_its_bytes_is_refused():
 # Rerun -----------------------------------------------------------------------------------------------
 
 
-def recorded(head, raw):
+def recorded(head: Json, raw: bytes) -> tuple[Json, bytes]:
     code = f"cell{head['cell']}".encode()
     return {**SHOWN, "cell": head["cell"], "code_len": len(code), "argv": ["a", "b"], "wall_ms": 1500}, code + b"IN"
 
 
-def ran(status):
+def ran(status: str) -> Callable[[Any, Any], tuple[dict[str, str | None], bytes, list[tuple[dict[str, str], bytes]]]]:
     return lambda head, raw: ({**RESULT, "status": status, "error": None}, b"",
                               [({"event": "stdout"}, b"printed\n")])
 
 
-def test_rerun_sends_what_was_recorded_and_says_so():
+def test_rerun_sends_what_was_recorded_and_says_so() -> None:
     with ScriptedDaemon({"cell.show": recorded, "exec": ran("ok"), "history": {"cells": [cell_row(7)]}}) as daemon:
         done = daemon.cli("rerun", "work:3")
         assert done.returncode == 0 and "rerun: cell 3 of work\n" in done.stderr and "printed\n" in done.stdout
@@ -569,7 +584,7 @@ def test_rerun_sends_what_was_recorded_and_says_so():
         assert daemon.cli("rerun", "-s", "work", "--from", "8").returncode == 1
 
 
-def test_rerun_stops_at_a_failure_unless_told_to_go_on():
+def test_rerun_stops_at_a_failure_unless_told_to_go_on() -> None:
     with ScriptedDaemon({"cell.show": recorded, "exec": ran("error"), "history": {"cells": [cell_row(3)]}}) as daemon:
         done = daemon.cli("rerun", "-s", "work", "--from", "1")
         assert done.returncode == 1 and "stopped; cells 2 to 3 were not run" in done.stderr
@@ -582,24 +597,26 @@ def test_rerun_stops_at_a_failure_unless_told_to_go_on():
 # Disk ---------------------------------------------------------------------------------------------------
 
 
-def test_doctor_warns_of_what_the_journal_lost():
-    def row(*events):
-        script = {"stats": {"pid": 1, "sessions": 0}, "hello": {"program": "x"}, "probe": {"usable": True, "features": []},
+def test_doctor_warns_of_what_the_journal_lost() -> None:
+    def row(*events: Json) -> Json:
+        script = {"stats": {"pid": 1, "sessions": 0}, "hello": {"program": "x"},
+                  "probe": {"usable": True, "features": []},
                   "journal.events": {"events": list(events)}}
         with ScriptedDaemon(script) as daemon:
             done = daemon.cli("doctor", "--json")
             return next(check for check in json.loads(done.stdout)["checks"] if check["name"] == "journal")
 
-    damaged = {"at": NOW - 60, "kind": "salvage", "session": None, "text": "journal.db was damaged and set aside"}
-    gc = {"at": NOW, "kind": "gc", "session": None, "text": "results were removed"}
+    damaged: Json = {"at": NOW - 60, "kind": "salvage", "session": None, "text": "journal.db was damaged and set aside"}
+    gc: Json = {"at": NOW, "kind": "gc", "session": None, "text": "results were removed"}
     found = row(gc, damaged)
     assert (found["status"], found["detail"]) == ("warning", damaged["text"])
     assert "is gone" in found["cost"] and "set aside" in found["fix"] and found["events"] == [gc, damaged]
-    for harmless_events in ([], [gc], [gc, {**damaged, "at": NOW - 30 * 86400}]):
+    harmless: list[list[Json]] = [[], [gc], [gc, {**damaged, "at": NOW - 30 * 86400}]]
+    for harmless_events in harmless:
         assert row(*harmless_events)["status"] == "ok"
 
 
-def test_missing_puts_are_named():
+def test_missing_puts_are_named() -> None:
     restored = {"checkpoint": 1, "cell": 2, "missing": [3], "replayed": [], "failed": [],
                 "missing_puts": ["a.csv", HOSTILE + "\nb", "c", "d", "e", "f"], "wake_us": 1}
     head = {**SHOWN, "result": {**SHOWN["result"], "restored": restored}}
@@ -608,7 +625,7 @@ def test_missing_puts_are_named():
         assert "not restored: files that were put later: a.csv, evil\\x1b" in text and ", e and 1 more\n" in text
 
 
-def test_checkpoint_hibernate_and_gc():
+def test_checkpoint_hibernate_and_gc() -> None:
     answers = {
         "checkpoint": {"checkpoint": "c", "cell": 4, "items": 12, "written_bytes": 4096, "same_items": 9, "us": 48000,
                        "lost": [{"name": "sock", "type": "socket", "reason": "no"}]},
@@ -623,19 +640,19 @@ def test_checkpoint_hibernate_and_gc():
         assert daemon.cli("gc", "--budget", "much").returncode == 2
 
 
-def test_export_appears_whole_or_not_at_all(tmp_path):
-    whole = ({"lost": []}, b"", [({"event": "data"}, b"abc"), ({"event": "data"}, b"def")])
+def test_export_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    whole: Any = ({"lost": []}, b"", [({"event": "data"}, b"abc"), ({"event": "data"}, b"def")])
     target = tmp_path / "work.snp"
     with ScriptedDaemon({"export": [whole, whole, (Failure("limit", "disk"), b"", []), whole]}) as daemon:
         assert daemon.cli("export", target, "-s", "work").returncode == 0
         assert target.read_bytes() == b"abcdef" and target.stat().st_mode & 0o777 == 0o600
         refused = daemon.cli("export", target, "-s", "work")
         assert refused.returncode == 1 and "--force replaces it" in refused.stderr
-        assert daemon.cli("export", "-", "-s", "work@x", text=False).stdout == b"abcdef"
+        assert daemon.cli("export", "-", "-s", "work@x").stdout == "abcdef"
         assert daemon.asked[-1][0] == {"method": "export", "from": "work@x"}
 
 
-def special_places(tmp_path):
+def special_places(tmp_path: Path) -> tuple[Path, Path, Path]:
     """(path, what reads it or None): a FIFO, a device and a link to it; and what is never replaced."""
     fifo, link, other = tmp_path / "fifo", tmp_path / "null", tmp_path / "link"
     os.mkfifo(fifo)
@@ -646,12 +663,12 @@ def special_places(tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["export", "get"])
-def test_devices_fifos_and_links_are_never_replaced(tmp_path, verb):
-    data = ({"lost": []}, b"", [({"event": "data"}, b"abcdef")])
+def test_devices_fifos_and_links_are_never_replaced(tmp_path: Path, verb: str) -> None:
+    data: Any = ({"lost": []}, b"", [({"event": "data"}, b"abcdef")])
     script = {"export": lambda head, raw: data, "get": lambda head, raw: ({"eof": True, "mode": 0o644}, b"abcdef")}
     fifo, device, link = special_places(tmp_path)
 
-    def write(path):
+    def write(path: Path) -> subprocess.CompletedProcess[str]:
         args = ("export", "--force", path, "-s", "work") if verb == "export" else ("get", "work:f", path)
         return daemon.cli(*args)
 
@@ -667,8 +684,8 @@ def test_devices_fifos_and_links_are_never_replaced(tmp_path, verb):
     assert (tmp_path / "file").read_bytes() == b"abcdef" and len(os.listdir(tmp_path)) == 4
 
 
-def test_a_failed_export_leaves_nothing(tmp_path):
-    def fails(head, raw):
+def test_a_failed_export_leaves_nothing(tmp_path: Path) -> None:
+    def fails(head: Json, raw: bytes) -> Failure:
         return Failure("limit", "no room")
 
     with ScriptedDaemon({"export": fails}) as daemon:
@@ -676,7 +693,7 @@ def test_a_failed_export_leaves_nothing(tmp_path):
         assert done.returncode == 1 and "no room" in done.stderr and os.listdir(tmp_path) == []
 
 
-def test_import_sends_all_in_order(tmp_path):
+def test_import_sends_all_in_order(tmp_path: Path) -> None:
     source = tmp_path / "work.snp"
     data = os.urandom((2 << 20) + 17)
     source.write_bytes(data)
@@ -700,10 +717,10 @@ def test_import_sends_all_in_order(tmp_path):
         assert daemon.asked == []
 
 
-def test_a_running_cell_is_cut_off_only_when_told():
+def test_a_running_cell_is_cut_off_only_when_told() -> None:
     asked = []
 
-    def clear(head, _):
+    def clear(head: Json, _: bytes) -> Any:
         asked.append(head)
         return Failure("denied", "session work runs cell 3") if head.get("idle_only") else {
             "cleared": True, "epoch": 2, "ended": {"cell": 3, "ran_ms": 12000, "waiting": 0}}
@@ -720,6 +737,6 @@ def test_a_running_cell_is_cut_off_only_when_told():
             assert b"Clear the session and cut the cell off? [y/N]" in text and len(asked) == times, text
 
 
-def test_sessions_clear():
+def test_sessions_clear() -> None:
     with ScriptedDaemon({"sessions.clear": {"session": "work", "epoch": 2}}) as daemon:
         assert daemon.cli("sessions", "clear", "work").stdout.startswith("cleared work: ")

@@ -11,6 +11,7 @@ import gzip
 import json
 import os
 import time
+from typing import Any
 
 import pytest
 
@@ -21,17 +22,17 @@ AT_ONCE = 2
 
 
 @pytest.fixture(scope="module")
-def problems():
+def problems() -> list[Any]:
     lib.need("data", os.path.isfile(DATA), "SNP_TEST_DATA names no folder with HumanEval.jsonl.gz")
     with gzip.open(DATA, "rt") as lines:
         return [json.loads(line) for line in lines]
 
 
-def program(problem, solution):
+def program(problem: lib.Json, solution: str) -> str:
     return f"{solution}\n{problem['test']}\ncheck({problem['entry_point']})\nprint('passed')\n"
 
 
-def mutant(problem):
+def mutant(problem: lib.Json) -> str:
     """The solution with `return None` for the body of the function that is asked for."""
     tree = ast.parse(problem["prompt"] + problem["canonical_solution"])
     for node in tree.body:
@@ -40,7 +41,7 @@ def mutant(problem):
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def run_all(box, programs):
+def run_all(box: lib.Sandbox, programs: dict[Any, str]) -> tuple[lib.Json, float]:
     """Each in a session of its own; {task: result} and the seconds it took."""
     box.exec("'warm'")
     start = time.monotonic()
@@ -49,16 +50,16 @@ def run_all(box, programs):
     return results, time.monotonic() - start
 
 
-def passed(done):
-    return done["status"] == "ok" and done["stdout"] == "passed\n" and done["state"] == "kept"
+def passed(done: lib.Json) -> bool:
+    return (done["status"], done["stdout"], done["state"]) == ("ok", "passed\n", "kept")
 
 
-def report(capsys, what, results, seconds):
+def report(capsys: pytest.CaptureFixture[str], what: str, results: lib.Json, seconds: float) -> None:
     with capsys.disabled():
         print(f"\nHumanEval {what}: {len(results)} sessions in {seconds:.1f} s, {len(results) / seconds:.0f}/s")
 
 
-def test_every_solution_passes(problems, sandbox, capsys):
+def test_every_solution_passes(problems: list[Any], sandbox: lib.Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
     programs = {p["task_id"]: program(p, p["prompt"] + p["canonical_solution"]) for p in problems}
     assert len(programs) == 164
     results, seconds = run_all(sandbox, programs)
@@ -68,7 +69,7 @@ def test_every_solution_passes(problems, sandbox, capsys):
     report(capsys, f"solutions as {sandbox.who}", results, seconds)
 
 
-def test_every_mutant_fails(problems, sandbox, capsys):
+def test_every_mutant_fails(problems: list[Any], sandbox: lib.Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
     results, seconds = run_all(sandbox, {p["task_id"]: program(p, mutant(p)) for p in problems})
     assert len(results) == 164
     survived = [task for task, done in results.items() if done["status"] != "error" or "passed" in done["stdout"]]
@@ -77,7 +78,7 @@ def test_every_mutant_fails(problems, sandbox, capsys):
     report(capsys, f"mutants as {sandbox.who}", results, seconds)
 
 
-def run_with_kills(box, numbered):
+def run_with_kills(box: lib.Sandbox, numbered: Any) -> lib.Json:
     """Solution and tests in two cells of a session; in every tenth one a cell between them is killed."""
     number, problem = numbered
     name = f"humaneval-{number}"
@@ -92,7 +93,8 @@ def run_with_kills(box, numbered):
     return done
 
 
-def test_every_solution_passes_though_every_tenth_interpreter_is_killed(problems, sandbox, capsys):
+def test_every_solution_passes_though_every_tenth_interpreter_is_killed(problems: list[Any], sandbox: lib.Sandbox,
+                                                                        capsys: pytest.CaptureFixture[str]) -> None:
     sandbox.exec("'warm'")
     start = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:

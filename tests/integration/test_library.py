@@ -53,7 +53,8 @@ def test_examples(box: lib.Sandbox) -> None:
                 "ok", "limit|four|most|raise_limit", "unsupported|||", "invalid|||", "no_memory|||"]),
     ("transfer", ["ok", "ok", "the same", "1 big 3145745 -1"]),
     ("callbacks", ["1:out", "ok", "2:in", "ok", "text/html:<b>1</b>", "ok",
-                   'asked 1: {"prompts":["what?"],"max_tokens":null,"system":null}; waiting here says 0', "'forty-two'"]),
+                   'asked 1: {"prompts":["what?"],"max_tokens":null,"system":null}; waiting here says 0',
+                   "'forty-two'"]),
     ("forked", ["invalid|||", "ok", "the same descriptor"]),
     ("left_open", ["peer|||"]),
     ("older", ["ok"]),
@@ -82,7 +83,8 @@ def test_the_page_of_the_library(box: lib.Sandbox, tmp_path: Path) -> None:
     with open(os.path.join(ROOT, "docs", "reference", "c.md")) as file:
         code, = re.findall(r"```c\n(.*?)```", file.read(), re.S)
     program = tmp_path / "page"
-    subprocess.run(["gcc", "-xc", "-std=c99", "-", "-I", os.path.join(ROOT, "include"), "-L", lib.BUILD, "-lsnipara-sandbox",
+    subprocess.run(["gcc", "-xc", "-std=c99", "-", "-I", os.path.join(ROOT, "include"), "-L", lib.BUILD,
+                    "-lsnipara-sandbox",
                     "-o", program], input=code, text=True, check=True)
     assert run(box, box.make_file("page", program.read_bytes(), 0o755)) == "42\n"
 

@@ -9,6 +9,9 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,37 +19,42 @@ import lib
 
 
 @pytest.fixture(params=["root", "user"])
-def box(request, fresh_sandbox):
+def box(request: pytest.FixtureRequest, fresh_sandbox: Callable[..., lib.Sandbox]) -> lib.Sandbox:
     return fresh_sandbox(request.param)
 
 
+class Autostart:
+    """A runtime whose daemon the program starts by itself."""
+
+    def __init__(self, box: lib.Sandbox) -> None:
+        self.box = box
+
+    def pids(self) -> list[int]:
+        return [pid for pid in lib.parents()
+                if lib.program_of(pid) == "snipara-sandboxd" and self.box.runtime in environ_of(pid)]
+
+    def run(self, *args: str, **kwargs: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [os.path.join(self.box.bin, "snipara-sandbox"), *args], env=self.box.env, cwd=self.box.home,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, **self.box.identity(), **kwargs)
+
+
 @pytest.fixture
-def autostart(fresh_sandbox):
-    """A runtime whose daemon the program starts by itself; it is ended at the end."""
-    made = []
+def autostart(fresh_sandbox: Callable[..., lib.Sandbox]) -> Iterator[Callable[[str], Autostart]]:
+    made: list[Autostart] = []
 
-    class Autostart:
-        def __init__(self, who):
-            self.box = fresh_sandbox(who)
-            made.append(self)
+    def make(who: str) -> Autostart:
+        made.append(Autostart(fresh_sandbox(who)))
+        return made[-1]
 
-        def pids(self):
-            return [pid for pid in lib.parents()
-                    if lib.program_of(pid) == "snipara-sandboxd" and self.box.runtime in environ_of(pid)]
-
-        def run(self, *args, **kwargs):
-            return subprocess.run(
-                [os.path.join(self.box.bin, "snipara-sandbox"), *args], env=self.box.env, cwd=self.box.home,
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, **self.box.identity(), **kwargs)
-
-    yield Autostart
+    yield make
     for one in made:
         for pid in one.pids():
             os.kill(pid, signal.SIGTERM)
-        assert lib.wait_for(lambda one=one: not one.pids(), 60)
+        assert lib.wait_for(lambda: not one.pids(), 60)
 
 
-def environ_of(pid):
+def environ_of(pid: int) -> str:
     try:
         with open(f"/proc/{pid}/environ", "rb") as text:
             return text.read().decode(errors="replace")
@@ -54,16 +62,16 @@ def environ_of(pid):
         return ""
 
 
-def rss(pid):
+def rss(pid: int) -> int:
     with open(f"/proc/{pid}/status") as status:
         return int(next(line for line in status if line.startswith("VmRSS")).split()[1]) << 10
 
 
-def sessions(box):
-    return json.loads(box.cli("sessions", "list", "--json").stdout)
+def sessions(box: lib.Sandbox) -> list[lib.Json]:
+    return list(json.loads(box.cli("sessions", "list", "--json").stdout))
 
 
-def usable(box, session=None):
+def usable(box: lib.Sandbox, session: str | None = None) -> lib.Json:
     done = box.exec("20 + 22", session)
     assert done["value"] == "42", done
     return done
@@ -73,7 +81,7 @@ def usable(box, session=None):
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_the_daemon_starts_by_itself(autostart, who):
+def test_the_daemon_starts_by_itself(autostart: Callable[[str], Autostart], who: str) -> None:
     runtime = autostart(who)
     start = time.monotonic()
     done = runtime.run("exec", "print('first')")
@@ -85,7 +93,7 @@ def test_the_daemon_starts_by_itself(autostart, who):
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_several_clients_at_a_cold_start_share_one_daemon(autostart, who):
+def test_several_clients_at_a_cold_start_share_one_daemon(autostart: Callable[[str], Autostart], who: str) -> None:
     runtime = autostart(who)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for done in pool.map(lambda i: runtime.run("exec", f"print({i})"), range(4)):
@@ -93,7 +101,7 @@ def test_several_clients_at_a_cold_start_share_one_daemon(autostart, who):
     assert lib.wait_for(lambda: len(runtime.pids()) == 1)  # who came second may be on its way out
 
 
-def test_an_idle_daemon_is_small(box):
+def test_an_idle_daemon_is_small(box: lib.Sandbox) -> None:
     pid = box.start()
     usable(box)
     usable(box, "s")
@@ -104,7 +112,7 @@ def test_an_idle_daemon_is_small(box):
     assert size <= (15 << 20) or "SNP_TEST_SANITIZE" in os.environ
 
 
-def test_an_idle_daemon_ends(fresh_sandbox):
+def test_an_idle_daemon_ends(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     box = fresh_sandbox("root" if os.geteuid() == 0 else "user")
     pid = box.start("--idle", "1")
     usable(box)
@@ -116,7 +124,7 @@ def test_an_idle_daemon_ends(fresh_sandbox):
 # Sessions -------------------------------------------------------------------------------------
 
 
-def test_list_show_destroy(box):
+def test_list_show_destroy(box: lib.Sandbox) -> None:
     assert sessions(box) == []
     usable(box)
     assert sessions(box) == []  # an unnamed session ends with its cell
@@ -138,7 +146,7 @@ def test_list_show_destroy(box):
     assert box.cli("sessions", "show", "one").returncode == 1
 
 
-def test_an_existing_session_keeps_its_policy(box):
+def test_an_existing_session_keeps_its_policy(box: lib.Sandbox) -> None:
     usable(box, "fixed")
     for options in (["--memory", "64m"], ["--template", "data"], ["--project", box.make_folder("p")]):
         done = box.cli("exec", "--session", "fixed", *options, "print('ran')")
@@ -146,7 +154,7 @@ def test_an_existing_session_keeps_its_policy(box):
     assert box.exec("1", "fixed", options=["--timeout", "5"])["status"] == "ok"
 
 
-def test_destroy_ends_a_running_cell(box):
+def test_destroy_ends_a_running_cell(box: lib.Sandbox) -> None:
     with box.popen("exec", "--json", "--session", "run", "import time\ntime.sleep(60)", text=True) as running:
         assert lib.wait_for(lambda: any(s["state"] == "running" for s in sessions(box)))
         assert box.destroy("run").returncode == 0
@@ -158,17 +166,18 @@ def test_destroy_ends_a_running_cell(box):
 # Clients --------------------------------------------------------------------------------------
 
 
-def start_cell(box, *args, code="import time\nprint('in', flush=True)\ntime.sleep({})\nopen('done', 'w').close()",
-               seconds=60):
+def start_cell(box: lib.Sandbox, *args: str,
+               code: str = "import time\nprint('in', flush=True)\ntime.sleep({})\nopen('done', 'w').close()",
+               seconds: int = 60) -> subprocess.Popen[Any]:
     process = box.popen("exec", *args, code.format(seconds), text=True)
-    assert process.stdout.readline() == "in\n"
+    assert lib.some(process.stdout).readline() == "in\n"
     return process
 
 
-def running_code(box, mark):
+def running_code(box: lib.Sandbox, mark: str) -> list[int]:
     """Processes of the tier that a cell has given the name mark."""
     found = []
-    for pid in lib.descendants(box.tier_pid()):
+    for pid in lib.descendants(lib.some(box.tier_pid())):
         try:
             with open(f"/proc/{pid}/comm") as comm:
                 found += [pid] if comm.read().strip() == mark else []
@@ -177,7 +186,7 @@ def running_code(box, mark):
     return found
 
 
-def test_an_unnamed_session_ends_with_its_killed_client(box):
+def test_an_unnamed_session_ends_with_its_killed_client(box: lib.Sandbox) -> None:
     mark = "m" + os.urandom(4).hex()
     code = (f"import ctypes, time\nctypes.CDLL(None).prctl(15, b'{mark}', 0, 0, 0)\n"
             "print('in', flush=True)\ntime.sleep({})")
@@ -190,11 +199,12 @@ def test_an_unnamed_session_ends_with_its_killed_client(box):
     usable(box)
 
 
-def test_who_waits_for_a_busy_session_is_told(box):
+def test_who_waits_for_a_busy_session_is_told(box: lib.Sandbox) -> None:
     busy = "print('in', flush=True)\nimport os, time\nwhile not os.path.exists('go'): time.sleep(0.01)"
     with start_cell(box, "-s", "s", code=busy) as first:
         with box.popen("exec", "-s", "s", "6 * 7", text=True) as second:
-            assert re.fullmatch(r"waiting: cell 1 is running \(\d+\.\d s so far\)\n", second.stderr.readline())
+            assert re.fullmatch(r"waiting: cell 1 is running \(\d+\.\d s so far\)\n",
+                                lib.some(second.stderr).readline())
             as_json = box.popen("exec", "-s", "s", "--json", "1", text=True)
             assert box.cli("put", box.make_file(os.path.join(box.home, "go"), ""), "s:go").returncode == 0
             assert second.communicate(timeout=60)[0] == "42\n"
@@ -203,7 +213,7 @@ def test_who_waits_for_a_busy_session_is_told(box):
         first.communicate(timeout=60)
 
 
-def test_a_named_session_finishes_its_cell(box):
+def test_a_named_session_finishes_its_cell(box: lib.Sandbox) -> None:
     usable(box, "stay")
     with start_cell(box, "--session", "stay", seconds=1) as client:
         client.kill()
@@ -211,7 +221,7 @@ def test_a_named_session_finishes_its_cell(box):
     assert box.exec("import os\nos.path.exists('done')", "stay")["value"] == "True"
 
 
-def test_ctrl_c_interrupts_the_cell(box):
+def test_ctrl_c_interrupts_the_cell(box: lib.Sandbox) -> None:
     box.exec("x = 1", "int")
     with start_cell(box, "--session", "int") as client:
         client.send_signal(signal.SIGINT)
@@ -220,7 +230,7 @@ def test_ctrl_c_interrupts_the_cell(box):
     assert done["value"] == "(1, False)" and not done["restarted"]
 
 
-def test_interrupted_is_what_the_result_says(box):
+def test_interrupted_is_what_the_result_says(box: lib.Sandbox) -> None:
     box.exec("x = 1", "int")
     with box.popen("exec", "--json", "--session", "int", "import time\nopen('in', 'w').close()\ntime.sleep(60)",
                    text=True) as client:
@@ -234,9 +244,9 @@ def test_interrupted_is_what_the_result_says(box):
 # Deaths ---------------------------------------------------------------------------------------
 
 
-def test_killed_tier(box):
+def test_killed_tier(box: lib.Sandbox) -> None:
     usable(box, "lost")
-    tier = box.tier_pid()
+    tier = lib.some(box.tier_pid())
     inside = lib.births(lib.descendants(tier))
     os.kill(tier, signal.SIGKILL)
     assert lib.wait_for(lambda: not lib.still_there(inside)), "processes outlive the tier"
@@ -247,13 +257,13 @@ def test_killed_tier(box):
     assert box.tier_pid() not in (None, tier)
 
 
-def test_killed_daemon(box):
+def test_killed_daemon(box: lib.Sandbox) -> None:
     daemon = box.start()
     usable(box, "lost")
     inside = lib.births(lib.descendants(daemon))
     assert inside
     os.kill(daemon, signal.SIGKILL)
-    box.daemon.wait()
+    lib.some(box.daemon).wait()
     assert lib.wait_for(lambda: not lib.still_there(inside)), "processes outlive the daemon"
     usable(box)
     # What the journal has of it is there again; nothing of it runs.
@@ -262,27 +272,27 @@ def test_killed_daemon(box):
     assert box.destroy("lost").returncode == 0 and sessions(box) == []
 
 
-def test_daemon_and_tier_killed_at_once(box):
+def test_daemon_and_tier_killed_at_once(box: lib.Sandbox) -> None:
     """Mounts and namespaces live and die with the processes; cgroups go at the next start."""
     daemon = box.start()
     usable(box, "lost")
     with start_cell(box, "--session", "busy") as client:
-        tier = box.tier_pid()
+        tier = lib.some(box.tier_pid())
         assert cgroups(tier) or not has_cgroups(box)
         everything = lib.births(lib.descendants(daemon))
         os.kill(tier, signal.SIGKILL)
         os.kill(daemon, signal.SIGKILL)
-        box.daemon.wait()
+        lib.some(box.daemon).wait()
         assert lib.wait_for(lambda: not lib.still_there(everything))
         assert client.wait(lib.PATIENCE) != 0
     usable(box)
     assert lib.wait_for(lambda: not cgroups(tier)), cgroups(tier)
 
 
-def test_sigterm_leaves_nothing(box):
+def test_sigterm_leaves_nothing(box: lib.Sandbox) -> None:
     usable(box, "a")
-    daemon = box.daemon.pid
-    tier = box.tier_pid()
+    daemon = lib.some(box.daemon).pid
+    tier = lib.some(box.tier_pid())
     assert cgroups(tier) or not has_cgroups(box)
     everything = lib.births(lib.descendants(daemon))
     assert box.stop() == 0
@@ -294,24 +304,24 @@ def test_sigterm_leaves_nothing(box):
 # Leaks ----------------------------------------------------------------------------------------
 
 
-def cgroups(tier):
+def cgroups(tier: int) -> set[str]:
     """Cgroup folders of one supervisor, which runs or ran as process number tier."""
     mark = re.compile(rf"/snipara-sandbox-\d+-{tier}-\d+")
-    found = set()
+    found: set[str] = set()
     for at, dirs, _ in os.walk("/sys/fs/cgroup"):
         found.update(path for path in (os.path.join(at, name) for name in dirs) if mark.search(path))
     return found
 
 
-def has_cgroups(box):
+def has_cgroups(box: lib.Sandbox) -> bool:
     done = usable(box)
-    return done["manifest"]["controls"]["resources"]["memory"] == "exact"
+    return bool(done["manifest"]["controls"]["resources"]["memory"] == "exact")
 
 
-def count(box):
+def count(box: lib.Sandbox) -> lib.Json:
     """What daemon and tier hold: descriptors, children, mounts, cgroups, files."""
-    tier = box.tier_pid()
-    daemon = box.daemon.pid
+    tier = lib.some(box.tier_pid())
+    daemon = lib.some(box.daemon).pid
     with open(f"/proc/{tier}/mountinfo") as mine:
         mounts = lib.host_mounts(), len(mine.readlines())
     return {
@@ -326,10 +336,10 @@ def count(box):
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_fifty_sessions_leave_nothing(fresh_sandbox, who):
+def test_fifty_sessions_leave_nothing(fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
     box = fresh_sandbox(who, env={"SNIPARA_SANDBOX_POOL": "0"})  # nothing that comes and goes
     project = box.make_folder("project")
-    kinds = [
+    kinds: list[Callable[[int], Any]] = [
         lambda i: usable(box),
         lambda i: box.exec("import os\nos._exit(3)"),
         lambda i: box.exec(sh="sleep 50 & sleep 50 & true"),
@@ -348,23 +358,23 @@ def test_fifty_sessions_leave_nothing(fresh_sandbox, who):
     assert lib.wait_for(lambda: count(box) == before, 60), f"{before}\n{count(box)}"
 
 
-def test_the_daemon_is_asked_about_and_stopped(fresh_sandbox, tmp_path):
+def test_the_daemon_is_asked_about_and_stopped(fresh_sandbox: Callable[..., lib.Sandbox], tmp_path: Path) -> None:
     box = fresh_sandbox("root")
     box.start()
     status = json.loads(box.cli("daemon", "status", "--json").stdout)
-    assert status["running"] and status["pid"] == box.daemon.pid and status["sessions"] == 0
+    assert status["running"] and status["pid"] == lib.some(box.daemon).pid and status["sessions"] == 0
     box.exec("x = 6", "kept")
     with start_cell(box, "--session", "busy") as client:
         refused = box.cli("daemon", "stop")
         assert refused.returncode == 1 and "busy" in refused.stderr and "--force" in refused.stderr
-        assert box.daemon.poll() is None
+        assert lib.some(box.daemon).poll() is None
         client.send_signal(signal.SIGINT)
         client.wait(lib.PATIENCE)
     stopped = box.cli("daemon", "stop")
     assert stopped.returncode == 0, stopped.stderr
-    assert box.daemon.wait(60) == 0
+    assert lib.some(box.daemon).wait(60) == 0
 
-    def unstarted(*args):
+    def unstarted(*args: str) -> subprocess.CompletedProcess[Any]:
         return subprocess.run([os.path.join(box.bin, "snipara-sandbox"), "daemon", *args],
                               env={**box.env, "SNIPARA_SANDBOX_RUNTIME_DIR": str(tmp_path)},
                               capture_output=True, text=True, timeout=30)
@@ -378,32 +388,33 @@ def test_the_daemon_is_asked_about_and_stopped(fresh_sandbox, tmp_path):
 # Without a way to the daemon
 
 
-def test_a_daemon_nobody_finds_saves_its_sessions_and_ends(fresh_sandbox):
+def test_a_daemon_nobody_finds_saves_its_sessions_and_ends(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     """/run/user/UID goes with the last login: the next one's daemon is to have the journal."""
     box = fresh_sandbox()
     box.start()
-    first = box.daemon
+    first = lib.some(box.daemon)
     assert box.exec("x = 5", session="s")["status"] == "ok"
     code = "import os, time\nprint('begun', flush=True)\nwhile not os.path.exists('/tmp/go'): time.sleep(0.05)\ny = 6"
     with box.popen("exec", "-s", "other", code, text=True) as cell:
-        assert cell.stdout.readline() == "begun\n"
+        assert lib.some(cell.stdout).readline() == "begun\n"
         with box.client() as client:
             shutil.rmtree(box.runtime)
             os.mkdir(box.runtime, 0o700)
             # Somebody waits for an answer: nothing is cut off, and who is connected is served.
-            assert client.call("put", b"", session="other", path="/tmp/go", offset=0, truncate=True, mode=0o644)[0] == lib.RESPONSE
+            assert client.call("put", b"", session="other", path="/tmp/go", offset=0, truncate=True,
+                               mode=0o644)[0] == lib.RESPONSE
         assert cell.communicate(timeout=60)[0] == "" and cell.returncode == 0
     assert first.wait(60) == 0
     box.daemon = None
     assert box.exec("x", session="s")["value"] == "5" and box.exec("y", session="other")["value"] == "6"
 
 
-def test_the_end_of_a_daemon_leaves_the_socket_of_another(fresh_sandbox):
+def test_the_end_of_a_daemon_leaves_the_socket_of_another(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     box = fresh_sandbox()
     box.start()
-    first = box.daemon
+    first = lib.some(box.daemon)
     with box.popen("exec", "print('begun', flush=True); import time; time.sleep(30)", text=True) as cell:
-        assert cell.stdout.readline() == "begun\n"
+        assert lib.some(cell.stdout).readline() == "begun\n"
         shutil.rmtree(box.runtime)  # the first one has a request open, so it stays
         os.mkdir(box.runtime, 0o700)
         box.daemon = None
@@ -417,7 +428,7 @@ def test_the_end_of_a_daemon_leaves_the_socket_of_another(fresh_sandbox):
     assert json.loads(box.cli("daemon", "status", "--json").stdout)["pid"] == second
 
 
-def test_a_daemon_without_a_journal_can_be_stopped(fresh_sandbox):
+def test_a_daemon_without_a_journal_can_be_stopped(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     holder, other = fresh_sandbox(), fresh_sandbox()
     holder.exec("1", session="s")
     other.env["SNIPARA_SANDBOX_STATE_DIR"] = holder.state
@@ -425,4 +436,4 @@ def test_a_daemon_without_a_journal_can_be_stopped(fresh_sandbox):
     assert "journal" in other.cli("sessions", "list").stderr
     stopped = other.cli("daemon", "stop")
     assert stopped.returncode == 0 and stopped.stdout.startswith("stopped, pid "), stopped.stderr
-    assert other.daemon.wait(60) == 0
+    assert lib.some(other.daemon).wait(60) == 0

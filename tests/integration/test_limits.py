@@ -6,6 +6,8 @@ import random
 import subprocess
 import time
 from ast import literal_eval
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import lib
 import pytest
@@ -14,11 +16,11 @@ MIB = 1 << 20
 
 
 @pytest.fixture
-def open_session(sandbox):
+def open_session(sandbox: lib.Sandbox) -> Iterator[Callable[..., str]]:
     """open_session(options) makes a session with x = 1 and a file; its name."""
     names = []
 
-    def make(*options):
+    def make(*options: str) -> str:
         name = f"limit{time.monotonic_ns()}"
         done = sandbox.exec("x = 1\nopen('kept', 'w').write('k')", name, options=options)
         assert done["status"] == "ok", done["error"]
@@ -30,21 +32,21 @@ def open_session(sandbox):
         sandbox.destroy(name)
 
 
-def named_limits(done):
+def named_limits(done: lib.Json) -> set[Any]:
     """Keys of the limits the result names, from the limit itself and from its denials."""
     keys = {done["limit"]["key"]} if done["limit"] else set()
     return keys | {d["rule"].split()[0] for d in done["denials"] if d["source"] == "limit"}
 
 
-def guest_rules(done):
+def guest_rules(done: lib.Json) -> set[Any]:
     return {d["rule"] for d in done["denials"] if d["source"] == "guest" and d["control"] == "resources"}
 
 
-def has_cgroup(done, limit):
+def has_cgroup(done: lib.Json, limit: str) -> bool:
     return "cgroup" in done["manifest"]["controls"]["resources"]["limits"][limit]["by"]
 
 
-def still_usable(sandbox, session, state):
+def still_usable(sandbox: lib.Sandbox, session: str, state: str) -> bool:
     """The session answers; its variables are there unless they were lost; its file is."""
     done = sandbox.exec("print(open('kept').read())\nx", session)
     assert done["stdout"] == "k\n"
@@ -62,7 +64,7 @@ def still_usable(sandbox, session, state):
                                   "import threading\nthreading.Event().wait()",
                                   "import subprocess\nsubprocess.run(['sleep', '100'])",
                                   "import asyncio\nawait asyncio.sleep(100)"])
-def test_timeout_interrupts_and_keeps_state(sandbox, open_session, code):
+def test_timeout_interrupts_and_keeps_state(sandbox: lib.Sandbox, open_session: Callable[..., str], code: str) -> None:
     session = open_session()
     done = sandbox.exec(code, session, options=["--timeout", "0.4"])
     assert (done["status"], done["state"]) == ("timeout", "kept")
@@ -78,7 +80,8 @@ def test_timeout_interrupts_and_keeps_state(sandbox, open_session, code):
     "import signal, time\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\ntime.sleep(100)",
     "import hashlib\nhashlib.pbkdf2_hmac('sha256', b'p', b's', 1 << 30)",
 ])
-def test_code_that_does_not_stop_is_killed_after_the_grace(sandbox, open_session, code):
+def test_code_that_does_not_stop_is_killed_after_the_grace(sandbox: lib.Sandbox, open_session: Callable[..., str],
+                                                           code: str) -> None:
     session = open_session()
     done = sandbox.exec("print('before', flush=True)\n" + code, session, options=["--timeout", "0.3"])
     assert (done["status"], done["state"], done["limit"]["key"]) == ("timeout", "rolled_back", "timeout")
@@ -87,13 +90,13 @@ def test_code_that_does_not_stop_is_killed_after_the_grace(sandbox, open_session
     still_usable(sandbox, session, "rolled_back")
 
 
-def test_timeout_above_the_time_needed(sandbox):
+def test_timeout_above_the_time_needed(sandbox: lib.Sandbox) -> None:
     assert sandbox.exec("import time\ntime.sleep(0.7)", options=["--timeout", "20"])["status"] == "ok"
     assert sandbox.exec("import time\ntime.sleep(0.7)", options=["--timeout", "0.6"])["status"] == "timeout"
 
 
 @pytest.mark.parametrize("line, state", [("sleep 100", "ok"), ("trap '' INT; while :; do :; done", "killed")])
-def test_timeout_of_commands(sandbox, open_session, line, state):
+def test_timeout_of_commands(sandbox: lib.Sandbox, open_session: Callable[..., str], line: str, state: str) -> None:
     session = open_session()
     done = sandbox.exec(sh=line, session=session, options=["--timeout", "0.3"])
     assert done["status"] == "timeout" and done["limit"]["key"] == "timeout"
@@ -107,7 +110,7 @@ def test_timeout_of_commands(sandbox, open_session, line, state):
     ("--memory", "1m"), ("--memory", "-5"), ("--processes", "0"), ("--open-files", "3"), ("--output", "99"),
     ("--tmp-size", "1k"), ("--workspace-size", "1"), ("--workspace-files", "9"), ("--file-size", "1"),
 ])
-def test_values_out_of_range_start_nothing(sandbox, flag, value):
+def test_values_out_of_range_start_nothing(sandbox: lib.Sandbox, flag: str, value: str) -> None:
     done = sandbox.cli("exec", flag, value, "print('ran')")
     assert done.returncode == 2 and done.stdout == "" and flag in done.stderr
 
@@ -115,7 +118,7 @@ def test_values_out_of_range_start_nothing(sandbox, flag, value):
 # CPU ------------------------------------------------------------------------------------------
 
 
-def test_cpus_bound_the_time_on_processors(sandbox):
+def test_cpus_bound_the_time_on_processors(sandbox: lib.Sandbox) -> None:
     """CPU time by the wall clock, of more busy processes than the limit admits."""
     code = """
 import multiprocessing, os, time
@@ -140,13 +143,13 @@ used, used / (time.monotonic() - start)
     assert ratio < 1.2 and one["usage"]["cpu_us"] > 0.8e6 * used > 0
 
 
-def test_unused_time_on_processors_may_be_used_a_little_later(fresh_sandbox):
+def test_unused_time_on_processors_may_be_used_a_little_later(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     """As much as one period's, where the kernel can (5.14): quick cells after a pause need not wait."""
     box = fresh_sandbox("root", env={"SNIPARA_SANDBOX_POOL": "0"})
     if not has_cgroup(box.exec("1", "s", options=["--cpus", "0.5"]), "cpus"):
         pytest.skip("no control group for processors")
     seen = set()
-    for pid in lib.descendants(box.tier_pid()):
+    for pid in lib.descendants(lib.some(box.tier_pid())):
         with open(f"/proc/{pid}/cgroup") as text:
             groups = {line.split(":")[1]: line.rstrip().split(":", 2)[2] for line in text}
         v1 = next((f"/sys/fs/cgroup/cpu{path}" for names, path in groups.items() if "cpu" in names.split(",")), None)
@@ -162,7 +165,7 @@ def test_unused_time_on_processors_may_be_used_a_little_later(fresh_sandbox):
     assert not seen or ("50000", "50000") in seen
 
 
-def test_cpu_time_of_a_cell_is_its_own(sandbox, open_session):
+def test_cpu_time_of_a_cell_is_its_own(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
     session = open_session()
     busy = sandbox.exec("import time\ne = time.process_time() + 0.3\nwhile time.process_time() < e: pass", session)
     idle = sandbox.exec("time.sleep(0.2)", session)
@@ -175,7 +178,7 @@ def test_cpu_time_of_a_cell_is_its_own(sandbox, open_session):
 FILL = "b = bytearray({0} << 20)\nfor i in range(0, len(b), 4096): b[i] = 1\nlen(b) >> 20"
 
 
-def test_memory_just_under_the_limit(sandbox):
+def test_memory_just_under_the_limit(sandbox: lib.Sandbox) -> None:
     # it is held for a while: without a cgroup the peak is what a sample saw
     code = FILL.format(100) + "\nimport time\ntime.sleep(1.5)\nlen(b) >> 20"
     done = sandbox.exec(code, options=["--memory", "128m"])
@@ -183,7 +186,7 @@ def test_memory_just_under_the_limit(sandbox):
     assert 80 * MIB < done["usage"]["memory_peak_bytes"] <= 128 * MIB
 
 
-def test_memory_over_the_limit(sandbox, open_session):
+def test_memory_over_the_limit(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
     session = open_session("--memory", "64m")
     done = sandbox.exec(FILL.format(100), session)
     assert done["status"] in ("oom", "error")
@@ -204,9 +207,10 @@ def test_memory_over_the_limit(sandbox, open_session):
     "f = open('/tmp/f', 'wb')\nwhile True: f.write(bytes(1 << 20))",
     "f = open('/workspace/f', 'wb')\nwhile True: f.write(bytes(1 << 20))",
     "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n        b = bytearray(20 << 20)\n"
-    "        for i in range(0, len(b), 4096): b[i] = 1\n        time.sleep(30); os._exit(0)\nos.wait()\ntime.sleep(0.5)",
+    "        for i in range(0, len(b), 4096): b[i] = 1\n        time.sleep(30); os._exit(0)\n"
+    "os.wait()\ntime.sleep(0.5)",
 ])
-def test_memory_bombs(sandbox, open_session, code):
+def test_memory_bombs(sandbox: lib.Sandbox, open_session: Callable[..., str], code: str) -> None:
     """Whatever takes the memory, it ends; the session answers afterwards and says what it lost."""
     session = open_session("--memory", "64m", "--tmp-size", "150m", "--workspace-size", "150m")
     done = sandbox.exec(code, session, options=["--timeout", "50"], timeout=90)
@@ -227,7 +231,7 @@ def test_memory_bombs(sandbox, open_session, code):
 # Processes ------------------------------------------------------------------------------------
 
 
-def test_processes_at_and_above_the_limit(sandbox, open_session):
+def test_processes_at_and_above_the_limit(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
     session = open_session("--processes", "8")
     code = """
 import os, time
@@ -253,7 +257,7 @@ fork({})
     still_usable(sandbox, session, "kept")
 
 
-def test_threads_count_as_processes(sandbox, open_session):
+def test_threads_count_as_processes(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
     session = open_session("--processes", "8")
     code = ("import threading\ne = threading.Event()\nt = [threading.Thread(target=e.wait) for _ in range({})]\n"
             "try:\n    for one in t: one.start()\nfinally:\n    e.set()\nlen(t)")
@@ -267,7 +271,7 @@ def test_threads_count_as_processes(sandbox, open_session):
     {"code": "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"},
     {"sh": "f() { f | f & }; f; sleep 5"},
 ])
-def test_fork_bomb(sandbox, open_session, call):
+def test_fork_bomb(sandbox: lib.Sandbox, open_session: Callable[..., str], call: dict[str, Any]) -> None:
     session = open_session("--processes", "30")
     done = sandbox.exec(session=session, options=["--timeout", "3"], **call)
     assert done["status"] in ("timeout", "ok", "error", "killed")
@@ -287,7 +291,7 @@ WRITE = "f = open('{0}', 'wb', 0)\nfor _ in range({1}): f.write(bytes(1 << 20))\
     ("--tmp-size", "tmp_size", "/tmp/f"), ("--tmp-size", "tmp_size", "/dev/shm/f"),
     ("--workspace-size", "workspace_size", "/workspace/f"),
 ])
-def test_space(sandbox, open_session, flag, key, place):
+def test_space(sandbox: lib.Sandbox, open_session: Callable[..., str], flag: str, key: str, place: str) -> None:
     session = open_session(flag, "8m")
     fits = 8 if key == "tmp_size" else 7  # there is a small file in the workspace already
     done = sandbox.exec(WRITE.format(place, fits), session)
@@ -302,7 +306,7 @@ def test_space(sandbox, open_session, flag, key, place):
 
 
 @pytest.mark.parametrize("project", [False, True])
-def test_inodes_of_the_workspace(sandbox, project):
+def test_inodes_of_the_workspace(sandbox: lib.Sandbox, project: bool) -> None:
     options = ["--workspace-files", "50"]
     if project:
         options += ["--project", sandbox.make_folder("inodes")]
@@ -315,7 +319,7 @@ def test_inodes_of_the_workspace(sandbox, project):
     sandbox.destroy(name)
 
 
-def test_file_size(sandbox, open_session):
+def test_file_size(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
     session = open_session("--file-size", "3m")
     done = sandbox.exec(WRITE.format("f", 3), session)
     assert (done["status"], done["value"]) == ("ok", "3")
@@ -329,7 +333,7 @@ def test_file_size(sandbox, open_session):
 
 
 @pytest.mark.parametrize("limit", [16, 64, 300])
-def test_open_files(sandbox, open_session, limit):
+def test_open_files(sandbox: lib.Sandbox, open_session: Callable[..., str], limit: int) -> None:
     session = open_session("--open-files", str(limit))
     code = ("import os\nfds = []\ntry:\n    while len(fds) < 1000: fds.append(os.open('/dev/null', os.O_RDONLY))\n"
             "finally:\n    n = len(fds)\n    for fd in fds: os.close(fd)\nn")
@@ -346,14 +350,14 @@ def test_open_files(sandbox, open_session, limit):
 # Output ---------------------------------------------------------------------------------------
 
 
-def full_text(sandbox, handle, stream="stdout"):
+def full_text(sandbox: lib.Sandbox, handle: str, stream: str = "stdout") -> bytes:
     done = sandbox.cli("output", handle, *(["--stderr"] if stream == "stderr" else []), text=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.parametrize("unit", ["abcdefghij", "äöüßéèçñåø", "€日本語テスト漢字仮", "𝄞😀𝕏🎉🐍🚀🌍🔥💡🎲"])
-def test_output_at_and_above_the_limit(sandbox, open_session, unit):
+def test_output_at_and_above_the_limit(sandbox: lib.Sandbox, open_session: Callable[..., str], unit: str) -> None:
     session = open_session("--output", "1000")
     assert len(unit) == 10
     done = sandbox.exec(f"print('{unit}' * 100, end='')", session)
@@ -369,13 +373,14 @@ def test_output_at_and_above_the_limit(sandbox, open_session, unit):
     assert full_text(sandbox, done["output"]["handle"]) == text.encode()
 
 
-def test_one_character_over_the_limit(sandbox):
+def test_one_character_over_the_limit(sandbox: lib.Sandbox) -> None:
     done = sandbox.exec("import sys\nprint('x' * 1000, file=sys.stderr)", options=["--output", "1000"])
     assert done["output"]["truncated"] and done["output"]["stderr_chars"] == 1001
 
 
 @pytest.mark.parametrize("byte", [0x80, 0xff, 0xe2, 0x00])
-def test_bytes_that_are_no_text_are_limited_too(sandbox, open_session, byte):
+def test_bytes_that_are_no_text_are_limited_too(sandbox: lib.Sandbox, open_session: Callable[..., str],
+                                                byte: int) -> None:
     session = open_session("--output", "1000")
     done = sandbox.exec(f"import os\nfor _ in range(100): os.write(1, bytes([{byte}]) * 10_000)", session)
     assert done["output"]["truncated"] and len(done["stdout"]) < 1200
@@ -383,7 +388,7 @@ def test_bytes_that_are_no_text_are_limited_too(sandbox, open_session, byte):
     assert full_text(sandbox, done["output"]["handle"]) == bytes([byte]) * 1_000_000
 
 
-def test_full_output_of_both_streams_byte_for_byte(sandbox, open_session):
+def test_full_output_of_both_streams_byte_for_byte(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
     session = open_session()
     code = ("import random, os\nr = random.Random(1)\nfor _ in range(40):\n"
             "    os.write(1, r.randbytes(r.randrange(30_000)))\n    os.write(2, r.randbytes(r.randrange(20_000)))")
@@ -404,7 +409,7 @@ def test_full_output_of_both_streams_byte_for_byte(sandbox, open_session):
     {"code": "import os\nwhile True: os.write(2, b'\\x80' * 65536)"},
     {"code": "class R:\n    def _repr_png_(self): return bytes(6 << 20)\nwhile True: display(R())"},
 ])
-def test_floods(sandbox, open_session, call):
+def test_floods(sandbox: lib.Sandbox, open_session: Callable[..., str], call: dict[str, Any]) -> None:
     session = open_session()
     done = sandbox.exec(session=session, options=["--timeout", "1"], **call)
     assert done["status"] in ("timeout", "killed") and len(done["stdout"]) < 101_000
@@ -412,7 +417,7 @@ def test_floods(sandbox, open_session, call):
     assert sandbox.exec("1 + 1", session)["value"] == "2"
 
 
-def test_a_line_of_a_gibibyte(sandbox, open_session):
+def test_a_line_of_a_gibibyte(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
     session = open_session()
     done = sandbox.exec("import os\nfor _ in range(1024): os.write(1, b'x' * (1 << 20))", session,
                         options=["--timeout", "300"], timeout=320)
@@ -430,17 +435,18 @@ def test_a_line_of_a_gibibyte(sandbox, open_session):
     {"sh": "yes"},
     {"code": "while True:\n    open('f', 'wb').write(bytes(8 << 20))"},
 ], ids=["busy", "fork", "yes", "disk"])
-def test_another_session_answers_while_one_is_bombed(sandbox, open_session, bomb):
+def test_another_session_answers_while_one_is_bombed(sandbox: lib.Sandbox, open_session: Callable[..., str],
+                                                     bomb: dict[str, str]) -> None:
     victim, bomber = open_session(), open_session("--workspace-size", "64m")
     running = sandbox.popen(*sandbox.exec_args(bomber, ["--timeout", "600"], sh=bomb.get("sh")),
                             stdin=subprocess.PIPE, text=True)
     try:
-        running.stdin.write(bomb.get("code") or bomb["sh"])
-        running.stdin.close()
+        lib.some(running.stdin).write(bomb.get("code") or bomb["sh"])
+        lib.some(running.stdin).close()
         assert lib.wait_for(lambda: "running" in sandbox.cli("sessions", "show", bomber).stdout)
         for _ in range(12):
             assert sandbox.exec("1 + 1", victim)["value"] == "2"
-        assert running.poll() is None, running.stdout.read()  # each was answered beside it
+        assert running.poll() is None, lib.some(running.stdout).read()  # each was answered beside it
         sandbox.destroy(bomber)
         assert running.wait(60) != 0
     finally:
@@ -449,7 +455,7 @@ def test_another_session_answers_while_one_is_bombed(sandbox, open_session, bomb
         running.communicate()
 
 
-def test_the_manifest_tells_every_limit(sandbox):
+def test_the_manifest_tells_every_limit(sandbox: lib.Sandbox) -> None:
     limits = sandbox.exec("1")["manifest"]["controls"]["resources"]["limits"]
     values = {key: row["value"] for key, row in limits.items()}
     assert values == {"timeout": 30_000, "cpus": 1000, "memory": 512 * MIB, "processes": 64, "tmp_size": 64 * MIB,

@@ -4,6 +4,8 @@
 import json
 import os
 import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -14,14 +16,14 @@ NO_NAMESPACES = [*FILTER, "unshare:10000000=EPERM", "clone:10000000=EPERM", "clo
 
 
 @pytest.fixture(scope="module", params=["root", "user"])
-def local(request):
+def local(request: pytest.FixtureRequest) -> Iterator[lib.Sandbox]:
     box = lib.Sandbox(request.param, tier="local")
     yield box
     box.close()
 
 
 @pytest.fixture
-def session(local, request):
+def session(local: lib.Sandbox, request: pytest.FixtureRequest) -> Iterator[Any]:
     name = request.node.name.split("[")[0][-40:]
     yield name
     local.destroy(name)
@@ -30,7 +32,7 @@ def session(local, request):
 # Cells ---------------------------------------------------------------------------------------
 
 
-def test_a_cell_runs_and_says_where(local):
+def test_a_cell_runs_and_says_where(local: lib.Sandbox) -> None:
     result = local.exec("print('hello'); 6 * 7")
     assert (result["status"], result["stdout"], result["value"]) == ("ok", "hello\n", "42")
     manifest = result["manifest"]
@@ -40,7 +42,7 @@ def test_a_cell_runs_and_says_where(local):
     assert manifest["controls"]["disposable"]["own_ids"] == (local.who == "root")
 
 
-def test_variables_and_files_are_kept(local, session):
+def test_variables_and_files_are_kept(local: lib.Sandbox, session: Any) -> None:
     local.exec("x = 41; open('a.txt', 'w').write('hi')", session=session)
     again = local.exec("x += 1; open('a.txt', 'a').write('!'); (x, open('a.txt').read())", session=session)
     assert again["value"] == "(42, 'hi!')"
@@ -49,7 +51,7 @@ def test_variables_and_files_are_kept(local, session):
     assert gone["files"]["deleted"] == ["a.txt"] and gone["files"]["created"] == ["b.txt"]
 
 
-def test_the_listing_names_the_tier(local, session):
+def test_the_listing_names_the_tier(local: lib.Sandbox, session: Any) -> None:
     local.exec("1", session=session)
     rows = json.loads(local.cli("sessions", "list", "--json").stdout)
     rows = rows["sessions"] if isinstance(rows, dict) else rows
@@ -58,12 +60,12 @@ def test_the_listing_names_the_tier(local, session):
     assert " local " in line
 
 
-def test_commands_and_their_input(local):
+def test_commands_and_their_input(local: lib.Sandbox) -> None:
     result = local.exec(argv=["sh", "-c", "cat; pwd; exit 3"], stdin="given ")
     assert result["exit_code"] == 3 and result["stdout"].startswith("given /") and "workspace" in result["stdout"]
 
 
-def test_usual_programs_work(local):
+def test_usual_programs_work(local: lib.Sandbox) -> None:
     result = local.exec('''
 import asyncio, os, shutil, subprocess, tempfile, threading, signal
 open("a", "w").write("x")
@@ -87,7 +89,7 @@ git = subprocess.run("git --version || exit 0; git init -q g && cd g && git stat
     assert result["denials"] == []
 
 
-def test_only_the_session_can_be_written(local):
+def test_only_the_session_can_be_written(local: lib.Sandbox) -> None:
     result = local.exec('''
 import os
 told = []
@@ -107,7 +109,7 @@ told
 
 @pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(60)",
                                   "import re; re.match('(a+)+$', 'a' * 40 + 'b')"])
-def test_the_wall_clock_stops_code(local, session, code):
+def test_the_wall_clock_stops_code(local: lib.Sandbox, session: Any, code: str) -> None:
     local.exec("kept = 1", session=session)
     result = local.exec(code, session=session, options=["--timeout", "0.4"])
     assert result["status"] == "timeout" and result["limit"]["key"] == "timeout"
@@ -115,7 +117,7 @@ def test_the_wall_clock_stops_code(local, session, code):
     assert after["value"] == "2"
 
 
-def test_what_ignores_the_interrupt_is_killed_with_its_children(local, session):
+def test_what_ignores_the_interrupt_is_killed_with_its_children(local: lib.Sandbox, session: Any) -> None:
     code = '''
 import os, signal, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -135,29 +137,29 @@ while True:
     assert (result["status"], result["state"]) == ("timeout", "rolled_back"), result["transaction"]
     after = local.exec("open('kept').read()", session=session)
     assert after["value"] == "'x'" and not after["restarted"]
-    tier = local.tier_pid()
+    tier = lib.some(local.tier_pid())
 
-    def pythons():
+    def pythons() -> list[int]:
         return [pid for pid in lib.descendants(tier) if lib.is_alive(pid) and uses_session(pid)]
 
     # The first process, the interpreter, the seed, two branches at most.
     assert lib.wait_for(lambda: len(pythons()) <= 5), pythons()
 
 
-def uses_session(pid):
+def uses_session(pid: int) -> bool:
     try:
         return "workspace" in os.readlink(f"/proc/{pid}/cwd")
     except OSError:
         return False
 
 
-def test_memory_is_limited(local):
+def test_memory_is_limited(local: lib.Sandbox) -> None:
     result = local.exec("blocks = [bytearray(b'x' * (1 << 20)) for _ in range(300)]", options=["--memory", "64m"])
     assert result["status"] in ("oom", "error")
     assert result["error"]["type"] in ("MemoryError", "Killed")
 
 
-def test_files_that_pass_their_limit_end_the_cell(local, session):
+def test_files_that_pass_their_limit_end_the_cell(local: lib.Sandbox, session: Any) -> None:
     """Measured, not capped: what counts is that it ends, and how far it got."""
     code = '''
 import time
@@ -179,7 +181,7 @@ for number in range(4000):
     "libc.prctl(4, 0); held.append(os.dup(fd))",
     "libc.clone(thread, ctypes.addressof(stack) + (1 << 16), 0x10900, None)",
 ], ids=["open", "mapped", "closed to others", "in another table"])
-def test_files_that_were_removed_count_while_they_are_held(local, session, hold):
+def test_files_that_were_removed_count_while_they_are_held(local: lib.Sandbox, session: Any, hold: str) -> None:
     """Their sum is 160 MiB; the control run has room for them."""
     code = '''
 import ctypes, mmap, os, time
@@ -203,7 +205,7 @@ time.sleep(4)
         assert local.exec(code.replace("sleep(4)", "sleep(0)"), session=session)["status"] == "ok"
 
 
-def test_no_removed_file_hides_on_its_way_through_a_socket(local):
+def test_no_removed_file_hides_on_its_way_through_a_socket(local: lib.Sandbox) -> None:
     """Nobody has it open then, so nothing would count it."""
     code = '''
 import os, socket
@@ -221,7 +223,7 @@ except OSError as error:
     assert [denial["operation"] for denial in result["denials"]] == ["sendmsg"]
 
 
-def test_one_file_is_capped_exactly(local):
+def test_one_file_is_capped_exactly(local: lib.Sandbox) -> None:
     result = local.exec('''
 import os, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -237,7 +239,7 @@ total
     assert result["value"] == str(4 << 20)
 
 
-def test_long_output_is_kept_in_full(local):
+def test_long_output_is_kept_in_full(local: lib.Sandbox) -> None:
     result = local.exec("print('x' * 5000)", options=["--output", "1000"])
     handle = result["output"]["handle"]
     assert result["output"]["truncated"] and handle.startswith("local/")
@@ -247,7 +249,7 @@ def test_long_output_is_kept_in_full(local):
 # Files ----------------------------------------------------------------------------------------
 
 
-def test_put_get_and_ls(local, session):
+def test_put_get_and_ls(local: lib.Sandbox, session: Any) -> None:
     local.exec("1", session=session)
     source = local.make_file("source.txt", "from outside")
     assert local.cli("put", source, session + ":in/a.txt").returncode == 0
@@ -259,7 +261,7 @@ def test_put_get_and_ls(local, session):
     assert "a.txt" in local.cli("ls", session + ":in").stdout
 
 
-def test_get_follows_no_link_out(local, session):
+def test_get_follows_no_link_out(local: lib.Sandbox, session: Any) -> None:
     secret = local.make_file("secret.txt", "secret")
     local.exec(f"import os; os.symlink({secret!r}, 'link'); os.symlink('/usr/bin', 'bin')", session=session)
     for name in ("link", "bin/env", "../../x"):
@@ -270,7 +272,7 @@ def test_get_follows_no_link_out(local, session):
 # Projects -------------------------------------------------------------------------------------
 
 
-def make_project(box, name):
+def make_project(box: lib.Sandbox, name: str) -> str:
     folder = box.make_folder(name)
     box.make_file(f"{name}/main.py", "print('main')\n")
     box.make_file(f"{name}/sub/data.txt", "data")
@@ -282,7 +284,7 @@ def make_project(box, name):
     return folder
 
 
-def test_a_project_is_copied_and_its_secrets_are_not(local):
+def test_a_project_is_copied_and_its_secrets_are_not(local: lib.Sandbox) -> None:
     folder = make_project(local, "project")
     result = local.exec('''
 import os, subprocess
@@ -297,7 +299,8 @@ print("\\n".join(sorted(texts)))
 ''', options=["--project", folder])
     assert "ran" in result["stdout"] and "main.py" in result["stdout"] and "data" in result["stdout"]
     assert "secret-of" not in json.dumps(result)
-    assert set(result["manifest"]["controls"]["filesystem"]["masked"]) >= {".env", "sub/id_rsa", "sub/deploy", ".git/config"}
+    assert set(result["manifest"]["controls"]["filesystem"]["masked"]) >= {".env", "sub/id_rsa", "sub/deploy",
+                                                                           ".git/config"}
     assert result["files"] == {"created": ["new.txt"], "modified": ["sub/data.txt"], "deleted": ["main.py"],
                                "truncated": False}
     with open(os.path.join(folder, "sub/data.txt")) as data:
@@ -305,14 +308,14 @@ print("\\n".join(sorted(texts)))
     assert sorted(os.listdir(folder)) == [".env", ".git", "main.py", "run.sh", "sub"]
 
 
-def test_a_project_that_is_too_large_is_refused(local):
+def test_a_project_that_is_too_large_is_refused(local: lib.Sandbox) -> None:
     folder = make_project(local, "large")
     local.make_file("large/big.bin", b"x" * (2 << 20))
     done = local.cli("exec", "--env", "local", "--project", folder, "--workspace-size", "1m", "1")
     assert done.returncode == 1 and "--workspace-size" in done.stderr and "1 MiB" in done.stderr
 
 
-def test_a_link_in_a_project_leads_nowhere(local):
+def test_a_link_in_a_project_leads_nowhere(local: lib.Sandbox) -> None:
     folder = make_project(local, "links")
     secret = local.make_file("outside.txt", "secret-outside")
     os.symlink(secret, os.path.join(folder, "link"))
@@ -325,14 +328,15 @@ def test_a_link_in_a_project_leads_nowhere(local):
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_auto_is_native_where_it_runs(fresh_sandbox, who):
+def test_auto_is_native_where_it_runs(fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
     box = fresh_sandbox(who)
     assert box.exec("1", options=["--env", "auto"])["manifest"]["tier"] == "native"
     assert box.exec("1")["manifest"]["tier"] == "native"
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_a_configuration_that_says_local_runs_local_and_says_once_that_native_is_there(fresh_sandbox, who):
+def test_a_configuration_that_says_local_runs_local_and_says_once_that_native_is_there(
+        fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
     box = fresh_sandbox(who)
     box.make_file(os.path.join(box.home, "snipara-sandbox.toml"), '[snipara_sandbox]\nenvironment = "local"\n')
     box.cli("trust")
@@ -347,13 +351,13 @@ def test_a_configuration_that_says_local_runs_local_and_says_once_that_native_is
 
 
 @pytest.fixture(params=["root", "user"])
-def without_namespaces(request):
+def without_namespaces(request: pytest.FixtureRequest) -> Iterator[lib.Sandbox]:
     box = lib.Sandbox(request.param, prefix=NO_NAMESPACES)
     yield box
     box.close()
 
 
-def test_a_weaker_tier_is_never_taken_silently(without_namespaces):
+def test_a_weaker_tier_is_never_taken_silently(without_namespaces: lib.Sandbox) -> None:
     box = without_namespaces
     done = box.cli("exec", "print('r' + 'an')")
     assert done.returncode == 1 and "ran" not in done.stdout
@@ -367,9 +371,10 @@ def test_a_weaker_tier_is_never_taken_silently(without_namespaces):
         assert box.cli("exec", "--env", tier, "--allow-degraded", "1").returncode == 1
 
 
-def test_doctor_judges_what_exec_does(without_namespaces):
+def test_doctor_judges_what_exec_does(without_namespaces: lib.Sandbox) -> None:
     for tier in "auto", "native", "docker", "local":
-        says = [without_namespaces.cli(*verb, "--env", tier, *rest).returncode for verb, *rest in ((["doctor"],), (["exec"], "1"))]
+        says = [without_namespaces.cli(*verb, "--env", tier, *rest).returncode for verb,
+                *rest in ((["doctor"],), (["exec"], "1"))]
         assert says == [0 if tier == "local" else 1] * 2, tier
     done = without_namespaces.cli("doctor", "--json")
     assert json.loads(done.stdout)["usable"] is False
@@ -379,27 +384,30 @@ def test_doctor_judges_what_exec_does(without_namespaces):
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_without_landlock_nothing_runs_in_local(fresh_sandbox, who):
+def test_without_landlock_nothing_runs_in_local(fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
     box = fresh_sandbox(who, {"SNIPARA_SANDBOX_NO_LANDLOCK": "1"})
     done = box.cli("exec", "--env", "local", "--allow-degraded", "print('r' + 'an')")
     assert done.returncode == 1 and "Landlock" in done.stderr and "ran" not in done.stdout
 
 
-def test_a_session_says_once_that_it_is_degraded(local):
+def test_a_session_says_once_that_it_is_degraded(local: lib.Sandbox) -> None:
     said = [local.cli("exec", *local.exec_options, "-s", "told", "1").stderr for _ in range(2)]
     assert "degraded: " in said[0] and "degraded" not in said[1]
     assert "degraded: " in local.cli("exec", *local.exec_options, "1").stderr
     local.cli("hibernate", "told")
-    assert "degraded: " in local.cli("exec", *local.exec_options, "-s", "told", "1").stderr  # it has come back elsewhere
+    # it has come back elsewhere
+    assert "degraded: " in local.cli("exec", *local.exec_options, "-s", "told", "1").stderr
     local.destroy("told")
 
 
-def test_docker_and_wasm_run_in_native_and_say_so(fresh_sandbox):
+def test_docker_and_wasm_run_in_native_and_say_so(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     """By option, variable and file, also one that nobody has trusted; a virtual machine is more than native."""
     box = fresh_sandbox("user")
     box.make_file(os.path.join(box.home, "snipara-sandbox.toml"), '[snipara_sandbox]\nenvironment = "docker"\n')
-    for options, env, word in ([], None, "snipara-sandbox.toml"), ([], {"SNIPARA_SANDBOX_ENVIRONMENT": "wasm"}, "wasm"), (["--env", "docker"], None, "--env"):
-        done = box.cli("exec", *options, "--json", "1", env=env)
+    for options, env, word in (("", None, "snipara-sandbox.toml"),
+                               ("", {"SNIPARA_SANDBOX_ENVIRONMENT": "wasm"}, "wasm"),
+                               ("--env docker", None, "--env")):
+        done = box.cli("exec", *options.split(), "--json", "1", env=env)
         assert json.loads(done.stdout)["manifest"]["tier"] == "native", done.stderr
         said = [line for line in done.stderr.splitlines() if "runs in native" in line]
         assert len(said) == 1 and word in said[0]
@@ -409,7 +417,7 @@ def test_docker_and_wasm_run_in_native_and_say_so(fresh_sandbox):
         assert done.returncode == 1 and "vm" in done.stderr + done.stdout and "native" in done.stderr + done.stdout
 
 
-def test_a_session_stays_in_its_tier(local, session):
+def test_a_session_stays_in_its_tier(local: lib.Sandbox, session: Any) -> None:
     local.exec("1", session=session)
     done = local.cli("exec", "--env", "native", "--session", session, "1")
     assert done.returncode != 0 and "local tier" in done.stderr
@@ -419,7 +427,7 @@ def test_a_session_stays_in_its_tier(local, session):
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_nothing_is_left_when_daemon_and_tier_are_killed(fresh_sandbox, who):
+def test_nothing_is_left_when_daemon_and_tier_are_killed(fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
     box = fresh_sandbox(who)
     box.tier = "local"
     box.exec_options = ["--env", "local"]
@@ -432,13 +440,13 @@ for number in range(3):
             time.sleep(300)
         os._exit(0)
 ''', session="s")
-    tier = box.tier_pid()
+    tier = lib.some(box.tier_pid())
     below = lib.descendants(tier)
     born = lib.births(below)
     assert len(below) >= 8
-    os.kill(box.daemon.pid, 9)
+    os.kill(lib.some(box.daemon).pid, 9)
     os.kill(tier, 9)
-    box.daemon.wait()
+    lib.some(box.daemon).wait()
     box.daemon = None
 
     assert lib.wait_for(lambda: not lib.still_there(born)), "processes are left"
@@ -447,7 +455,7 @@ for number in range(3):
     assert len([name for name in os.listdir(state) if name.startswith("local-")]) == 1
 
 
-def test_the_session_folder_goes_with_the_session(local, session):
+def test_the_session_folder_goes_with_the_session(local: lib.Sandbox, session: Any) -> None:
     path = local.exec("import os; os.makedirs('a/b'); open('a/b/c', 'w').close(); os.chmod('a/b', 0); os.getcwd()",
                       session=session)["value"].strip("'")
     deep = "import os\nfor n in range(120):\n    os.mkdir('d'); os.chdir('d')"
@@ -457,7 +465,7 @@ def test_the_session_folder_goes_with_the_session(local, session):
     assert not os.path.exists(os.path.dirname(path))
 
 
-def test_no_file_gets_the_rights_of_its_user(local, session):
+def test_no_file_gets_the_rights_of_its_user(local: lib.Sandbox, session: Any) -> None:
     """Set-id bits by each call that makes or changes a mode; and nobody else passes the session's folder."""
     code = '''
 import ctypes, os
@@ -493,7 +501,7 @@ os.getcwd()
         assert look.returncode != 0, "others see into the session's folder"
 
 
-def test_a_fork_bomb_ends_with_its_session(local, session):
+def test_a_fork_bomb_ends_with_its_session(local: lib.Sandbox, session: Any) -> None:
     code = '''
 import os, time
 def bomb():
@@ -508,11 +516,11 @@ if os.fork() == 0:
 '''
     local.exec(code, session=session, options=["--processes", "40"])
     local.destroy(session)
-    left = [pid for pid in lib.descendants(local.tier_pid()) if lib.is_alive(pid) and uses_session(pid)]
+    left = [pid for pid in lib.descendants(lib.some(local.tier_pid())) if lib.is_alive(pid) and uses_session(pid)]
     assert left == []
 
 
-def test_the_youngest_of_very_many_children_is_reached(local, session):
+def test_the_youngest_of_very_many_children_is_reached(local: lib.Sandbox, session: Any) -> None:
     """The kernel lists children by the page; what comes after the first counts too."""
     code = '''
 import os, signal
@@ -530,10 +538,10 @@ result = os.WTERMSIG(os.waitpid(children[-1], 0)[1])
     done = local.exec(code, session=session, options=options, timeout=220)
     assert done["result"] == "9", done["error"]
     local.destroy(session)
-    left = [pid for pid in lib.descendants(local.tier_pid()) if lib.is_alive(pid) and uses_session(pid)]
+    left = [pid for pid in lib.descendants(lib.some(local.tier_pid())) if lib.is_alive(pid) and uses_session(pid)]
     assert left == []
 
 
-def test_the_tier_program_says_how_it_is_used(local):
+def test_the_tier_program_says_how_it_is_used(local: lib.Sandbox) -> None:
     done = subprocess.run([os.path.join(local.bin, "tier-local")], capture_output=True, text=True)
     assert done.returncode == 2 and "tier-local" in done.stderr

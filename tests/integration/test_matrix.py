@@ -5,10 +5,12 @@ when that is allowed, and the manifest says it. docs/security/controls.md has th
 import fcntl
 import json
 import os
-import re
 import signal
 import struct
 import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,11 +25,11 @@ MIB = 1 << 20
 
 
 @pytest.fixture
-def box():
+def box() -> Iterator[Callable[..., lib.Sandbox]]:
     """A factory of runtimes: box("user", env={...}, prefix=[...])."""
     made = []
 
-    def make(who="root", **kwargs):
+    def make(who: str = "root", **kwargs: Any) -> lib.Sandbox:
         made.append(lib.Sandbox(who, **kwargs))
         return made[-1]
 
@@ -36,30 +38,31 @@ def box():
         one.close()
 
 
-def refused(box, *options):
+def refused(box: lib.Sandbox, *options: str) -> str:
     """What is said when nothing runs."""
     done = box.cli("exec", *options, "print('r' + 'an')")
     assert done.returncode == 1 and "ran" not in done.stdout, done.stderr
     return done.stderr
 
 
-def manifest_of(box, *options):
+def manifest_of(box: lib.Sandbox, *options: str) -> lib.Json:
     done = box.exec("6 * 7", options=options)
     assert done["value"] == "42", done
-    return done["manifest"]
+    manifest: lib.Json = done["manifest"]
+    return manifest
 
 
-def features(box):
+def features(box: lib.Sandbox) -> lib.Json:
     """Rows of doctor by name."""
     return {row["name"]: row for row in json.loads(box.cli("doctor", "--json").stdout)["checks"]}
 
 
-def shell(script):
+def shell(script: str) -> list[Any]:
     """A prefix: the shell line, in mounts of its own, then the daemon."""
     return ["/usr/bin/unshare", "-m", "--propagation", "private", "/bin/sh", "-ec", script + '; exec "$@"', "sh"]
 
 
-def user_shell(script):
+def user_shell(script: str) -> list[Any]:
     """The same without privileges: user 0 of a new user namespace, as in a rootless container."""
     return ["/usr/bin/unshare", "-Urm", "--propagation", "private", "/bin/sh", "-ec", script + '; exec "$@"', "sh"]
 
@@ -70,7 +73,7 @@ BELOW_USR = "mount --bind /usr/share/doc /usr/local/games"
 
 
 @pytest.mark.parametrize("who, prefix", [("root", shell(BELOW_USR)), ("user", user_shell(BELOW_USR))])
-def test_what_is_mounted_below_usr_is_shown(box, who, prefix):
+def test_what_is_mounted_below_usr_is_shown(box: Callable[..., lib.Sandbox], who: str, prefix: list[str]) -> None:
     """Not what it covers; as an ordinary user the kernel then allows no overlay, which is said."""
     one = box(who, prefix=prefix)
     done = one.exec("import os; os.listdir('/usr/share/doc') == os.listdir('/usr/local/games')")
@@ -84,7 +87,7 @@ def test_what_is_mounted_below_usr_is_shown(box, who, prefix):
 
 @pytest.mark.parametrize("who", ["root", "user"])
 @pytest.mark.parametrize("abi", [1, 2, 3, 4, 5, 6])
-def test_an_older_landlock_is_used_as_far_as_it_goes(box, who, abi):
+def test_an_older_landlock_is_used_as_far_as_it_goes(box: Callable[..., lib.Sandbox], who: str, abi: int) -> None:
     one = box(who, env={"SNIPARA_SANDBOX_LANDLOCK_ABI": str(abi)})
     code = """
 import os
@@ -118,7 +121,7 @@ result = [moved, wrote]
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_no_landlock_is_refused_unless_allowed(box, who):
+def test_no_landlock_is_refused_unless_allowed(box: Callable[..., lib.Sandbox], who: str) -> None:
     one = box(who, env={"SNIPARA_SANDBOX_LANDLOCK_ABI": "0"})
     said = refused(one)
     assert "Landlock" in said and "--allow-degraded" in said
@@ -133,7 +136,7 @@ def test_no_landlock_is_refused_unless_allowed(box, who):
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_no_user_namespaces_is_refused(box, who):
+def test_no_user_namespaces_is_refused(box: Callable[..., lib.Sandbox], who: str) -> None:
     one = box(who, prefix=[*FILTER, "unshare:10000000=EPERM", "clone:10000000=EPERM", "clone3=ENOSYS", "--"])
     said = refused(one)
     assert "user namespaces are refused here" in said and "--security-opt" in said and "--env local" in said
@@ -146,7 +149,7 @@ def test_no_user_namespaces_is_refused(box, who):
     assert features(one)["user namespaces"]["status"] != "ok"
 
 
-def test_the_setting_that_forbids_them_is_named(box):
+def test_the_setting_that_forbids_them_is_named(box: Callable[..., lib.Sandbox]) -> None:
     """It counts per user namespace, so one of our own can have it without touching the host's."""
     one = box("user", prefix=user_shell("echo 0 >/proc/sys/user/max_user_namespaces"))
     said = refused(one)
@@ -155,13 +158,13 @@ def test_the_setting_that_forbids_them_is_named(box):
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_in_a_container_with_the_usual_filter_it_is_refused(box, who):
+def test_in_a_container_with_the_usual_filter_it_is_refused(box: Callable[..., lib.Sandbox], who: str) -> None:
     said = refused(box(who, prefix=CONTAINER))
     assert "user namespaces are refused here" in said and "seccomp=unconfined" in said
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_without_clone3_clone_does(box, who):
+def test_without_clone3_clone_does(box: Callable[..., lib.Sandbox], who: str) -> None:
     one = box(who, prefix=[*FILTER, "clone3=ENOSYS", "--"])
     manifest = manifest_of(one)
     assert manifest["degraded"] == [] or who == "user"
@@ -172,13 +175,13 @@ def test_without_clone3_clone_does(box, who):
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_clone3_refused_as_old_runtimes_do_is_named(box, who):
+def test_clone3_refused_as_old_runtimes_do_is_named(box: Callable[..., lib.Sandbox], who: str) -> None:
     with pytest.raises(RuntimeError, match="clone3 .* EPERM.* update the runtime"):  # of the daemon's log
         box(who, prefix=[*FILTER, "clone3=EPERM", "--"]).exec("1")
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_where_proc_is_partly_covered_the_way_out_is_named(box, who):
+def test_where_proc_is_partly_covered_the_way_out_is_named(box: Callable[..., lib.Sandbox], who: str) -> None:
     """Docker covers parts of /proc; the kernel then refuses a fresh one to an unprivileged namespace."""
     cover = "mount -t tmpfs none /proc/acpi 2>/dev/null || mount -t tmpfs none /proc/bus"
     one = box("user" if who == "user" else "root", prefix=user_shell(cover))
@@ -187,7 +190,7 @@ def test_where_proc_is_partly_covered_the_way_out_is_named(box, who):
     assert features(one)["own /proc"]["status"] != "ok"
 
 
-def test_in_a_rootless_container_it_runs(box):
+def test_in_a_rootless_container_it_runs(box: Callable[..., lib.Sandbox]) -> None:
     """User 0 of a namespace that holds one id, with a /proc and processes of its own."""
     one = box("user", prefix=user_shell("true"))
     manifest = manifest_of(one)
@@ -200,7 +203,7 @@ def test_in_a_rootless_container_it_runs(box):
 
 @pytest.mark.parametrize("how", ["option", "variable", "file"])
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_exact_or_nothing(box, who, how):
+def test_exact_or_nothing(box: Callable[..., lib.Sandbox], who: str, how: str) -> None:
     variables = {"SNIPARA_SANDBOX_NO_CGROUP": "1"}
     if how == "variable":
         variables["RLM_REQUIRE_EXACT"] = "true"
@@ -218,19 +221,20 @@ def test_exact_or_nothing(box, who, how):
     assert one.exec("x", session="s", options=["--no-require-exact"])["value"] == "1"
 
 
-def test_exact_is_given_where_it_can_be(box):
+def test_exact_is_given_where_it_can_be(box: Callable[..., lib.Sandbox]) -> None:
     one = box("root")
     manifest = manifest_of(one)
     lib.need("cgroup", manifest["degraded"] == [], str(manifest["degraded"]))
     assert manifest_of(one, "--require-exact")["controls"]["resources"]["memory"] == "exact"
 
 
-def test_a_read_only_sys_means_approximate(box):
+def test_a_read_only_sys_means_approximate(box: Callable[..., lib.Sandbox]) -> None:
     script = "for at in $(awk '$2 ~ \"^/sys\" { print $2 }' /proc/self/mounts); do mount -o remount,bind,ro $at; done"
     one = box("root", prefix=shell(script))
     manifest = manifest_of(one)
     assert manifest["controls"]["resources"]["memory"] == "approximate"
-    assert any(text.startswith("memory: approximate") and "(cgroup" in text for text in manifest["degraded"]), manifest["degraded"]
+    assert any(text.startswith("memory: approximate") and "(cgroup" in text
+               for text in manifest["degraded"]), manifest["degraded"]
     assert "memory: approximate" in refused(one, "--require-exact")
     assert features(one)["cgroup memory"]["status"] == "missing"
 
@@ -256,7 +260,7 @@ TAKES = {
 
 @pytest.mark.parametrize("take", TAKES)
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_without_a_group_all_kinds_of_memory_count(box, who, take):
+def test_without_a_group_all_kinds_of_memory_count(box: Callable[..., lib.Sandbox], who: str, take: str) -> None:
     one = box(who, env={"SNIPARA_SANDBOX_NO_CGROUP": "1"})
     options = ["--memory", "64m", "--tmp-size", "512m"]
     done = one.exec(HOLD.format(n=8, take=TAKES[take]), options=options)
@@ -268,7 +272,7 @@ def test_without_a_group_all_kinds_of_memory_count(box, who, take):
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_without_a_group_a_crowd_is_reported(box, who):
+def test_without_a_group_a_crowd_is_reported(box: Callable[..., lib.Sandbox], who: str) -> None:
     one = box(who, env={"SNIPARA_SANDBOX_NO_CGROUP": "1"})
     code = """
 import os, time
@@ -291,7 +295,7 @@ refused
 # What is full stays full, but is told once --------------------------------------------------------
 
 
-def test_a_full_workspace_is_told_by_the_cell_that_met_it(sandbox):
+def test_a_full_workspace_is_told_by_the_cell_that_met_it(sandbox: lib.Sandbox) -> None:
     fill = "f = open('f', 'wb')\ntry:\n    while True: f.write(bytes(65536))\nexcept OSError: pass"
     options = ["--workspace-size", "4m"]
     met = sandbox.exec(fill, session="full", options=options)
@@ -307,7 +311,7 @@ def test_a_full_workspace_is_told_by_the_cell_that_met_it(sandbox):
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_without_a_runtime_folder_one_of_our_own_is_made(box, who):
+def test_without_a_runtime_folder_one_of_our_own_is_made(box: Callable[..., lib.Sandbox], who: str) -> None:
     """Neither XDG_RUNTIME_DIR nor our variable: a folder in /tmp (here a private one), closed to others."""
     lib.need("root", os.geteuid() == 0, "needs root to make a private /tmp")
     one = box(who)
@@ -325,7 +329,7 @@ stat -c %a:%u /tmp/snipara-sandbox-{one.uid}
                           env={"PATH": one.env["PATH"]}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     value, mode, report = done.stdout.split("\n", 2)
     rows = {row["name"]: row for row in json.loads(report)["checks"]}
-    pid = int(re.search(r"pid (\d+)", rows["daemon"]["detail"]).group(1))
+    pid = int(lib.search(r"pid (\d+)", rows["daemon"]["detail"]).group(1))
     os.kill(pid, signal.SIGTERM)
     assert lib.wait_for(lambda: not lib.is_alive(pid), 60)
     assert (value, mode) == ("42", f"700:{one.uid}"), (done.stdout, done.stderr)
@@ -333,7 +337,7 @@ stat -c %a:%u /tmp/snipara-sandbox-{one.uid}
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_the_usual_runtime_folder_is_found_without_its_variable(box, who):
+def test_the_usual_runtime_folder_is_found_without_its_variable(box: Callable[..., lib.Sandbox], who: str) -> None:
     """AI clients start servers with few variables: these are to find the daemon of the user's shell."""
     lib.need("root", os.geteuid() == 0, "needs root to make a private /run")
     one = box(who)
@@ -352,7 +356,8 @@ XDG_RUNTIME_DIR=/run/user/{one.uid} /mnt/snipara-sandbox doctor --json || true
     done = subprocess.run(["unshare", "-m", "--propagation", "private", "/bin/sh", "-ec", script], cwd="/",
                           env={"PATH": one.env["PATH"]}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     reports = done.stdout.replace("}\n{", "}\0{").split("\0")
-    places = [row["detail"] for text in reports for row in json.loads(text)["checks"] if row["name"] == "runtime folder"]
+    places = [row["detail"] for text in reports
+              for row in json.loads(text)["checks"] if row["name"] == "runtime folder"]
     assert places == [f"/run/user/{one.uid}/snipara-sandbox"] * 2, (done.stdout, done.stderr)
 
 
@@ -362,13 +367,13 @@ SLOTS = 4096
 BASE = 0x70000000
 
 
-def lock_all_but(fd, free):
+def lock_all_but(fd: int, free: int) -> None:
     for slot in range(SLOTS):
         if slot != free:
             fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, slot, 1, 0))  # F_OFD_SETLK
 
 
-def test_ids_that_another_daemon_uses_are_not_taken(box, tmp_path):
+def test_ids_that_another_daemon_uses_are_not_taken(box: Callable[..., lib.Sandbox], tmp_path: Path) -> None:
     lib.need("root", os.geteuid() == 0, "ids are root's to give")
     run = tmp_path / "run"
     run.mkdir()
@@ -387,7 +392,7 @@ def test_ids_that_another_daemon_uses_are_not_taken(box, tmp_path):
         os.close(fd)
 
 
-def test_without_a_place_for_locks_nothing_runs_as_root(box, tmp_path):
+def test_without_a_place_for_locks_nothing_runs_as_root(box: Callable[..., lib.Sandbox], tmp_path: Path) -> None:
     lib.need("root", os.geteuid() == 0, "ids are root's to give")
     for name in ("run", "shm"):
         (tmp_path / name).mkdir()

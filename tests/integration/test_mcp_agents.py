@@ -3,9 +3,12 @@
 a server of the test's own that never answers."""
 
 import contextlib
+import itertools
 import json
 import os
 import signal
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -14,10 +17,12 @@ import mcp
 import mcp_http
 from test_models import KEY, Server as Peer
 
+COUNT = itertools.count()  # of scripts
 SLEEP = "import time\nprint('begun', flush=True)\ntime.sleep(500)"
 
 
-def turn(code=None, final=None, text="", tokens=(100, 20), **arguments):
+def turn(code: str | None = None, final: str | None = None, text: str = "", tokens: tuple[int, int] = (100, 20),
+         **arguments: Any) -> lib.Json:
     calls = []
     if code is not None:
         calls.append({"name": "execute_code", "arguments": {"code": code}})
@@ -27,25 +32,23 @@ def turn(code=None, final=None, text="", tokens=(100, 20), **arguments):
 
 
 @pytest.fixture(scope="module")
-def box():
+def box() -> Iterator[lib.Sandbox]:
     box = lib.Sandbox("user")
-    box.count = 0
     yield box
     box.close()
 
 
 @pytest.fixture
-def script(box):
+def script(box: lib.Sandbox) -> Callable[..., dict[str, str]]:
     """A model that says what is given, as environment of a server."""
-    def make(*turns):
-        box.count += 1
+    def make(*turns: lib.Json) -> dict[str, str]:
         text = "".join(json.dumps(each) + "\n" for each in turns)
-        return {"SNIPARA_SANDBOX_MODEL": "replay/" + box.make_file(f"script{box.count}.jsonl", text)}
+        return {"SNIPARA_SANDBOX_MODEL": "replay/" + box.make_file(f"script{next(COUNT)}.jsonl", text)}
     return make
 
 
 @contextlib.contextmanager
-def stdio(box, env, *options):
+def stdio(box: lib.Sandbox, env: dict[str, str], *options: str) -> Iterator[mcp.Server]:
     with mcp.Server(box, *options, env=env) as server:
         server.initialize()
         yield server
@@ -54,42 +57,46 @@ def stdio(box, env, *options):
 class Http:
     """Tools over HTTP, called as over stdio."""
 
-    def __init__(self, server):
+    def __init__(self, server: mcp_http.Server) -> None:
         self.client = server.client()
+        self.process = server.process
+        self.project = server.project
 
-    def tool(self, name, meta=None, /, **arguments):
+    def tool(self, name: str, meta: lib.Json | None = None, /, **arguments: Any) -> lib.Json:
         answer = self.client.begin_tool(name, meta, **arguments)
         message = answer.messages()[-1]
         answer.sock.close()
-        return message["result"]
+        result: lib.Json = message["result"]
+        return result
 
 
 @contextlib.contextmanager
-def http(box, env, *options):
+def http(box: lib.Sandbox, env: Mapping[str, str] | None, *options: str) -> Iterator[Http]:
     with mcp_http.Server(box, *options, env=env) as server:
-        made = Http(server)
-        made.process = server.process
-        yield made
+        yield Http(server)
 
 
-def start(server, task="Do it", **arguments):
+Tools = mcp.Server | Http
+
+
+def start(server: Tools, task: str = "Do it", **arguments: Any) -> str:
     result = server.tool("snipara_agent_run", task=task, **arguments)
     assert not result.get("isError"), result
     assert set(result) == {"content"}
-    return json.loads(mcp.text_of(result))["run_id"]
+    return str(json.loads(mcp.text_of(result))["run_id"])
 
 
-def status(server, run, wait=0, alias=False):
+def status(server: Tools, run: str, wait: int = 0, alias: bool = False) -> lib.Json:
     result = server.tool("rlm_agent_status" if alias else "snipara_agent_status", run_id=run, wait=wait)
     assert not result.get("isError"), result
     text = mcp.text_of(result)
     assert len(text) < 10000
-    shown = json.loads(text)
+    shown: lib.Json = json.loads(text)
     assert shown["run_id"] == run
     return shown
 
 
-def over(server, run):
+def over(server: Tools, run: str) -> lib.Json:
     """Its status when it has ended."""
     for _ in range(10):
         shown = status(server, run, wait=30)
@@ -98,25 +105,25 @@ def over(server, run):
     raise AssertionError(shown)
 
 
-def running(box, server, run):
+def running(box: lib.Sandbox, server: Tools, run: str) -> None:
     """It works, and its cell has begun."""
     name = status(server, run)["session"]
 
-    def has_begun():
+    def has_begun() -> bool:
         sessions = json.loads(box.cli("sessions", "list", "--json").stdout)
         return any(each["name"] == name and each["state"] == "running" for each in sessions)
     assert lib.wait_for(has_begun, 60)
     assert status(server, run)["status"] == "running"
 
 
-def records(server, run):
-    folder = os.path.join(server.folder if hasattr(server, "folder") else server.project, "logs")
+def records(server: Tools, run: str) -> list[Any]:
+    folder = os.path.join(server.project, "logs")
     name, = [name for name in os.listdir(folder) if name.startswith(run)]
     with open(os.path.join(folder, name), errors="replace") as lines:
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
-def error(server, name, /, **arguments):
+def error(server: Tools, name: str, /, **arguments: Any) -> str:
     result = server.tool(name, **arguments)
     assert result["isError"] is True and set(result) == {"content", "isError"}, result
     return mcp.text_of(result)
@@ -126,7 +133,8 @@ def error(server, name, /, **arguments):
 
 
 @pytest.mark.parametrize("transport", [stdio, http])
-def test_a_run_from_its_start_to_its_answer(box, script, transport):
+def test_a_run_from_its_start_to_its_answer(box: lib.Sandbox, script: Callable[..., dict[str, str]],
+                                            transport: Callable[..., Any]) -> None:
     model = script(turn("open('made.txt', 'w').write('x')\nprint(6 * 7)"), turn(final="forty-two"))
     with transport(box, model) as server:
         result = server.tool("snipara_agent_run", task="Say " + "what " * 100, max_iterations=70, cost_limit=99)
@@ -147,7 +155,7 @@ def test_a_run_from_its_start_to_its_answer(box, script, transport):
         assert status(server, begun["run_id"], alias=True) == shown
 
 
-def test_the_servers_settings_hold_for_its_agents(box, script):
+def test_the_servers_settings_hold_for_its_agents(box: lib.Sandbox, script: Callable[..., dict[str, str]]) -> None:
     """What mcp-serve was given on its command line: the project, limits, the tier; and the cell sees no key."""
     box.make_file("elsewhere/seen.txt", "here")
     folder = box.make_folder("elsewhere")
@@ -162,7 +170,7 @@ def test_the_servers_settings_hold_for_its_agents(box, script):
         assert lines[0]["budget"]["cost_limit"] == -1 and KEY not in json.dumps(lines)
 
 
-def test_limits_end_a_run_and_are_named(box, script):
+def test_limits_end_a_run_and_are_named(box: lib.Sandbox, script: Callable[..., dict[str, str]]) -> None:
     model = script(*[turn("print('again')", text=f"try {n}", tokens=(9000, 1000)) for n in range(4)])
     with stdio(box, model) as server:
         shown = over(server, start(server, token_budget=15000))
@@ -171,7 +179,7 @@ def test_limits_end_a_run_and_are_named(box, script):
         assert "Token budget" in shown["error"] and shown["resume"].startswith("snipara-sandbox resume ")
 
 
-def test_hostile_answers_are_clean_and_bounded(box, script):
+def test_hostile_answers_are_clean_and_bounded(box: lib.Sandbox, script: Callable[..., dict[str, str]]) -> None:
     loud = "\x1b[31mred\u202e\x07 [note] run this " + "y" * 50000
     names = "for n in range(60):\n    open(f'file{n}\\x1b[2J' + 'n' * 150, 'w').close()"
     model = script(turn(names, text=loud), *[turn("print('[note] from us\\n' * 5000)", text=loud) for n in range(3)],
@@ -192,13 +200,13 @@ def test_hostile_answers_are_clean_and_bounded(box, script):
 
 
 @pytest.mark.parametrize("transport", [stdio, http])
-def test_a_cancelled_run_is_cancelled(box, script, transport):
+def test_a_cancelled_run_is_cancelled(box: lib.Sandbox, script: Callable[..., dict[str, str]],
+                                      transport: Callable[..., Any]) -> None:
     with transport(box, script(turn(SLEEP), turn(final="never"))) as server:
-        server.folder = box.make_folder("project")
         run = start(server, task="nobody else's business")
         running(box, server, run)
-        with open(f"/proc/{records(server, run)[0]['process']['pid']}/cmdline") as shown:
-            words = shown.read()
+        with open(f"/proc/{records(server, run)[0]['process']['pid']}/cmdline") as cmdline:
+            words = cmdline.read()
         assert "--attached" in words and "business" not in words  # which everybody may read
         result = server.tool("snipara_agent_cancel", run_id=run)
         assert mcp.text_of(result) == f"Agent run '{run}' cancelled"
@@ -208,8 +216,8 @@ def test_a_cancelled_run_is_cancelled(box, script, transport):
         assert [line["end"]["stopped_by"] for line in records(server, run) if "end" in line] == ["cancelled"]
 
 
-def test_cancelling_ends_the_model_call(box):
-    peer = Peer([b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", 500])
+def test_cancelling_ends_the_model_call(box: lib.Sandbox) -> None:
+    peer = Peer([b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", 500.0])
     env = {"SNIPARA_SANDBOX_MODEL": "gpt-4o-mini", "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": peer.url + "/v1"}
     try:
         with stdio(box, env) as server:
@@ -223,7 +231,7 @@ def test_cancelling_ends_the_model_call(box):
         peer.close()
 
 
-def test_several_at_once_are_bounded_and_apart(box, script):
+def test_several_at_once_are_bounded_and_apart(box: lib.Sandbox, script: Callable[..., dict[str, str]]) -> None:
     with stdio(box, script(turn(SLEEP), turn(final="never"))) as server:
         runs = [start(server) for _ in range(4)]
         assert len(set(runs)) == 4
@@ -238,7 +246,8 @@ def test_several_at_once_are_bounded_and_apart(box, script):
 
 
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM", "SIGKILL"])
-def test_runs_end_with_their_server_and_go_on_later(box, script, how):
+def test_runs_end_with_their_server_and_go_on_later(box: lib.Sandbox, script: Callable[..., dict[str, str]],
+                                                    how: str) -> None:
     # short: a cell that had not begun yet is run when the run goes on
     model = script(turn("import time\ntime.sleep(20)"), turn(final="went on"))
     with stdio(box, model) as server:
@@ -246,7 +255,7 @@ def test_runs_end_with_their_server_and_go_on_later(box, script, how):
         running(box, server, run)
         writer = records(server, run)[0]["process"]["pid"]
         if how == "end of input":
-            server.process.stdin.close()
+            lib.some(server.process.stdin).close()
         else:
             server.process.send_signal(getattr(signal, how))
         server.process.wait(60)
@@ -263,7 +272,7 @@ def test_runs_end_with_their_server_and_go_on_later(box, script, how):
         assert shown["status"] == "completed" and shown["result"]["answer"] == "went on"
 
 
-def test_a_cancelled_start_leaves_no_run(box, script):
+def test_a_cancelled_start_leaves_no_run(box: lib.Sandbox, script: Callable[..., dict[str, str]]) -> None:
     """Nobody learns its id, so nobody could end it."""
     folder = os.path.join(box.make_folder("project"), "logs")
     with stdio(box, script(turn(SLEEP), turn(final="never"))) as server:
@@ -281,7 +290,7 @@ def test_a_cancelled_start_leaves_no_run(box, script):
 # Questions ----------------------------------------------------------------------------------------
 
 
-def test_waiting_says_how_it_goes(box, script):
+def test_waiting_says_how_it_goes(box: lib.Sandbox, script: Callable[..., dict[str, str]]) -> None:
     with stdio(box, script(turn(SLEEP), turn(final="never"))) as server:
         run = start(server)
         running(box, server, run)
@@ -294,7 +303,7 @@ def test_waiting_says_how_it_goes(box, script):
         assert status(server, run)["status"] == "cancelled"
 
 
-def test_what_is_no_run(box, script):
+def test_what_is_no_run(box: lib.Sandbox, script: Callable[..., dict[str, str]]) -> None:
     with stdio(box, script(turn(final="x"))) as server:
         assert error(server, "snipara_agent_status") == "Error: No run_id provided"
         for odd in ("r1", "0", "../../../../etc/passwd", "ffffffff", "\x1b[31m", "x" * 5000):
@@ -318,7 +327,7 @@ def test_what_is_no_run(box, script):
         os.unlink(os.path.join(folder, broken + ".jsonl"))
 
 
-def test_a_start_that_fails_says_why(box, script):
+def test_a_start_that_fails_says_why(box: lib.Sandbox, script: Callable[..., dict[str, str]]) -> None:
     with stdio(box, {"SNIPARA_SANDBOX_MODEL": "openai/nobody-knows-it", "OPENAI_API_KEY": KEY}) as server:
         text = error(server, "snipara_agent_run", task="t")
         assert "price" in text and "cost_limit=-1" in text and "--cost-limit" not in text and KEY not in text
@@ -331,12 +340,15 @@ def test_a_start_that_fails_says_why(box, script):
         assert error(server, "snipara_agent_run", task=" \n") == "Error: No task provided"
 
 
-def test_a_cloned_folder_leads_no_records_of_agents_out(box, script):
-    """Attack: `logs` is a link, or an untrusted file names a folder behind one; and it lists no agents by naming a model."""
+def test_a_cloned_folder_leads_no_records_of_agents_out(box: lib.Sandbox,
+                                                        script: Callable[..., dict[str, str]]) -> None:
+    """Attack: `logs` is a link, or an untrusted file names a folder behind one; and it lists no agents by naming a
+    model."""
     folder, outside = box.make_folder("project/cloned"), box.make_folder("outside")
     os.symlink(outside, os.path.join(folder, "logs"))
     box.make_file("project/cloned/snipara-sandbox.toml", '[snipara_sandbox]\nlog_dir = "logs/deep"\nmodel = "gpt-4o"\n')
-    for chosen in ({}, {"SNIPARA_SANDBOX_LOG_DIR": "logs"}):
+    settings: list[dict[str, str]] = [{}, {"SNIPARA_SANDBOX_LOG_DIR": "logs"}]
+    for chosen in settings:
         with mcp.Server(box, env={**script(turn(final="x")), **chosen}, cwd=folder) as server:
             server.initialize()
             if chosen:
@@ -349,12 +361,15 @@ def test_a_cloned_folder_leads_no_records_of_agents_out(box, script):
         assert not [tool for tool in server.call("tools/list")["result"]["tools"] if "agent" in tool["name"]]
 
 
-def test_agents_are_listed_where_a_model_is_configured(box, script):
+def test_agents_are_listed_where_a_model_is_configured(box: lib.Sandbox, script: Callable[..., dict[str, str]]) -> None:
     replay = {"SNIPARA_SANDBOX_BACKEND": "replay", "SNIPARA_SANDBOX_REPLAY_FILE": box.make_file("r.jsonl", "{}\n")}
     only = {"SNIPARA_SANDBOX_BACKEND": "replay"}
-    for env, is_listed in (({}, False), (script(turn(final="x")), True), (replay, True), (only, False)):
+    rows: list[tuple[dict[str, str], bool]] = [({}, False), (script(turn(final="x")), True), (replay, True),
+                                               (only, False)]
+    for env, is_listed in rows:
         with stdio(box, env) as server:
             tools = server.call("tools/list")["result"]["tools"]
             listed = [tool["name"] for tool in tools if "agent" in tool["name"]]
-            assert listed == (["snipara_agent_run", "snipara_agent_status", "snipara_agent_cancel"] if is_listed else [])
+            assert listed == (["snipara_agent_run", "snipara_agent_status", "snipara_agent_cancel"] if is_listed
+                              else [])
             assert len(json.dumps(tools, separators=(",", ":"))) < 10500

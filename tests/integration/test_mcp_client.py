@@ -7,6 +7,9 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self, NamedTuple
 
 import pytest
 
@@ -19,17 +22,22 @@ SECONDS = 60
 TOKEN = "sesame-0123456789"
 
 
-def mcp(*words, env=None, **more):
+class Done(NamedTuple):
+    returncode: int
+    out: str
+    err: str
+
+
+def mcp(*words: str, env: dict[str, str] | None = None, **more: Any) -> Done:
     """`snipara-sandbox mcp ...`; nothing of ours is inherited but what it needs."""
     done = subprocess.run([PROGRAM, "mcp", *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS,
                           env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **san(), **(env or {})}, **more)
-    done.out = done.stdout.decode(errors="replace")
-    done.err = done.stderr.decode(errors="replace")
-    assert "Sanitizer" not in done.err and "runtime error" not in done.err, done.err
-    return done
+    out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    assert "Sanitizer" not in err and "runtime error" not in err, err
+    return Done(done.returncode, out, err)
 
 
-def patiently(attempt):
+def patiently(attempt: Callable[..., Any]) -> Any:
     """The first attempt(seconds) that works: how long a start takes on this host nobody knows."""
     for seconds in ("0.7", "4", "20"):
         done = attempt(seconds)
@@ -38,39 +46,40 @@ def patiently(attempt):
     raise AssertionError("not in 20 seconds either")
 
 
-def san():
+def san() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
 
 
-def call(how, *options, tool="echo", arguments='{"text": "hi"}', **more):
+def call(how: str, *options: str, tool: str = "echo", arguments: str = '{"text": "hi"}',
+         **more: Any) -> Done:
     return mcp("call", tool, arguments, *options, "--", *HOSTILE, how, **more)
 
 
 class Http:
     """The hostile server behind a port of its own."""
 
-    def __init__(self, how, tmp_path, **env):
+    def __init__(self, how: str, tmp_path: Path, **env: Any) -> None:
         self.record = str(tmp_path / f"record-{how}-{time.monotonic_ns()}")
         self.process = subprocess.Popen([*HOSTILE, how, "--http"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         env={**os.environ, "RECORD": self.record, **env})
-        self.port = int(self.process.stdout.readline())
+        self.port = int(lib.some(self.process.stdout).readline())
         self.url = f"http{'s' if 'CERT' in env else ''}://127.0.0.1:{self.port}/mcp"
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
-        self.process.stdin.close()
+    def __exit__(self, *_: object) -> None:
+        lib.some(self.process.stdin).close()
         self.process.wait(SECONDS)
-        self.process.stdout.close()
+        lib.some(self.process.stdout).close()
 
-    def requests(self):
+    def requests(self) -> list[Any]:
         if not os.path.exists(self.record):
             return []
         with open(self.record) as lines:
             return [json.loads(line) for line in lines]
 
-    def call(self, *options, arguments='{"text": "hi"}', **more):
+    def call(self, *options: str, arguments: str = '{"text": "hi"}', **more: Any) -> Done:
         return mcp("call", "echo", arguments, "--url", self.url, *options, **more)
 
 
@@ -79,18 +88,18 @@ class Http:
 
 @pytest.mark.parametrize("how, version", [("good", "2026-07-28"), ("legacy", "2025-11-25"),
                                           ("legacy-dies-of-discover", "2025-11-25")])
-def test_the_era_is_found_out(how, version):
+def test_the_era_is_found_out(how: str, version: str) -> None:
     done = mcp("info", "--json", "--", *HOSTILE, how)
     assert done.returncode == 0 and json.loads(done.out)["protocol"] == version, done.err
 
 
-def test_a_server_that_does_not_answer_the_question_is_legacy():
+def test_a_server_that_does_not_answer_the_question_is_legacy() -> None:
     """The question has the time that opening has; then the handshake is tried."""
     done = patiently(lambda seconds: mcp("info", "--json", "--timeout", seconds, "--", *HOSTILE, "legacy-silent").out)
     assert json.loads(done)["era"] == "legacy"
 
 
-def test_a_tool_is_called():
+def test_a_tool_is_called() -> None:
     done = call("good")
     assert (done.returncode, done.out) == (0, '{"text": "hi"}\n'), done.err
     done = mcp("call", "echo", "-a", "text=5", "-a", "n=5", "--json", "--", *HOSTILE, "good")
@@ -101,19 +110,21 @@ def test_a_tool_is_called():
     assert done.returncode == 1 and "did you mean 'echo'?" in done.err
 
 
-def test_used_wrongly():
-    for words in (["tools"], ["tools", "server"], ["tools", "--url", "http://127.0.0.1:1/", "--", "true"], ["call", "--", "true"],
+def test_used_wrongly() -> None:
+    for words in (["tools"], ["tools", "server"], ["tools", "--url", "http://127.0.0.1:1/", "--", "true"],
+                  ["call", "--", "true"],
                   ["tools", "--protocol", "none", "--", "true"], ["tools", "--timeout", "0", "--", "true"],
                   ["call", "t", "[1]", "--", "true"], ["tools", "--url", "http://a:b@127.0.0.1/"],
                   ["tools", "--url", "ftp://127.0.0.1/"], ["tools", "--url", "http://127.0.0.1/#x"],
-                  ["tools", "--token-file", "x", "--", "true"], ["tools", "--set-env", "A=1", "--url", "http://127.0.0.1:1/"]):
+                  ["tools", "--token-file", "x", "--", "true"],
+                  ["tools", "--set-env", "A=1", "--url", "http://127.0.0.1:1/"]):
         done = mcp(*words)
-        assert done.returncode == 2 and done.stderr.count(b"\n") <= 2, (words, done.err)
+        assert done.returncode == 2 and done.err.count("\n") <= 2, (words, done.err)
     done = mcp("tools", "--", "/nonexistent/server")
     assert done.returncode == 1 and "no program" in done.err
 
 
-def test_our_own_server():
+def test_our_own_server() -> None:
     """Both eras, a real sandbox, and files of a session as resources."""
     box = lib.Sandbox("root" if os.geteuid() == 0 else "user")
     try:
@@ -134,7 +145,7 @@ def test_our_own_server():
         box.close()
 
 
-def test_our_own_server_over_http():
+def test_our_own_server_over_http() -> None:
     """With the token its first start made; without it the answer says what is missing."""
     box = lib.Sandbox("root" if os.geteuid() == 0 else "user")
     try:
@@ -152,7 +163,7 @@ def test_our_own_server_over_http():
 # Processes ------------------------------------------------------------------------------------
 
 
-def test_a_server_gets_few_variables_and_no_descriptors():
+def test_a_server_gets_few_variables_and_no_descriptors() -> None:
     secret = {"AWS_SECRET_ACCESS_KEY": "1", "LD_PRELOAD": "", "PYTHONPATH": "", "GIVEN": "2"}
     done = call("env", "--pass-env", "GIVEN", "--set-env", "PATH=/usr/bin", env={**secret, "HOME": "/root"})
     given = json.loads(done.out)
@@ -165,24 +176,24 @@ def test_a_server_gets_few_variables_and_no_descriptors():
     assert call("fds").out.split() == ["0", "1", "2", "3"]  # 3: the folder that is read
 
 
-def test_its_process_group_ends_with_it():
+def test_its_process_group_ends_with_it() -> None:
     done = call("child")
     server, child = map(int, done.out.split())
     assert lib.wait_for(lambda: not lib.is_alive(server) and not lib.is_alive(child))
 
 
-def test_a_stubborn_server_is_killed():
+def test_a_stubborn_server_is_killed() -> None:
     """It reads the end of its input and SIGTERM, and stays."""
     process = subprocess.Popen([PROGRAM, "mcp", "call", "echo", "{}", "--", *HOSTILE, "stubborn"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env={"PATH": "/usr/bin"})
-    assert process.stdout.readline() == "{}\n"
+    assert lib.some(process.stdout).readline() == "{}\n"
     children = lib.descendants(process.pid)
     assert children and process.wait(SECONDS) == 0
-    process.stdout.close()
+    lib.some(process.stdout).close()
     assert not any(lib.is_alive(pid) for pid in children)
 
 
-def test_an_interrupt_ends_both():
+def test_an_interrupt_ends_both() -> None:
     process = subprocess.Popen([PROGRAM, "mcp", "call", "echo", "{}", "--", *HOSTILE, "never-call"], text=True,
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                env={"PATH": "/usr/bin", **san()})
@@ -194,7 +205,7 @@ def test_an_interrupt_ends_both():
     assert not any(lib.is_alive(pid) for pid in children)
 
 
-def test_a_server_that_dies_says_why():
+def test_a_server_that_dies_says_why() -> None:
     done = mcp("tools", "--protocol", "legacy", "--", *HOSTILE, "dies-at-start")
     assert done.returncode == 1 and "status 3" in done.err and "cannot find my configuration" in done.err
     assert "\x1b" not in done.err
@@ -203,11 +214,11 @@ def test_a_server_that_dies_says_why():
 # Hostile words ---------------------------------------------------------------------------------
 
 
-def is_clean(text):
+def is_clean(text: str) -> bool:
     return not any(c in text for c in "\x1b\x07\u202e")
 
 
-def test_hostile_words_are_cleaned():
+def test_hostile_words_are_cleaned() -> None:
     """A control run shows that they would be obeyed: `--json` in a pipe has them as they were sent."""
     for words in (["info"], ["tools"]):
         done = mcp(*words, "--", *HOSTILE, "ansi")
@@ -218,7 +229,7 @@ def test_hostile_words_are_cleaned():
     assert not is_clean(json.loads(mcp("tools", "--json", "--", *HOSTILE, "ansi").out)["tools"][0]["description"])
 
 
-def test_results_are_shown_on_a_terminal_not_obeyed():
+def test_results_are_shown_on_a_terminal_not_obeyed() -> None:
     import pty
     leader, follower = pty.openpty()
     process = subprocess.Popen([PROGRAM, "mcp", "call", "echo", "--", *HOSTILE, "ansi"], stdin=subprocess.DEVNULL,
@@ -235,14 +246,14 @@ def test_results_are_shown_on_a_terminal_not_obeyed():
     assert b"\\x1b]0;owned" in shown and b"\x1b" not in shown
 
 
-def test_unfit_tools_are_left_out():
+def test_unfit_tools_are_left_out() -> None:
     done = mcp("tools", "--json", "--", *HOSTILE, "bad-tools")
     listed = json.loads(done.out)
     assert [tool["name"] for tool in listed["tools"]] == ["echo"]
     assert len(listed["left_out"]) == 6
 
 
-def test_changed_tools_are_told(tmp_path):
+def test_changed_tools_are_told(tmp_path: Path) -> None:
     """What was agreed to is pinned; another definition of the same tool is neither listed in silence nor called."""
     pins = str(tmp_path / "pins")
     assert mcp("call", "echo", "--pins", pins, "--", *HOSTILE, "good").returncode == 1  # nothing is pinned yet
@@ -265,28 +276,29 @@ def test_changed_tools_are_told(tmp_path):
     ("endless", "has no end"), ("input-forever", "wanted input 8 times"), ("input-undeclared", "may not ask"),
     ("alien-type", "never asked for"), ("future", "no common protocol version"), ("legacy-alien", "not known here"),
 ])
-def test_a_hostile_process(how, says):
+def test_a_hostile_process(how: str, says: str) -> None:
     limits = ["--timeout", "0.7"] if says == "in time" else []
     done = call(how, *limits)
     assert done.returncode == 1 and says in done.err and "WRONG" not in done.out, (done.out, done.err)
 
 
-def test_the_first_answer_counts():
+def test_the_first_answer_counts() -> None:
     done = call("twice")
     assert (done.returncode, done.out) == (0, '{"text": "hi"}\n'), done.err
 
 
-def test_progress_only_rises():
+def test_progress_only_rises() -> None:
     done = call("progress", "--verbose")
     told = [line for line in done.err.splitlines() if line.startswith("progress")]
-    assert [line[:len("progress: 1 of 3 at red")] for line in told] == [f"progress: {at} of 3 at red" for at in (1, 2, 3)]
+    assert [line[:len("progress: 1 of 3 at red")] for line in told] == [f"progress: {at} of 3 at red"
+                                                                        for at in (1, 2, 3)]
     assert is_clean(done.err)
 
 
-def test_a_timeout_is_told_to_the_server(tmp_path):
+def test_a_timeout_is_told_to_the_server(tmp_path: Path) -> None:
     record = tmp_path / "record"
 
-    def attempt(seconds):
+    def attempt(seconds: str) -> bool:
         record.write_text("")
         assert mcp("call", "echo", "--timeout", seconds, "--set-env", f"RECORD={record}", "--", *HOSTILE,
                    "never-record").returncode == 1
@@ -302,7 +314,7 @@ def test_a_timeout_is_told_to_the_server(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["good", "stream", "legacy-http", "legacy-session"])
-def test_http(tmp_path, how):
+def test_http(tmp_path: Path, how: str) -> None:
     with Http(how, tmp_path) as server:
         done = server.call()
         assert (done.returncode, done.out) == (0, '{"text": "hi"}\n'), done.err
@@ -315,7 +327,7 @@ def test_http(tmp_path, how):
             assert [one["headers"]["Mcp-Session-Id"] for one in last] == ["session-2"]
 
 
-def test_secrets_go_to_the_server_only(tmp_path):
+def test_secrets_go_to_the_server_only(tmp_path: Path) -> None:
     """Token and headers reach the URL that was given; neither a redirect's target nor a proxy sees anything."""
     token, headers = tmp_path / "token", tmp_path / "headers"
     token.write_text(TOKEN + "\n")
@@ -342,7 +354,7 @@ def test_secrets_go_to_the_server_only(tmp_path):
     assert mcp("tools", "--url", "http://127.0.0.1:1/", *secrets).returncode == 2
 
 
-def test_certificates_are_checked(tmp_path):
+def test_certificates_are_checked(tmp_path: Path) -> None:
     cert = tmp_path / "cert.pem"
     made = subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                            "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
@@ -358,11 +370,12 @@ def test_certificates_are_checked(tmp_path):
 
 
 @pytest.mark.parametrize("how, says", [
-    ("unauthorized", "token is missing or wrong"), ("broken", "HTTP 500"), ("html", "no answer"), ("other-id", "before its answer"),
+    ("unauthorized", "token is missing or wrong"), ("broken", "HTTP 500"), ("html", "no answer"),
+    ("other-id", "before its answer"),
     ("cut", "before its answer"), ("slow", "in time"), ("event-flood", "no answer"), ("endless-event", ""),
     ("endless-comment", ""), ("endless-header", ""), ("endless-body", "larger than"),
 ])
-def test_a_hostile_url(tmp_path, how, says):
+def test_a_hostile_url(tmp_path: Path, how: str, says: str) -> None:
     with Http(how, tmp_path) as server:
         done = server.call("--timeout", {"slow": "1", "endless-comment": "2"}.get(how, "40"))
         assert done.returncode == 1 and says in done.err and is_clean(done.err), (done.out, done.err)

@@ -10,6 +10,8 @@ import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -19,25 +21,25 @@ import mcp_http
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 FIXTURE = os.path.join(lib.BUILD, "mcp-fixture")
-LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+LIST: lib.Json = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+PING: lib.Json = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
 @pytest.fixture(scope="module")
-def box():
+def box() -> Iterator[lib.Sandbox]:
     made = lib.Sandbox("root" if os.geteuid() == 0 else "user")
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
-def server(box):
+def server(box: lib.Sandbox) -> Iterator[mcp_http.Server]:
     with mcp_http.Server(box) as made:
         yield made
 
 
 @pytest.fixture
-def fixture():
+def fixture() -> Iterator[mcp_http.Server]:
     """Our transport with tools that need no daemon, and no token."""
     with mcp_http.Server(None, command=[FIXTURE, "0"]) as made:
         yield made
@@ -47,7 +49,7 @@ def fixture():
 
 
 @pytest.mark.parametrize("tier", ["native", "local"])
-def test_token_is_kept_secret(tier):
+def test_token_is_kept_secret(tier: str) -> None:
     """Items 4 and 21: a file that only its owner reads; not in argv, logs, or the sandbox."""
     box = lib.Sandbox("root" if os.geteuid() == 0 else "user", tier=tier)
     try:
@@ -57,7 +59,7 @@ def test_token_is_kept_secret(tier):
         box.close()
 
 
-def look_for_token(box, server):
+def look_for_token(box: lib.Sandbox, server: mcp_http.Server) -> None:
     path = os.path.join(box.env["SNIPARA_SANDBOX_STATE_DIR"], "mcp-token")
     status = os.stat(path)
     assert stat.S_IMODE(status.st_mode) == 0o600 and len(server.token) == 64
@@ -92,7 +94,7 @@ print(seen)
     assert server.token not in again.errors and path in again.errors
 
 
-def test_token_others_could_read_is_refused(box):
+def test_token_others_could_read_is_refused(box: lib.Sandbox) -> None:
     path = os.path.join(box.make_folder("tokens"), "token")
     box.make_file(path, "x" * 40, 0o644)
     with pytest.raises(AssertionError, match="nobody else may read"):
@@ -105,7 +107,7 @@ def test_token_others_could_read_is_refused(box):
 @pytest.mark.parametrize("given", [
     None, "", "Bearer", "Bearer ", "Bearer wrong", "Basic {token}", "{token}", "Bearer {token}x", "Bearer {start}",
     "Bearer {upper}", "Bearer {token}, Bearer {token}"])
-def test_token_is_wanted(server, given):
+def test_token_is_wanted(server: mcp_http.Server, given: str | None) -> None:
     token = server.token
     text = given and given.format(token=token, start=token[:-1], upper=token.upper() + "Z")
     refused = server.ask(LIST, headers=server.headers(Authorization=text))
@@ -114,13 +116,13 @@ def test_token_is_wanted(server, given):
     assert b"execute_python" in server.ask(LIST).body
 
 
-def test_token_in_the_query_counts_nothing(server):
+def test_token_in_the_query_counts_nothing(server: mcp_http.Server) -> None:
     path = f"/mcp?token={server.token}&access_token={server.token}"
     assert server.ask(LIST, path=path, headers=server.headers("Authorization")).status == 401
     assert server.ask(LIST, path=path).status == 200
 
 
-def test_token_compare_takes_as_long_for_all():
+def test_token_compare_takes_as_long_for_all() -> None:
     """It is the library's comparison, which does not stop at the first difference."""
     symbols = subprocess.run(["nm", "-D", "--undefined-only", os.path.join(lib.BUILD, "mcp-http")],
                              stdout=subprocess.PIPE, text=True).stdout
@@ -134,7 +136,7 @@ HOSTS = [("127.0.0.1", 200), ("localhost", 200), ("LocalHost:1", 200), ("[::1]",
 
 
 @pytest.mark.parametrize("host, status", HOSTS)
-def test_host_is_checked(server, host, status):
+def test_host_is_checked(server: mcp_http.Server, host: str, status: int) -> None:
     """Item 2: a name that a stranger's DNS points here does not get in, not even with the token."""
     assert server.ask(LIST, headers=server.headers(Host=host)).status == status
 
@@ -147,21 +149,21 @@ ORIGINS = [("http://localhost:3000", 200), ("https://127.0.0.1", 200), ("http://
 
 @pytest.mark.parametrize("origin, status", ORIGINS)
 @pytest.mark.parametrize("method", ["POST", "OPTIONS", "GET"])
-def test_origin_is_checked(server, method, origin, status):
+def test_origin_is_checked(server: mcp_http.Server, method: str, origin: str, status: int) -> None:
     """Item 1, and item 5: no header that lets a page read what comes back."""
     answer = server.ask(LIST if method == "POST" else None, method=method, headers=server.headers(Origin=origin))
     assert answer.status == (status if method == "POST" or status == 403 else 405)
     assert not any(name.startswith("access-control") for name in answer.headers)
 
 
-def test_further_hosts_are_named(box):
+def test_further_hosts_are_named(box: lib.Sandbox) -> None:
     with mcp_http.Server(box, "--allow-host", "Sandbox.example.com", "--allow-host", "other") as made:
         for name in "sandbox.example.com", "SANDBOX.example.com:443", "other", "localhost":
             assert made.ask(PING, headers=made.headers(Host=name, Origin=f"https://{name}")).status == 200
         assert made.ask(PING, headers=made.headers(Host="example.com")).status == 403
 
 
-def listening(pid):
+def listening(pid: int) -> set[str]:
     """Addresses a process listens on, as /proc/net has them."""
     inodes = set()
     for name in os.listdir(f"/proc/{pid}/fd"):
@@ -172,7 +174,7 @@ def listening(pid):
     return {row[1].split(":")[0] for row in rows if row[3] == "0A" and row[9] in inodes}
 
 
-def test_only_this_machine_reaches_it(box, server):
+def test_only_this_machine_reaches_it(box: lib.Sandbox, server: mcp_http.Server) -> None:
     """Item 3. The control listens where others reach it, because it was told so twice."""
     assert listening(server.process.pid) == {"0100007F"}
     for options in (), ("--no-token", "--allow-remote"):
@@ -184,7 +186,7 @@ def test_only_this_machine_reaches_it(box, server):
         assert made.ask(PING, headers=made.headers("Authorization")).status == 401
 
 
-def test_unix_socket(box):
+def test_unix_socket(box: lib.Sandbox) -> None:
     """Item 10: mode 0600, from the first moment; what is left of a dead server is in nobody's way."""
     path = os.path.join(box.make_folder("sockets", 0o755), "mcp.sock")
     for _ in range(2):
@@ -206,14 +208,14 @@ def test_unix_socket(box):
 
 
 @pytest.mark.parametrize("option", ["--no-token", "--allow-remote", "--token-file=x", "--allow-host=x"])
-def test_options_of_http_want_http(box, option):
+def test_options_of_http_want_http(box: lib.Sandbox, option: str) -> None:
     done = box.cli("mcp-serve", option, input="")
     assert done.returncode == 2 and "--http" in done.stderr
 
 
 @pytest.mark.parametrize("address", ["", "x", "70000", "example.com:80", "1.2.3:80", "[::1", "::1:80", "unix:relative",
                                      "unix:/" + "x" * 200])
-def test_bad_addresses(box, address):
+def test_bad_addresses(box: lib.Sandbox, address: str) -> None:
     done = box.cli("mcp-serve", f"--http={address}", input="")
     assert done.returncode in (1, 2) and "--http" in done.stderr
 
@@ -225,7 +227,7 @@ def test_bad_addresses(box, address):
     ({"method": "GET"}, 405), ({"method": "PUT"}, 405), ({"method": "OPTIONS"}, 405), ({"method": "HEAD"}, 405),
     ({"method": "DELETE"}, 400), ({"path": "/"}, 404), ({"path": "/mcp/"}, 404), ({"path": "/sse"}, 404),
     ({"path": "/.well-known/oauth-protected-resource"}, 404), ({"path": "/mcp?x=1"}, 200)])
-def test_methods_and_paths(server, changed, status):
+def test_methods_and_paths(server: mcp_http.Server, changed: dict[str, Any], status: int) -> None:
     answer = server.send(LIST, **changed).head()
     assert answer.status == status
     assert status != 405 or "POST" in answer.headers["allow"]
@@ -234,7 +236,7 @@ def test_methods_and_paths(server, changed, status):
 @pytest.mark.parametrize("given, status", [
     ("text/plain", 415), ("application/x-www-form-urlencoded", 415), ("multipart/form-data; boundary=x", 415),
     (None, 415), ("application/jsonx", 415), ("application/json; charset=utf-8", 200), ("Application/JSON", 200)])
-def test_content_types(server, given, status):
+def test_content_types(server: mcp_http.Server, given: str | None, status: int) -> None:
     """Item 6: what a page can send without asking first is not taken."""
     assert server.ask(LIST, headers=server.headers(Content_Type=given)).status == status
 
@@ -243,13 +245,13 @@ def test_content_types(server, given, status):
     (None, 406), ("text/html", 406), ("application/json", 406), ("text/event-stream", 406),
     ("application/json, text/event-stream;q=0", 406), ("*/*", 200), ("text/*,application/*", 200),
     ("application/json;q=0.9, text/event-stream;q=0.1", 200), ("text/event-stream , application/json", 200)])
-def test_accept(server, given, status):
+def test_accept(server: mcp_http.Server, given: str | None, status: int) -> None:
     assert server.ask(LIST, headers=server.headers(Accept=given)).status == status
 
 
 @pytest.mark.parametrize("given, type_", [
     ("application/json", "application/json"), ("text/event-stream", "text/event-stream")])
-def test_modern_takes_one_type(server, given, type_):
+def test_modern_takes_one_type(server: mcp_http.Server, given: str, type_: str) -> None:
     answer = server.ask(**server.modern("tools/list", Accept=given))
     assert answer.status == 200 and answer.headers["content-type"] == type_
 
@@ -257,14 +259,16 @@ def test_modern_takes_one_type(server, given, type_):
 @pytest.mark.parametrize("version, status", [
     (None, 200), ("2025-11-25", 200), ("2025-06-18", 200), ("2025-03-26", 200), ("1999-01-01", 400), ("x", 400),
     ("2025-11-25x", 400), ("", 400), ("2026-07-28", 400), ("2099-01-01", 400)])
-def test_legacy_version_header(server, version, status):
+def test_legacy_version_header(server: mcp_http.Server, version: str | None, status: int) -> None:
     assert server.ask(LIST, headers=server.headers(MCP_Protocol_Version=version)).status == status
 
 
 MODERN = [
     ({}, 200, None), ({"Mcp_Method": None}, 400, -32020), ({"Mcp_Method": "tools/list"}, 400, -32020),
-    ({"Mcp_Method": "TOOLS/CALL"}, 400, -32020), ({"Mcp_Name": None}, 400, -32020), ({"Mcp_Name": "other"}, 400, -32020),
-    ({"Mcp_Name": "=?base64?bGlzdF9zZXNzaW9ucw==?="}, 200, None), ({"Mcp_Name": "=?base64?bGlzdF9zZXNzaW9ucw?="}, 400, -32020),
+    ({"Mcp_Method": "TOOLS/CALL"}, 400, -32020), ({"Mcp_Name": None}, 400, -32020),
+    ({"Mcp_Name": "other"}, 400, -32020),
+    ({"Mcp_Name": "=?base64?bGlzdF9zZXNzaW9ucw==?="}, 200, None),
+    ({"Mcp_Name": "=?base64?bGlzdF9zZXNzaW9ucw?="}, 400, -32020),
     ({"Mcp_Name": "=?base64?b3RoZXI=?="}, 400, -32020), ({"Mcp_Name": "=?BASE64?bGlzdF9zZXNzaW9ucw==?="}, 400, -32020),
     ({"Mcp_Name": "list_sessions\xe9"}, 400, -32020), ({"Mcp_Name": "  list_sessions  "}, 200, None),
     ({"MCP_Protocol_Version": None}, 400, -32020), ({"MCP_Protocol_Version": "2025-11-25"}, 400, -32020),
@@ -273,7 +277,8 @@ MODERN = [
 
 
 @pytest.mark.parametrize("changed, status, code", MODERN)
-def test_modern_headers_repeat_the_message(server, changed, status, code):
+def test_modern_headers_repeat_the_message(server: mcp_http.Server, changed: lib.Json, status: int,
+                                           code: int | None) -> None:
     """Item 9."""
     answer = server.ask(**server.modern("tools/call", {"name": "list_sessions", "arguments": {}}, **changed))
     assert (answer.status, answer.json().get("error", {}).get("code")) == (status, code)
@@ -281,7 +286,7 @@ def test_modern_headers_repeat_the_message(server, changed, status, code):
 
 
 @pytest.mark.parametrize("name", ["legacy", "modern"])
-def test_golden_transcript_over_http(box, name):
+def test_golden_transcript_over_http(box: lib.Sandbox, name: str) -> None:
     """The conversations of stdio: message by message the same answers."""
     with mcp_http.Server(box, "--no-project") as server:
         client = server.client()
@@ -306,14 +311,15 @@ def test_golden_transcript_over_http(box, name):
         assert not wanted
 
 
-def test_golden_exchange(server):
+def test_golden_exchange(server: mcp_http.Server) -> None:
     """Lines "> METHOD {headers} body" and "< status {headers} body"."""
     with open(os.path.join(GOLDEN, "mcp-http.txt")) as text:
         lines = [line.rstrip("\n") for line in text if line[0] in "<>"]
     for sent, wanted in zip(lines[::2], lines[1::2]):
         _, method, headers, body = sent.split(" ", 3)
         answer = server.ask(body.encode() if method == "POST" else None, method=method,
-                            headers=server.headers(**{name: value or None for name, value in json.loads(headers).items()}))
+                            headers=server.headers(**{name: value or None for name,
+                                                      value in json.loads(headers).items()}))
         for name in "date", "content-length", "cache-control", "x-content-type-options":
             answer.headers.pop(name, None)
         if answer.headers.get("content-type") == "text/event-stream":
@@ -325,7 +331,8 @@ def test_golden_exchange(server):
 # Limits -------------------------------------------------------------------------------------
 
 
-def good(server, more="", body=b'{"jsonrpc":"2.0","id":1,"method":"ping"}'):
+def good(server: mcp_http.Server, more: str = "",
+         body: bytes = b'{"jsonrpc":"2.0","id":1,"method":"ping"}') -> tuple[bytes, bytes]:
     head = "".join(f"{name}: {value}\r\n" for name, value in server.headers().items())
     return f"POST /mcp HTTP/1.1\r\n{head}{more}".encode(), body
 
@@ -353,7 +360,7 @@ ODD_CHUNKS = [b"28\n%s\r\n0\r\n\r\n", b"28\r\n%s\n0\r\n\r\n", b"28\r\n%s\r\n0\n\
 
 
 @pytest.mark.parametrize("more, form", SMUGGLED)
-def test_no_smuggling(fixture, more, form):
+def test_no_smuggling(fixture: mcp_http.Server, more: str, form: bytes) -> None:
     """Item 8: two lengths, and the second request that one of them hides, are never both believed."""
     head, body = good(fixture, more.replace("%d", str(40)))
     hidden, _ = good(fixture, "Content-Length: 40\r\n\r\n")
@@ -368,19 +375,24 @@ def test_no_smuggling(fixture, more, form):
 
 # Lines of a good head, changed; servers differ in what they take them for. {h}: the other headers.
 ODD = [
-    "POST /mcp HTTP/1.1\r\n{h}Content-Length : 40\r\n\r\n", "POST /mcp HTTP/1.1\r\n{h}Transfer-Encoding\t: chunked\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n{h}Content-Length : 40\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n{h}Transfer-Encoding\t: chunked\r\n\r\n",
     "POST /mcp HTTP/1.1\r\n{h}: x\r\nContent-Length: 40\r\n\r\n", "POST /mcp HTTP/1.1\r\n{h}Content-Length: 40\n\r\n",
     "POST /mcp HTTP/1.1\n{h}Content-Length: 40\r\n\r\n", "POST /mcp HTTP/1.1\r\n{h}Content-Length: 40\r\n\n",
-    "POST /mcp HTTP/1.1\r\n{h}X: y\rContent-Length: 40\r\n\r\n", "POST /mcp HTTP/1.1\r\n{h}X: y\r\n z\r\nContent-Length: 40\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n{h}X: y\rContent-Length: 40\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n{h}X: y\r\n z\r\nContent-Length: 40\r\n\r\n",
     "POST /mcp HTTP/1.1\r\n{h}Content-Length: 40\r\nX: y\r\n\tz\r\n\r\n",
     "POST /mcp HTTP/1.1\r\n Content-Length: 3\r\n{h}Content-Length: 40\r\n\r\n",
     "POST /mcp HTTP/1.1\r\n{h}Transfer-Encoding:\r\n chunked\r\nContent-Length: 40\r\n\r\n",
-    "POST /mcp HTTP/1.1\r\n{h}X: a\0b\r\nContent-Length: 40\r\n\r\n", "POST /mcp HTTP/1.1\r\n{h}X: a\0\r\nContent-Length: 40\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n{h}X: a\0b\r\nContent-Length: 40\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n{h}X: a\0\r\nContent-Length: 40\r\n\r\n",
     "POST /mcp HTTP/1.1\r\n{h}X: a\0\0Content-Length: 3\r\nContent-Length: 40\r\n\r\n",
-    "POST /mcp HTTP/1.1\r\n{h}X\0: a\r\nContent-Length: 40\r\n\r\n", "POST /mcp HTTP/1.1\r\n{h}Content-Length: 40\0\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n{h}X\0: a\r\nContent-Length: 40\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n{h}Content-Length: 40\0\r\n\r\n",
     "POST /mcp HTTP/1.0\r\n{h}Transfer-Encoding: chunked\r\n\r\n",
     "POST /mcp\0x HTTP/1.1\r\n{h}Content-Length: 40\r\n\r\n", "POST\0 /mcp HTTP/1.1\r\n{h}Content-Length: 40\r\n\r\n",
-    "POST  /mcp HTTP/1.1\r\n{h}Content-Length: 40\r\n\r\n", "POST /mcp HTTP/1.1\r\n{h}X: a\x01b\r\nContent-Length: 40\r\n\r\n",
+    "POST  /mcp HTTP/1.1\r\n{h}Content-Length: 40\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\n{h}X: a\x01b\r\nContent-Length: 40\r\n\r\n",
 ]
 PLAIN = [
     "\r\nPOST /m%63p?a=b%20c&d HTTP/1.1\r\n{h}X:\r\nY: \t\r\nZ:\tz \t\r\nCONTENT-length:40\r\n\r\n",
@@ -389,8 +401,9 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("form", ODD + PLAIN)
-def test_heads_that_are_read_differently_are_refused(fixture, form):
-    """Attack: a blank before the colon, a lone LF or CR, a folded line, NUL. Control: what looks odd and is none of it."""
+def test_heads_that_are_read_differently_are_refused(fixture: mcp_http.Server, form: str) -> None:
+    """Attack: a blank before the colon, a lone LF or CR, a folded line, NUL. Control: what looks odd and is none of
+    it."""
     head, body = good(fixture)
     others = head.split(b"\r\n", 1)[1].decode()
     sent = form.replace("{h}", others).encode("latin-1") + body
@@ -409,7 +422,7 @@ def test_heads_that_are_read_differently_are_refused(fixture, form):
             assert re.findall(rb"HTTP/1\.[01] (\d+)", data) == [b"400"], data
 
 
-def answers(server, sent, is_over=True):
+def answers(server: mcp_http.Server, sent: bytes, is_over: bool = True) -> list[Any]:
     """The statuses of all answers."""
     with server.connect() as sock:
         sock.sendall(sent)
@@ -421,7 +434,7 @@ def answers(server, sent, is_over=True):
     return re.findall(rb"HTTP/1\.[01] (\d+)", data)
 
 
-def test_nothing_behind_chunks_is_believed(fixture):
+def test_nothing_behind_chunks_is_believed(fixture: mcp_http.Server) -> None:
     """Attack: lines of chunks that end with a lone LF, a number with blanks. Control: what comes behind a length is."""
     hidden, body = good(fixture, "Content-Length: 40\r\n\r\n")
     head, _ = good(fixture, "Transfer-Encoding: chunked\r\n\r\n")
@@ -432,8 +445,9 @@ def test_nothing_behind_chunks_is_believed(fixture):
     assert answers(fixture, hidden + body + last + body, is_over=False) == [b"200", b"200"]
 
 
-@pytest.mark.parametrize("verb, path", [("GET", "/mcp"), ("DELETE", "/mcp"), ("PUT", "/mcp"), ("POST", "/other"), ("GET", "/")])
-def test_a_body_that_nobody_wants_is_no_request(fixture, verb, path):
+@pytest.mark.parametrize("verb, path",
+                         [("GET", "/mcp"), ("DELETE", "/mcp"), ("PUT", "/mcp"), ("POST", "/other"), ("GET", "/")])
+def test_a_body_that_nobody_wants_is_no_request(fixture: mcp_http.Server, verb: str, path: str) -> None:
     hidden, body = good(fixture, "Content-Length: 40\r\n\r\n")
     head, _ = good(fixture, f"Content-Length: {len(hidden + body)}\r\n\r\n")
     got = answers(fixture, head.replace(b"POST /mcp", f"{verb} {path}".encode(), 1) + hidden + body)
@@ -442,17 +456,17 @@ def test_a_body_that_nobody_wants_is_no_request(fixture, verb, path):
 
 @pytest.mark.parametrize("more, status", [
     ("X-Long: " + "x" * 40000 + "\r\n", 431), ("X: y\r\n" * 10000, 431), ("X-Long: " + "x" * 8000 + "\r\n", 200)])
-def test_long_heads(fixture, more, status):
+def test_long_heads(fixture: mcp_http.Server, more: str, status: int) -> None:
     """Item 7."""
     head, body = good(fixture, "Content-Length: 40\r\n" + more)
     assert fixture.raw(head + b"\r\n" + body).status == status
 
 
-def test_long_path(fixture):
+def test_long_path(fixture: mcp_http.Server) -> None:
     assert fixture.raw(b"POST /" + b"x" * 40000 + b" HTTP/1.1\r\n\r\n").status == 414
 
 
-def test_long_bodies(fixture):
+def test_long_bodies(fixture: mcp_http.Server) -> None:
     """Announced, and not announced; the control is as long as can be."""
     most = 24 << 20
     head, _ = good(fixture, f"Content-Length: {most + 1}\r\n")
@@ -465,19 +479,19 @@ def test_long_bodies(fixture):
 
 
 @pytest.mark.parametrize("depth, status", [(28, 200), (40, 400), (100000, 400)])
-def test_nested_json(fixture, depth, status):
+def test_nested_json(fixture: mcp_http.Server, depth: int, status: int) -> None:
     nested = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":' + b"[" * depth + b"]" * depth + b"}}"
     assert fixture.ask(nested).status == status
 
 
 @pytest.mark.parametrize("sent", [
-    b"", b"POST", b"POST /mcp HTTP/1.1\r\nHost: local", "head", "body"], ids=["nothing", "line", "head", "all", "body"])
-def test_slow_clients_are_dropped(sent):
+    "", "POST", "POST /mcp HTTP/1.1\r\nHost: local", "head", "body"], ids=["nothing", "line", "head", "all", "body"])
+def test_slow_clients_are_dropped(sent: str) -> None:
     """Item 7: a byte now and then buys no time, whatever it is a byte of. The control is as slow between requests of
     the same length, and is served."""
     with mcp_http.Server(None, command=[FIXTURE, "0", "2000"]) as made:
         head, body = good(made, "Content-Length: 40\r\n")
-        data = {"head": head + b"\r\n", "body": head + b"\r\n" + body[:20]}.get(sent, sent)
+        data = {"head": head + b"\r\n", "body": head + b"\r\n" + body[:20]}.get(sent, sent.encode())
         sock = made.connect()
         sock.sendall(data)
         sock.settimeout(0.1)
@@ -501,7 +515,7 @@ def test_slow_clients_are_dropped(sent):
         assert mcp_http.Answer(sock).read().status == 200
 
 
-def test_many_connections(fixture):
+def test_many_connections(fixture: mcp_http.Server) -> None:
     """Item 7: those that only wait give way, so that one who asks is heard; the server holds a bounded number."""
     socks = []
     try:
@@ -517,10 +531,10 @@ def test_many_connections(fixture):
             sock.close()
 
 
-def test_one_that_does_not_read_harms_nobody(server):
+def test_one_that_does_not_read_harms_nobody(server: mcp_http.Server) -> None:
     """It asks for all it can and takes nothing; others are served, and memory is bounded."""
     client = server.client()
-    lazy = []
+    lazy: list[socket.socket] = []
     for _ in range(50):
         sock = server.connect()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -533,13 +547,13 @@ def test_one_that_does_not_read_harms_nobody(server):
         sock.close()
 
 
-def test_much_output_in_constant_memory(server):
+def test_much_output_in_constant_memory(server: mcp_http.Server) -> None:
     client = server.client()
     client.text("execute_python", code="1", session_id="much")
 
-    def most():
+    def most() -> int:
         with open(f"/proc/{server.process.pid}/status") as file:
-            return int(re.search(r"VmHWM:\s+(\d+) kB", file.read()).group(1)) << 10
+            return int(lib.search(r"VmHWM:\s+(\d+) kB", file.read()).group(1)) << 10
 
     before = most()
     answer = client.begin_tool("execute_python", {"progressToken": 1}, session_id="much",
@@ -553,7 +567,7 @@ def test_much_output_in_constant_memory(server):
 # Streams ------------------------------------------------------------------------------------
 
 
-def test_progress(server):
+def test_progress(server: mcp_http.Server) -> None:
     """Events of one call, on its own stream, increasing; then the answer, and the end."""
     client = server.client()
     answer = client.begin_tool("execute_python", {"progressToken": "mine"}, code="import time; time.sleep(4.5); 'end'")
@@ -567,7 +581,7 @@ def test_progress(server):
     assert len(set(ids)) == len(ids) and len({one.rsplit("-", 1)[0] for one in ids}) == 1
 
 
-def test_modern_progress(server):
+def test_modern_progress(server: mcp_http.Server) -> None:
     answer = server.send(**server.modern("tools/call", {
         "name": "execute_python", "arguments": {"code": "import time; time.sleep(3); 'end'"},
         "_meta": {"progressToken": 7}}))
@@ -578,7 +592,7 @@ def test_modern_progress(server):
     assert events[-1]["data"]["result"]["resultType"] == "complete"
 
 
-def test_long_calls_become_streams(server):
+def test_long_calls_become_streams(server: mcp_http.Server) -> None:
     """Without progress too: headers come soon, and a client sees that we live."""
     answer = server.client().begin_tool("execute_python", code="import time; time.sleep(3)").head()
     assert answer.headers["content-type"] == "text/event-stream"
@@ -587,7 +601,7 @@ def test_long_calls_become_streams(server):
     assert short.headers["content-type"] == "application/json"
 
 
-def test_cancellation(server):
+def test_cancellation(server: mcp_http.Server) -> None:
     """Item 14. An explicit one ends the code and the stream, without a word; another client's does not."""
     one, other = server.client(), server.client()
     answer = one.begin("tools/call", {"name": "execute_python", "arguments": {
@@ -600,15 +614,17 @@ def test_cancellation(server):
     assert one.text("execute_python", code="'free'", session_id="cancelled") == "'free'"
 
 
-def test_requests_beyond_the_most_wait(server):
+def test_requests_beyond_the_most_wait(server: mcp_http.Server) -> None:
     """Those of one client; a cancelled one ends, also while it waits, and others are not held up."""
     one, other = server.client(), server.client()
-    call = {"name": "execute_python", "arguments": {"code": "import time; time.sleep(500)", "timeout": 600, "session_id": "beyond"}}
+    call = {"name": "execute_python",
+            "arguments": {"code": "import time; time.sleep(500)", "timeout": 600, "session_id": "beyond"}}
     slow = one.begin("tools/call", {**call, "_meta": {"progressToken": 1}}, ident="slow")
     next(event for event in slow.events() if event["data"])
     call = {"name": "execute_python", "arguments": {"code": "1", "session_id": "beyond"}, "_meta": {"progressToken": 2}}
     sent = {number: one.begin("tools/call", call, ident=number) for number in range(70)}
-    first = {number: next(event["data"] for event in answer.events() if event["data"]) for number, answer in sent.items()}
+    first = {number: next(event["data"] for event in answer.events() if event["data"]) for number,
+             answer in sent.items()}
     waiting = [number for number, data in first.items() if data["params"]["message"].startswith("waiting: 64 requests")]
     assert len(waiting) == 7
     assert other.text("execute_python", code="'beside'") == "'beside'"
@@ -620,7 +636,7 @@ def test_requests_beyond_the_most_wait(server):
     other.text("destroy_session", session_id="beyond")
 
 
-def test_a_modern_client_that_leaves_cancels(server):
+def test_a_modern_client_that_leaves_cancels(server: mcp_http.Server) -> None:
     """Item 13: closing the connection ends the code, before and after the stream began."""
     for seconds in 0, 1.2:
         began = server.send(**server.modern("tools/call", {
@@ -633,14 +649,14 @@ def test_a_modern_client_that_leaves_cancels(server):
         assert mcp.text_of(done.messages()[-1]["result"]).startswith("'free'")
 
 
-def test_a_legacy_client_that_leaves_does_not(server):
+def test_a_legacy_client_that_leaves_does_not(server: mcp_http.Server) -> None:
     client = server.client()
     began = client.begin_tool("execute_python", code="import time; time.sleep(0.7); kept = 'kept'", session_id="stays")
     began.sock.close()
     assert client.text("execute_python", code="kept", session_id="stays") == "'kept'"
 
 
-def test_streams_are_resumed(server):
+def test_streams_are_resumed(server: mcp_http.Server) -> None:
     """What comes after the event that was seen last, once, and nothing of another stream or client."""
     client, other = server.client(), server.client()
     broken = client.begin_tool("execute_python", {"progressToken": 1}, code="import time; time.sleep(4); 'end'")
@@ -663,7 +679,7 @@ def test_streams_are_resumed(server):
     noise.messages()
 
 
-def test_a_newer_reader_takes_over(server):
+def test_a_newer_reader_takes_over(server: mcp_http.Server) -> None:
     client = server.client()
     old = client.begin_tool("execute_python", {"progressToken": 1}, code="import time; time.sleep(5); 'end'")
     event = next(old.events())
@@ -676,7 +692,7 @@ def test_a_newer_reader_takes_over(server):
 # Sessions -----------------------------------------------------------------------------------
 
 
-def test_sessions(box, server):
+def test_sessions(box: lib.Sandbox, server: mcp_http.Server) -> None:
     """They begin, end, and are known again by a server that begins anew; what nobody made is not found."""
     client = server.client()
     assert re.fullmatch(r"[!-~]{32,}", client.session)
@@ -695,7 +711,7 @@ def test_sessions(box, server):
     assert server.ask(LIST).status == 200  # without one, as before
 
 
-def test_batches(server):
+def test_batches(server: mcp_http.Server) -> None:
     """Only the version that has them, and says so, in its header or when it began."""
     batch = [PING, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}},
              {**LIST, "id": 2}, {"jsonrpc": "2.0", "id": 3, "method": "nothing"}]
@@ -711,7 +727,7 @@ def test_batches(server):
     assert server.ask([], headers=client.headers()).status == 400
 
 
-def test_sandbox_sessions_are_not_the_clients(server):
+def test_sandbox_sessions_are_not_the_clients(server: mcp_http.Server) -> None:
     """What is kept between calls has a name of its own, whoever asks."""
     server.client().text("execute_python", code="shared = 5", session_id="named")
     assert server.client().text("execute_python", code="shared", session_id="named") == "5"
@@ -720,7 +736,7 @@ def test_sandbox_sessions_are_not_the_clients(server):
     assert mcp.text_of(done.messages()[-1]["result"]) == "5"
 
 
-def test_ids_of_clients_never_cross(server):
+def test_ids_of_clients_never_cross(server: mcp_http.Server) -> None:
     """Item 11: three clients, the same ids at once, on sessions of their own and without any."""
     clients = [server.client() for _ in range(3)]
     begun = []
@@ -735,7 +751,7 @@ def test_ids_of_clients_never_cross(server):
         assert mcp.text_of(answer.messages()[-1]["result"]) == wanted
 
 
-def test_questions_find_their_client(fixture):
+def test_questions_find_their_client(fixture: mcp_http.Server) -> None:
     """What a client is asked comes on its stream, and only its own answer counts."""
     one, other = fixture.client(), fixture.client()
     streams = [client.begin("tools/call", {"name": "test_elicitation", "arguments": {"message": "?"}}, ident=1)
@@ -757,7 +773,7 @@ def test_questions_find_their_client(fixture):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_it_ends_at_once(box, number):
+def test_it_ends_at_once(box: lib.Sandbox, number: signal.Signals) -> None:
     """With calls in flight, whose code ends too; the sessions stay."""
     with mcp_http.Server(box) as made:
         client = made.client()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mcp-install: what it writes into which file, and that it leaves the rest of it alone. What it writes, and the clients'
+"""mcp-install: what it writes into which file, and that it leaves the rest of it alone. What it writes, and the
+clients'
 own commands that docs/ shows, connect to us: tried with the clients (tools/mcp-suite), without an account."""
 
 import glob
@@ -10,6 +11,9 @@ import shlex
 import stat
 import subprocess
 import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,18 +29,18 @@ FILES = {"claude": "project/.mcp.json", "vscode": "project/.vscode/mcp.json", "c
 
 
 @pytest.fixture
-def box():
+def box() -> Iterator[lib.Sandbox]:
     made = lib.Sandbox("user")
     yield made
     made.close()
 
 
-def install(box, client, *options, **kwargs):
+def install(box: lib.Sandbox, client: str, *options: str, **kwargs: Any) -> subprocess.CompletedProcess[Any]:
     return box.cli("mcp-install", client, *options, cwd=box.make_folder("project"), **kwargs)
 
 
 @pytest.mark.parametrize("client", FILES)
-def test_a_new_file(box, client):
+def test_a_new_file(box: lib.Sandbox, client: str) -> None:
     path = os.path.join(box.folder, FILES[client])
     done = install(box, client)
     assert done.returncode == 1 and "--yes" in done.stderr and "+" in done.stdout and not os.path.exists(path)
@@ -53,10 +57,11 @@ def test_a_new_file(box, client):
 
 
 @pytest.mark.parametrize("old", [
-    "{}", "", "  \n", '{"a": 0.1, "b": 1e3}', '{"mcpServers": {}}', '{\t"x":[{"mcpServers":{"y":"}"}}],"mcpServers":null}',
+    "{}", "", "  \n", '{"a": 0.1, "b": 1e3}', '{"mcpServers": {}}',
+    '{\t"x":[{"mcpServers":{"y":"}"}}],"mcpServers":null}',
     '{"mcpServers":{"other":{"command":"c","args":["\\"}{"]}},"z":1}',
     '{"z": {"SniparaSandbox": 1},\n  "mcpServers": {"SniparaSandbox": {"command": "old", "env": {"A": "1"}}, "b": 2}}'])
-def test_all_else_stays(box, old):
+def test_all_else_stays(box: lib.Sandbox, old: str) -> None:
     path = box.make_file("project/.mcp.json", old, mode=0o600)
     done = install(box, "claude", "--yes")
     new = open(path).read()
@@ -78,12 +83,13 @@ def test_all_else_stays(box, old):
 
 @pytest.mark.parametrize("old, kept", [
     ("// mine\n{\n  // servers\n}\n", ["// mine", "// servers"]),
-    ('{ /* a */ "mcpServers": { /* b */ }, // c: {"mcpServers": 1}\n}', ["/* a */", "/* b */", '// c: {"mcpServers": 1}']),
+    ('{ /* a */ "mcpServers": { /* b */ }, // c: {"mcpServers": 1}\n}',
+     ["/* a */", "/* b */", '// c: {"mcpServers": 1}']),
     ('{"mcpServers": {"x": {"command": "//no", "args": ["/*", "*/",]},},}', ['"//no"', '"*/",]},']),
     ('\ufeff{"a": [1, 2, ], }', ["\ufeff", "[1, 2, ]"]),
     ('{"mcpServers": {"SniparaSandbox": {"command": "old" /* was */}, /* z */ "y": 1}}', ["/* z */", '"y": 1']),
 ])
-def test_comments_stay(box, old, kept):
+def test_comments_stay(box: lib.Sandbox, old: str, kept: list[str]) -> None:
     """As editors allow them in their settings; what is read after it is what was, and we."""
     path = box.make_file("project/.vscode/mcp.json", old.replace("mcpServers", "servers"))
     done = install(box, "vscode", "--yes")
@@ -94,7 +100,7 @@ def test_comments_stay(box, old, kept):
     assert "already" in again.stdout and open(path).read() == new
 
 
-def test_options_of_its_owner_stay(box):
+def test_options_of_its_owner_stay(box: lib.Sandbox) -> None:
     """Only what starts us is ours to change, and nothing if it is right."""
     install(box, "cursor", "--yes")
     path = os.path.join(box.folder, FILES["cursor"])
@@ -112,21 +118,22 @@ def test_options_of_its_owner_stay(box):
 
 
 @pytest.mark.parametrize("old", ["[]", "nonsense", "/* no end {}", "// only this", '{"a":1,"a":2}', "{,}", "[" * 100])
-def test_what_cannot_be_read_is_left(box, old):
+def test_what_cannot_be_read_is_left(box: lib.Sandbox, old: str) -> None:
     path = box.make_file("project/.mcp.json", old)
     done = install(box, "claude", "--yes")
     assert done.returncode == 2 and "by hand" in done.stderr and open(path).read() == old
 
 
-def test_toml_is_appended(box):
+def test_toml_is_appended(box: lib.Sandbox) -> None:
     path = box.make_file("home/.codex/config.toml", '# mine\nmodel = "m"\n[mcp_servers.x]\ncommand = "y"')
     assert install(box, "codex", "--yes").returncode == 0
     assert open(path).read().startswith(
         '# mine\nmodel = "m"\n[mcp_servers.x]\ncommand = "y"\n\n[mcp_servers.SniparaSandbox]\n')
 
 
-def test_toml_with_an_older_place(box):
-    old = ('[mcp_servers.SniparaSandbox] # ours\n# where\ncommand = "/old/place"\nargs = ["mcp-serve", "--tools", "core"]\n'
+def test_toml_with_an_older_place(box: lib.Sandbox) -> None:
+    old = ('[mcp_servers.SniparaSandbox] # ours\n# where\ncommand = "/old/place"\n'
+           'args = ["mcp-serve", "--tools", "core"]\n'
            'startup_timeout_sec = 9\n[mcp_servers.x]\ncommand = "y" # theirs\n')
     path = box.make_file("home/.codex/config.toml", old)
     assert install(box, "codex", "--yes").returncode == 0
@@ -136,9 +143,10 @@ def test_toml_with_an_older_place(box):
     assert "already" in install(box, "codex", "--yes").stdout
 
 
-@pytest.mark.parametrize("old", ['mcp_servers = {x = {command = "y"}}', "model = ", '[mcp_servers]\nSniparaSandbox = {command = "x"}',
+@pytest.mark.parametrize("old", ['mcp_servers = {x = {command = "y"}}', "model = ",
+                                 '[mcp_servers]\nSniparaSandbox = {command = "x"}',
                                  '["mcp_servers"."SniparaSandbox"]\ncommand = "x"', 'mcp_servers = 7'])
-def test_toml_that_is_not_ours_to_change(box, old):
+def test_toml_that_is_not_ours_to_change(box: lib.Sandbox, old: str) -> None:
     path = box.make_file("home/.codex/config.toml", old)
     done = install(box, "codex", "--yes")
     assert done.returncode == 2 and "by hand" in done.stderr and open(path).read() == old
@@ -147,7 +155,7 @@ def test_toml_that_is_not_ours_to_change(box, old):
 # Links and owners ---------------------------------------------------------------------------
 
 
-def test_a_link_of_ones_own_stays_a_link(box):
+def test_a_link_of_ones_own_stays_a_link(box: lib.Sandbox) -> None:
     """Configuration kept in another folder of one's own."""
     real = box.make_file("dotfiles/mcp.json", "{}", mode=0o640)
     os.symlink(real, os.path.join(box.make_folder("home/.cursor"), "mcp.json"))
@@ -157,7 +165,7 @@ def test_a_link_of_ones_own_stays_a_link(box):
 
 
 @pytest.mark.parametrize("way", ["file", "folder", "dangling"])
-def test_a_project_leads_nowhere_else(box, way):
+def test_a_project_leads_nowhere_else(box: lib.Sandbox, way: str) -> None:
     """A repository's links: to a file of the user's, to a folder, to what is not there. The control writes it."""
     project = box.make_folder("project")
     target = os.path.join(box.make_folder("private"), "mcp.json")
@@ -175,12 +183,12 @@ def test_a_project_leads_nowhere_else(box, way):
     assert open(target).read() == "through"
 
 
-def test_neither_devices_nor_folders(box):
+def test_neither_devices_nor_folders(box: lib.Sandbox) -> None:
     os.mkfifo(os.path.join(box.make_folder("project"), ".mcp.json"))
     assert install(box, "claude", "--yes").returncode != 0
 
 
-def test_files_of_others_are_theirs(box):
+def test_files_of_others_are_theirs(box: lib.Sandbox) -> None:
     lib.need("root", os.geteuid() == 0, "to have a file of somebody else")
     path = box.make_file("project/.mcp.json", "{}", mode=0o666)
     os.chown(path, 65534, 65534)
@@ -191,24 +199,26 @@ def test_files_of_others_are_theirs(box):
 # Options, and where ----------------------------------------------------------------------------
 
 
-def entry_of(path):
+def entry_of(path: str) -> lib.Json:
     """Our entry in a client's file, JSON or our own TOML."""
     with open(path) as file:
         text = file.read()
     if path.endswith(".toml"):
         return {key: json.loads(value) for key, value in re.findall(r"^(\w+) = (.*)$", text, re.MULTILINE)}
     whole = json.loads(text)
-    return whole.get("servers", whole.get("mcpServers"))["SniparaSandbox"]
+    entry: lib.Json = whole.get("servers", whole.get("mcpServers"))["SniparaSandbox"]
+    return entry
 
 
 @pytest.mark.parametrize("client", FILES)
-def test_options_go_along(box, client):
+def test_options_go_along(box: lib.Sandbox, client: str) -> None:
     """And are right wherever the client starts the server; both verbs say the same, and what others add stays."""
     other = box.make_folder("other")
     words = ["--tools", "core", "--project", "../other", "--memory=1g", "--no-require-exact", "--allow-degraded"]
     assert install(box, client, "--yes", *words).returncode == 0
     path = os.path.join(box.folder, FILES[client])
-    wanted = ["mcp-serve", "--tools", "core", "--project", other, "--memory", "1g", "--allow-degraded", "--no-require-exact"]
+    wanted = ["mcp-serve", "--tools", "core", "--project", other, "--memory", "1g", "--allow-degraded",
+              "--no-require-exact"]
     assert entry_of(path)["args"] == wanted
     printed = box.cli("mcp-serve", "--print-config", client, *words, cwd=os.path.join(box.folder, "project"))
     assert printed.returncode == 0 and all(word in printed.stdout for word in wanted)
@@ -217,16 +227,17 @@ def test_options_go_along(box, client):
     assert entry_of(path)["args"] == ["mcp-serve", "--no-project"]
 
 
-@pytest.mark.parametrize("words", [["--tools", "mars"], ["--memory", "banana"], ["--project", "/not/there"], ["--http", "unix:/x"],
+@pytest.mark.parametrize("words", [["--tools", "mars"], ["--memory", "banana"], ["--project", "/not/there"],
+                                   ["--http", "unix:/x"],
                                    ["--http", "0"], ["--http", "x"], ["--no-token"], ["--config", "/not/there"]])
-def test_what_the_server_would_refuse(box, words):
+def test_what_the_server_would_refuse(box: lib.Sandbox, words: list[str]) -> None:
     done = install(box, "codex", "--yes", *words)
     assert done.returncode == 2 and words[0] in done.stderr or "mars" in done.stderr
     assert not os.path.exists(os.path.join(box.folder, FILES["codex"]))
 
 
 @pytest.mark.parametrize("client", FILES)
-def test_http_and_back(box, client):
+def test_http_and_back(box: lib.Sandbox, client: str) -> None:
     """The token is in no file; the entry changes from one kind to the other and keeps what its owner added."""
     path = os.path.join(box.folder, FILES[client])
     done = install(box, client, "--yes", "--http", "8765")
@@ -249,7 +260,7 @@ def test_http_and_back(box, client):
     ("codex", "CODEX_HOME", "config.toml"), ("gemini", "GEMINI_CLI_HOME", ".gemini/settings.json"),
     ("qwen", "QWEN_HOME", "settings.json"),
     ("claude-desktop", "XDG_CONFIG_HOME", "Claude/claude_desktop_config.json")])
-def test_variables_of_clients_count(box, client, variable, file):
+def test_variables_of_clients_count(box: lib.Sandbox, client: str, variable: str, file: str) -> None:
     elsewhere = box.make_folder("elsewhere")
     done = install(box, client, "--yes", env={variable: elsewhere})
     assert done.returncode == 0 and os.path.exists(os.path.join(elsewhere, file))
@@ -259,15 +270,18 @@ def test_variables_of_clients_count(box, client, variable, file):
     assert done.returncode != 0 and variable in done.stderr
 
 
-def test_another_daemon_is_told(box):
+def test_another_daemon_is_told(box: lib.Sandbox) -> None:
     """Where a client will not have what leads this command to its daemon."""
     plain = {**box.env, "SNIPARA_SANDBOX_RUNTIME_DIR": "", "SNIPARA_SANDBOX_STATE_DIR": ""}
     run = box.make_folder("run-of-login", 0o700)
-    for env, told in [({}, []), ({"XDG_RUNTIME_DIR": run}, ["XDG_RUNTIME_DIR"]), ({"XDG_RUNTIME_DIR": "/not/there"}, []),
-                      ({"XDG_STATE_HOME": run}, ["XDG_STATE_HOME"]), ({"SNIPARA_SANDBOX_RUNTIME_DIR": run}, ["RUNTIME_DIR"]),
-                      ({"SUDO_UID": "1", "SUDO_USER": "ann", "XDG_STATE_HOME": run}, ["ann", "without sudo"])]:
+    rows: list[tuple[dict[str, str], list[str]]] = [
+        ({}, []), ({"XDG_RUNTIME_DIR": run}, ["XDG_RUNTIME_DIR"]), ({"XDG_RUNTIME_DIR": "/not/there"}, []),
+        ({"XDG_STATE_HOME": run}, ["XDG_STATE_HOME"]), ({"SNIPARA_SANDBOX_RUNTIME_DIR": run}, ["RUNTIME_DIR"]),
+        ({"SUDO_UID": "1", "SUDO_USER": "ann", "XDG_STATE_HOME": run}, ["ann", "without sudo"])]
+    for env, told in rows:
         done = box.cli("mcp-serve", "--print-config", "cursor", env={**plain, **env})
-        notes = [line for line in done.stderr.splitlines() if "another daemon" in line and "warning: HOME is" not in line]
+        notes = [line for line in done.stderr.splitlines() if "another daemon" in line and
+                 "warning: HOME is" not in line]
         assert len(notes) == bool(told) and all(word in notes[0] for word in told), done.stderr
     path = box.make_file("home/.cursor/mcp.json", json.dumps(
         {"mcpServers": {"SniparaSandbox": {"command": "x", "env": {"XDG_STATE_HOME": run}}}}))
@@ -279,12 +293,13 @@ def test_another_daemon_is_told(box):
 
 
 DOCUMENTED = sorted({(os.path.relpath(path, ROOT), line.strip().removeprefix("$ "))
-                     for path in [os.path.join(ROOT, "README.md"), *glob.glob(os.path.join(ROOT, "docs", "**", "*.md"), recursive=True)]
+                     for path in [os.path.join(ROOT, "README.md"),
+                                  *glob.glob(os.path.join(ROOT, "docs", "**", "*.md"), recursive=True)]
                      for line in open(path) if re.match(r"\s+(\$ )?\w+ mcp add ", line)})
 
 
 @pytest.fixture(scope="module")
-def commands():
+def commands() -> str:
     """A folder with the clients' commands."""
     folder = os.environ.get("SNP_MCP_CLIENTS", os.path.join(lib.BUILD, "mcp-clients"))
     done = subprocess.run([os.path.join(ROOT, "tools", "mcp-suite"), folder, "clients"], stdout=subprocess.PIPE,
@@ -294,7 +309,7 @@ def commands():
 
 
 @pytest.fixture(scope="module")
-def served():
+def served() -> Iterator[mcp_http.Server]:
     made = lib.Sandbox("root" if os.geteuid() == 0 else "user")
     with mcp_http.Server(made, "--no-project") as server:
         yield server
@@ -304,27 +319,28 @@ def served():
 class Desk:
     """A user's home and project, with the clients and our program in PATH."""
 
-    def __init__(self, commands, served, folder):
+    def __init__(self, commands: str, served: mcp_http.Server, folder: Path) -> None:
         self.served, self.home, self.project = served, str(folder), str(folder / "project")
         os.makedirs(os.path.join(self.home, ".local/state/snipara-sandbox"))
         os.makedirs(self.project)
         with open(os.path.join(self.home, ".local/state/snipara-sandbox/mcp-token"), "w") as file:
             file.write(served.token)
-        self.env = {**served.box.env, "HOME": self.home, "PATH": f"{commands}:{served.box.bin}:{served.box.env['PATH']}",
+        box = lib.some(served.box)
+        self.env = {**box.env, "HOME": self.home, "PATH": f"{commands}:{box.bin}:{box.env['PATH']}",
                     "GEMINI_CLI_TRUST_WORKSPACE": "true", "DISABLE_AUTOUPDATER": "1", "NO_COLOR": "1"}
 
-    def run(self, line, **env):
+    def run(self, line: str, **env: Any) -> subprocess.CompletedProcess[Any]:
         return subprocess.run(["bash", "-c", line], cwd=self.project, env={**self.env, **env}, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
 
-    def approve(self):
+    def approve(self) -> None:
         """As a user does whom Claude Code asks about the project's file."""
         path = os.path.join(self.home, ".claude.json")
         with open(path, "w") as file:
             json.dump({"projects": {self.project: {"hasTrustDialogAccepted": True,
                                                    "enabledMcpjsonServers": ["SniparaSandbox"]}}}, file)
 
-    def connected(self, client, name):
+    def connected(self, client: str, name: str) -> Any:
         """Whether the client says so; Codex says what it would do, which is then done."""
         env = {"SNIPARA_SANDBOX_MCP_TOKEN": self.served.token}
         if client != "codex":
@@ -336,7 +352,8 @@ class Desk:
         hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}})
         if way["type"] == "stdio":
-            said = subprocess.run([way["command"], *way["args"]], input=hello + "\n", cwd=self.project, stdout=subprocess.PIPE,
+            said = subprocess.run([way["command"], *way["args"]], input=hello + "\n", cwd=self.project,
+                                  stdout=subprocess.PIPE,
                                   text=True, env={**self.env, **(way["env"] or {})}, timeout=60).stdout
         else:
             headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
@@ -348,16 +365,16 @@ class Desk:
 
 
 @pytest.fixture
-def desk(commands, served, tmp_path):
+def desk(commands: str, served: mcp_http.Server, tmp_path: Path) -> Desk:
     return Desk(commands, served, tmp_path)
 
 
-def test_there_are_documented_commands():
+def test_there_are_documented_commands() -> None:
     assert {line.split()[0] for _, line in DOCUMENTED} == {"claude", "codex", "gemini", "qwen"} and len(DOCUMENTED) == 8
 
 
 @pytest.mark.parametrize("place, line", DOCUMENTED)
-def test_documented_commands(desk, place, line):
+def test_documented_commands(desk: Desk, place: str, line: str) -> None:
     client = line.split()[0]
     done = desk.run(line.replace("http://127.0.0.1:8765/mcp", desk.served.url))
     assert done.returncode == 0, f"{place}: {line}\n{done.stderr}"
@@ -367,7 +384,7 @@ def test_documented_commands(desk, place, line):
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
 @pytest.mark.parametrize("client", FILES)
-def test_installed_entries(desk, client, way):
+def test_installed_entries(desk: Desk, client: str, way: str) -> None:
     if client not in ("claude", "codex", "gemini", "qwen"):
         pytest.skip(f"{client}: the registry has no package of it")
     desk.approve()
@@ -381,6 +398,6 @@ def test_installed_entries(desk, client, way):
     assert told and not isinstance(told, str), told
 
 
-def test_nobody(box):
+def test_nobody(box: lib.Sandbox) -> None:
     done = install(box, "emacs")
     assert done.returncode == 2 and "gemini" in done.stderr

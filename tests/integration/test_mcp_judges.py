@@ -6,6 +6,9 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +21,7 @@ SECONDS = 240
 
 
 @pytest.fixture(scope="module")
-def suite():
+def suite() -> str:
     """The folder with node_modules."""
     folder = os.environ.get("SNP_MCP_SUITE", os.path.join(lib.BUILD, "mcp-suite"))
     done = subprocess.run([os.path.join(ROOT, "tools", "mcp-suite"), folder], stdout=subprocess.PIPE,
@@ -28,18 +31,18 @@ def suite():
 
 
 @pytest.fixture(scope="module")
-def box():
+def box() -> Iterator[lib.Sandbox]:
     made = lib.Sandbox("root" if os.geteuid() == 0 else "user")
     made.start()
     yield made
     made.close()
 
 
-def node(suite, *args):
+def node(suite: str, *args: str) -> list[Any]:
     return [os.path.join(suite, "node_modules", ".bin", "node"), *args]
 
 
-def judge(suite, url, revision, scored, folder):
+def judge(suite: str, url: str, revision: str, scored: int, folder: Path) -> set[Any]:
     """Every scored server scenario of the suite passes: its exit status counts these only."""
     done = subprocess.run(
         node(suite, os.path.join(suite, "node_modules/@modelcontextprotocol/conformance/dist/index.js"), "server",
@@ -55,20 +58,20 @@ REVISIONS = pytest.mark.parametrize("revision, scored", [("2025-11-25", 30), ("2
 
 
 @REVISIONS
-def test_conformance_of_stdio(suite, tmp_path, revision, scored):
+def test_conformance_of_stdio(suite: str, tmp_path: Path, revision: str, scored: int) -> None:
     bridge = subprocess.Popen(
         node(suite, os.path.join(CONFORMANCE, "bridge.mjs"), "--", os.path.join(lib.BUILD, "mcp-fixture")),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        judge(suite, f"http://127.0.0.1:{int(bridge.stdout.readline())}/mcp", revision, scored, tmp_path)
+        judge(suite, f"http://127.0.0.1:{int(lib.some(bridge.stdout).readline())}/mcp", revision, scored, tmp_path)
     finally:
-        bridge.stdin.close()
+        lib.some(bridge.stdin).close()
         bridge.wait(20)
-        bridge.stdout.close()
+        lib.some(bridge.stdout).close()
 
 
 @REVISIONS
-def test_conformance_of_http(suite, tmp_path, revision, scored):
+def test_conformance_of_http(suite: str, tmp_path: Path, revision: str, scored: int) -> None:
     """Headers, sessions and streams are ours here; two scenarios about them pass that are not scored yet."""
     with mcp_http.Server(None, command=[os.path.join(lib.BUILD, "mcp-fixture"), "0"]) as server:
         passed = judge(suite, server.url, revision, scored, tmp_path)
@@ -76,14 +79,14 @@ def test_conformance_of_http(suite, tmp_path, revision, scored):
 
 
 @pytest.fixture(scope="module")
-def server(box):
+def server(box: lib.Sandbox) -> Iterator[mcp_http.Server]:
     with mcp_http.Server(box, "--no-project") as made:
         yield made
 
 
 @pytest.mark.parametrize("over", ["stdio", "http"])
 @pytest.mark.parametrize("which", ["v1", "v2", "v2-modern"])
-def test_official_clients(suite, box, server, which, over):
+def test_official_clients(suite: str, box: lib.Sandbox, server: mcp_http.Server, which: str, over: str) -> None:
     command = ([server.url] if over == "http" else
                [os.path.join(box.bin, "snipara-sandbox"), "mcp-serve", "--no-project"])
     done = subprocess.run(
@@ -100,7 +103,8 @@ def test_official_clients(suite, box, server, which, over):
     assert seen["closed_ms"] < 1900  # it left by itself: the client waits two seconds, then kills
 
 
-def inspect(suite, box, server, *args):
+def inspect(suite: str, box: lib.Sandbox, server: mcp_http.Server | None,
+            *args: str) -> subprocess.CompletedProcess[Any]:
     """server: over HTTP; None: it starts one of its own."""
     launcher = os.path.join(suite, "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js")
     # it gives its servers a few variables only: without these they would start a daemon elsewhere
@@ -116,7 +120,7 @@ def inspect(suite, box, server, *args):
 
 @pytest.mark.parametrize("over", ["stdio", "http"])
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_inspector(suite, box, server, era, over):
+def test_inspector(suite: str, box: lib.Sandbox, server: mcp_http.Server, era: str, over: str) -> None:
     """It lists, finds nothing to complain of in the schemas (--strict), and calls."""
     where = server if over == "http" else None
     listed = inspect(suite, box, where, "--protocol-era", era, "--method", "tools/list", "--strict")
@@ -142,7 +146,7 @@ PROGRAM = os.path.join(lib.BUILD, "snipara-sandbox")
                     "http-invalid-tool-headers", "sep-2322-client-request-state", "json-schema-ref-no-deref",
                     "json-schema-2020-12-preservation"]),
 ])
-def test_conformance_of_the_client(suite, tmp_path, revision, scenarios):
+def test_conformance_of_the_client(suite: str, tmp_path: Path, revision: str, scenarios: list[str]) -> None:
     """All client scenarios that need no OAuth, with the command line as the client; a warning fails too."""
     runs = {}
     for scenario in scenarios:  # two at a time: most of it is the suite's own start
@@ -161,16 +165,16 @@ def test_conformance_of_the_client(suite, tmp_path, revision, scenarios):
 
 @pytest.mark.parametrize("over", ["stdio", "http"])
 @pytest.mark.parametrize("which", ["v1", "v2"])
-def test_official_servers(suite, which, over):
+def test_official_servers(suite: str, which: str, over: str) -> None:
     """Our client before servers of both generations: found out by itself, and as each era."""
     command = node(suite, os.path.join(CONFORMANCE, "peer.mjs"), which, over)
     peer = None
     where = ["--", *command]
     if over == "http":
         peer = subprocess.Popen(command, cwd=suite, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        where = ["--url", f"http://127.0.0.1:{int(peer.stdout.readline())}/mcp"]
+        where = ["--url", f"http://127.0.0.1:{int(lib.some(peer.stdout).readline())}/mcp"]
 
-    def mcp(*words):
+    def mcp(*words: str) -> str:
         done = subprocess.run([PROGRAM, "mcp", *words, *where], cwd=suite, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=SECONDS)
         assert done.returncode == 0, done.stderr
@@ -186,6 +190,6 @@ def test_official_servers(suite, which, over):
         assert "tell me why" in mcp("prompt", "ask", "-a", "what=why")
     finally:
         if peer is not None:
-            peer.stdin.close()
+            lib.some(peer.stdin).close()
             peer.wait(SECONDS)
-            peer.stdout.close()
+            lib.some(peer.stdout).close()

@@ -7,6 +7,8 @@ import re
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -17,26 +19,26 @@ GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 
 
 @pytest.fixture(scope="module")
-def box():
+def box() -> Iterator[lib.Sandbox]:
     made = lib.Sandbox("root" if os.geteuid() == 0 else "user")
     yield made
     made.close()
 
 
 @pytest.fixture
-def server(box):
+def server(box: lib.Sandbox) -> Iterator[mcp.Server]:
     with mcp.Server(box) as made:
         yield made
 
 
-def modern(**params):
+def modern(**params: Any) -> lib.Json:
     return {**params, "_meta": dict(mcp.MODERN)}
 
 
 # Golden transcripts -------------------------------------------------------------------------
 
 
-def settled(message):
+def settled(message: lib.Json) -> Any:
     """A message without what differs from run to run."""
     text = json.dumps(message, sort_keys=True)
     text = re.sub(r'"duration_ms": \d+', '"duration_ms": 0', text)
@@ -44,7 +46,7 @@ def settled(message):
 
 
 @pytest.mark.parametrize("name", ["legacy", "modern"])
-def test_golden_transcript(box, name):
+def test_golden_transcript(box: lib.Sandbox, name: str) -> None:
     """Lines "> sent" and "< received", in order, byte for byte but for times."""
     with open(os.path.join(GOLDEN, f"mcp-{name}.txt")) as text:
         lines = [line.rstrip("\n") for line in text if line[0] in "<>"]
@@ -64,14 +66,14 @@ def test_golden_transcript(box, name):
 @pytest.mark.parametrize("asked, given", [
     ("2025-11-25", "2025-11-25"), ("2025-06-18", "2025-06-18"), ("2025-03-26", "2025-03-26"),
     ("2024-11-05", "2024-11-05"), ("1999-01-01", "2025-11-25"), ("2026-07-28", "2025-11-25")])
-def test_legacy_versions(server, asked, given):
+def test_legacy_versions(server: mcp.Server, asked: str, given: str) -> None:
     done = server.initialize(asked)
     assert done["protocolVersion"] == given
     assert done["serverInfo"]["name"] == "SniparaSandbox"
     assert "resultType" not in done and set(done["capabilities"]) >= {"tools", "resources", "prompts"}
 
 
-def test_both_eras_on_one_pipe(server):
+def test_both_eras_on_one_pipe(server: mcp.Server) -> None:
     """As Claude Code does: discover, and the handshake on the same pipe."""
     found = server.call("server/discover", modern())["result"]
     assert found["supportedVersions"] == ["2026-07-28"] and found["resultType"] == "complete"
@@ -82,8 +84,8 @@ def test_both_eras_on_one_pipe(server):
     assert "resultType" not in server.call("tools/list")["result"]
 
 
-def test_modern_refusals(server):
-    cases = [
+def test_modern_refusals(server: mcp.Server) -> None:
+    cases: list[tuple[str, lib.Json, int]] = [
         ("server/discover", {}, -32602),
         ("tools/list", {"_meta": {mcp.VERSION: "2026-07-28"}}, -32602),
         ("tools/list", {"_meta": {mcp.VERSION: 7, mcp.CAPABILITIES: {}}}, -32602),
@@ -105,7 +107,7 @@ def test_modern_refusals(server):
     assert missing["error"]["code"] == -32602 and missing["error"]["data"]["uri"].endswith("/x")
 
 
-def test_absent_arguments_are_none(server):
+def test_absent_arguments_are_none(server: mcp.Server) -> None:
     assert "Active sessions" in mcp.text_of(server.call("tools/call", {"name": "list_sessions"})["result"])
     assert server.call("tools/call", {"name": "execute_python"})["result"]["isError"] is True
 
@@ -125,13 +127,13 @@ def test_absent_arguments_are_none(server):
     (b"[" * 100000, -32600), (b'{"a":' * 50000, -32700),
     (b'{"jsonrpc":"2.0","id":1,"method":"ping"}\xff', -32700),
 ])
-def test_malformed_is_answered(server, line, code):
+def test_malformed_is_answered(server: mcp.Server, line: bytes, code: int) -> None:
     server.write(line + b"\n")
     assert server.receive()["error"]["code"] == code
     assert server.call("ping")["result"] == {}
 
 
-def test_tolerated_lines(server):
+def test_tolerated_lines(server: mcp.Server) -> None:
     """Blank lines, CRLF, unknown notifications, answers nobody asked for: no word, no harm."""
     server.write(b"\n   \n\r\n")
     server.write(b'{"jsonrpc":"2.0","method":"notifications/unheard"}\r\n')
@@ -141,18 +143,19 @@ def test_tolerated_lines(server):
     assert server.receive() == {"jsonrpc": "2.0", "id": "x", "result": {}}
 
 
-def test_half_characters_become_replacements(server):
+def test_half_characters_become_replacements(server: mcp.Server) -> None:
     server.write(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_python",'
                  b'"arguments":{"code":"print(ascii(\'\\ud83d|\\ud83d\\ude00|\\\\\\\\ud83d\'))"}}}\n')
     assert mcp.text_of(server.receive()["result"]) == r"'\ufffd|\U0001f600|\\ud83d'"
 
 
 @pytest.mark.parametrize("number", ["9223372036854775808", "-9" + "9" * 40, "1e400", "-1.5E+999", "1" * 400 + ".5"])
-def test_numbers_that_cannot_be_held_are_answered_by_the_call_s_id(server, number):
+def test_numbers_that_cannot_be_held_are_answered_by_the_call_s_id(server: mcp.Server, number: str) -> None:
     """An answer without it would leave who called waiting; text that looks so is not touched."""
     server.initialize()
     arguments = '{"path": "\\\\\\" 99999999999999999999", "offset": %s, "limit": 9223372036854775807}' % number
-    server.write(b'{"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "read_file", "arguments": %s}}\n'
+    server.write(b'{"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "read_file", "arguments": '
+                 b'%s}}\n'
                  % arguments.encode())
     message = server.receive()
     assert message["id"] == 9 and "'offset' must be below 10^15" in message["result"]["content"][0]["text"]
@@ -161,13 +164,13 @@ def test_numbers_that_cannot_be_held_are_answered_by_the_call_s_id(server, numbe
     assert message["id"] is None and message["error"]["code"] == -32700
 
 
-def test_a_line_that_is_too_long_is_passed_over(server):
+def test_a_line_that_is_too_long_is_passed_over(server: mcp.Server) -> None:
     server.write(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"' + b"y" * (25 << 20) + b'"}}\n')
     assert server.receive()["error"]["code"] == -32600
     assert server.call("ping")["result"] == {}
 
 
-def test_input_in_pieces(server):
+def test_input_in_pieces(server: mcp.Server) -> None:
     for byte in b'{"jsonrpc":"2.0","id":5,"method":"ping"}\n':
         server.write(bytes([byte]))
     assert server.receive()["id"] == 5
@@ -176,20 +179,21 @@ def test_input_in_pieces(server):
 # Batches ------------------------------------------------------------------------------------
 
 
-def ask(ident, method, params=None):
+def ask(ident: int | str, method: str, params: lib.Json | None = None) -> lib.Json:
     return {"jsonrpc": "2.0", "id": ident, "method": method, "params": params or {}}
 
 
-def run(ident, code, **more):
+def run(ident: str, code: str, **more: Any) -> lib.Json:
     return ask(ident, "tools/call", {"name": "execute_python", "arguments": {"code": code, **more}})
 
 
-def test_a_batch_is_answered_by_a_batch(server):
+def test_a_batch_is_answered_by_a_batch(server: mcp.Server) -> None:
     """Of 2025-03-26: one array of answers, errors among them; notifications have none."""
     server.initialize("2025-03-26")
     server.send([run("slow", "import time; time.sleep(0.3); 1", session_id="b1"), run("quick", "2", session_id="b2"),
                  {"jsonrpc": "2.0", "method": "notifications/unheard"}, ask(3, "nothing/here"), 7, {"id": 4},
-                 ask(5, "ping"), ask(5, "ping"), ask(6, "initialize"), ask(8, "tools/list", {"_meta": dict(mcp.MODERN)})])
+                 ask(5, "ping"), ask(5, "ping"), ask(6, "initialize"),
+                 ask(8, "tools/list", {"_meta": dict(mcp.MODERN)})])
     answers = server.receive()
     codes = [(one["id"], one["error"]["code"]) for one in answers if "error" in one]
     assert codes == [(3, -32601), (None, -32600), (4, -32600), (6, -32600), (8, -32600)]
@@ -200,7 +204,7 @@ def test_a_batch_is_answered_by_a_batch(server):
     assert server.call("ping")["result"] == {}
 
 
-def test_what_is_cancelled_is_left_out_of_its_batch(server):
+def test_what_is_cancelled_is_left_out_of_its_batch(server: mcp.Server) -> None:
     server.initialize("2025-03-26")
     server.send([run("x", "import time; time.sleep(60)"), ask("y", "ping")])
     server.notify("notifications/cancelled", {"requestId": "x"})
@@ -211,16 +215,17 @@ def test_what_is_cancelled_is_left_out_of_its_batch(server):
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])
-def test_other_versions_have_no_batches(server, version):
+def test_other_versions_have_no_batches(server: mcp.Server, version: str) -> None:
     server.initialize(version)
     server.send([ask(1, "ping")])
     refused = server.receive()["error"]
     assert refused["code"] == -32600 and "2025-03-26" in refused["message"]
 
 
-def test_batches_are_bounded(server):
+def test_batches_are_bounded(server: mcp.Server) -> None:
     server.initialize("2025-03-26")
-    for batch in ([], [ask(n, "ping") for n in range(33)]):
+    batches: list[list[lib.Json]] = [[], [ask(n, "ping") for n in range(33)]]
+    for batch in batches:
         server.send(batch)
         refused = server.receive()["error"]
         assert refused["code"] == -32600 and "1 to 32" in refused["message"]
@@ -229,8 +234,9 @@ def test_batches_are_bounded(server):
 # Requests in flight -------------------------------------------------------------------------
 
 
-def test_one_session_in_order_others_beside(server, box):
-    slow = server.begin("execute_python", code="order = ['slow']; open('in', 'w').close(); import time; time.sleep(500)",
+def test_one_session_in_order_others_beside(server: mcp.Server, box: lib.Sandbox) -> None:
+    slow = server.begin("execute_python",
+                        code="order = ['slow']; open('in', 'w').close(); import time; time.sleep(500)",
                         session_id="o1", timeout=600)
     after = server.begin("execute_python", code="order.append('after'); order", session_id="o1")
     other = server.begin("execute_python", code="'beside'", session_id="o2")
@@ -241,14 +247,14 @@ def test_one_session_in_order_others_beside(server, box):
     assert (done["id"], mcp.text_of(done["result"])) == (after, "['slow', 'after']")
 
 
-def test_ids_in_use(server):
+def test_ids_in_use(server: mcp.Server) -> None:
     server.request("tools/call", {"name": "execute_python", "arguments": {"code": "import time; time.sleep(3)"}}, "a")
     server.request("ping", ident="a")
     assert server.receive()["error"]["code"] == -32600
     assert "result" in server.receive()
 
 
-def test_requests_beyond_the_most_wait(server, box):
+def test_requests_beyond_the_most_wait(server: mcp.Server, box: lib.Sandbox) -> None:
     """They can be cancelled, keep their order, and do not hold up the question whether the server lives."""
     slow = server.begin("execute_python", code="open('in', 'w').close(); import time; time.sleep(500)", timeout=600,
                         session_id="beyond")
@@ -265,7 +271,7 @@ def test_requests_beyond_the_most_wait(server, box):
     server.tool("destroy_session", session_id="beyond")
 
 
-def test_what_waits_is_bounded(server, box):
+def test_what_waits_is_bounded(server: mcp.Server, box: lib.Sandbox) -> None:
     """In number and in bytes; what is too much is refused, and all else is answered."""
     slow = server.begin("execute_python", code="open('in', 'w').close(); import time; time.sleep(500)", timeout=600,
                         session_id="bounded")
@@ -286,12 +292,12 @@ def test_what_waits_is_bounded(server, box):
     server.tool("destroy_session", session_id="bounded")
 
 
-def test_many_sessions_at_once(server):
+def test_many_sessions_at_once(server: mcp.Server) -> None:
     """More than the daemon takes of one client: the rest waits, none fails; what needs no session goes on."""
     idents = [server.begin("execute_python", code=f"import time; time.sleep(0.5); {n}", session_id=f"many{n}")
               for n in range(40)]
     listed = server.begin("list_sessions")
-    done = {}
+    done: dict[Any, str] = {}
     while len(done) < 41:
         message = server.receive()
         done[message["id"]] = mcp.text_of(message["result"])
@@ -301,7 +307,7 @@ def test_many_sessions_at_once(server):
         server.tool("destroy_session", session_id=f"many{n}")
 
 
-def test_progress_increases_and_shows_output(server):
+def test_progress_increases_and_shows_output(server: mcp.Server) -> None:
     ident = server.begin("execute_python", {"progressToken": "tok"}, code=(
         "import time\nfor i in range(10):\n    print('step', i, flush=True); time.sleep(0.5)"))
     server.answer(ident)
@@ -312,7 +318,7 @@ def test_progress_increases_and_shows_output(server):
     assert server.receive(1.5) is None  # none after the answer
 
 
-def test_output_is_streamed_where_it_is_asked_for(server):
+def test_output_is_streamed_where_it_is_asked_for(server: mcp.Server) -> None:
     """Whole lines, clean, each once, in the order they were printed; only for who asks."""
     code = ("import sys, time\nfor i in range(8):\n    print(i, '\\x1b[31mred', end='\\n', flush=True)\n"
             "    print('err', file=sys.stderr, flush=True); time.sleep(0.5)\nprint('half', end='')")
@@ -327,7 +333,7 @@ def test_output_is_streamed_where_it_is_asked_for(server):
     assert server.notes and all("_meta" not in note["params"] for note in server.notes)
 
 
-def test_no_progress_unless_asked(server):
+def test_no_progress_unless_asked(server: mcp.Server) -> None:
     server.tool("execute_python", code="import time; time.sleep(2.5)")
     assert server.notes == []
 
@@ -335,15 +341,15 @@ def test_no_progress_unless_asked(server):
 # The end ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["eof", signal.SIGINT, signal.SIGTERM])
-def test_the_end_is_quick_and_sessions_stay(box, how):
+@pytest.mark.parametrize("how", [None, signal.SIGINT, signal.SIGTERM], ids=["eof", "SIGINT", "SIGTERM"])
+def test_the_end_is_quick_and_sessions_stay(box: lib.Sandbox, how: signal.Signals | None) -> None:
     server = mcp.Server(box)
     server.tool("execute_python", code="kept = 42", session_id="stay")
     server.begin("execute_python", code="open('in', 'w').close(); import time; time.sleep(60)", session_id="running")
     assert lib.wait_for(lambda: box.cli("ls", "running:in").returncode == 0)
     begun = time.monotonic()
-    if how == "eof":
-        server.process.stdin.close()
+    if how is None:
+        lib.some(server.process.stdin).close()
     else:
         server.process.send_signal(how)
     assert server.process.wait(60) == 0
@@ -355,17 +361,17 @@ def test_the_end_is_quick_and_sessions_stay(box, how):
         assert again.text("execute_python", code="kept", session_id="stay") == "42"
 
 
-def test_answers_come_before_the_end(box):
+def test_answers_come_before_the_end(box: lib.Sandbox) -> None:
     """A pipeline: all requests, then end of input."""
     server = mcp.Server(box)
     server.initialize()
     ident = server.begin("execute_python", code="6 * 7")
-    server.process.stdin.close()
+    lib.some(server.process.stdin).close()
     assert mcp.text_of(server.answer(ident)["result"]) == "42"
     assert server.receive() is None and server.close() == 0
 
 
-def test_input_from_a_file(box):
+def test_input_from_a_file(box: lib.Sandbox) -> None:
     path = box.make_file("requests", '{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
                                      '{"jsonrpc":"2.0","id":2,"method":"tools/list"}\n')
     with open(path) as requests:
@@ -375,7 +381,7 @@ def test_input_from_a_file(box):
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
 
 
-def test_the_daemon_may_go_away(fresh_sandbox):
+def test_the_daemon_may_go_away(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     made = fresh_sandbox("root" if os.geteuid() == 0 else "user")
     with mcp.Server(made) as server:
         server.tool("execute_python", code="x = 1")
@@ -394,7 +400,7 @@ def test_the_daemon_may_go_away(fresh_sandbox):
         assert server.text("execute_python", code="2 + 2") == "4"
 
 
-def test_stdout_is_protocol_only(box):
+def test_stdout_is_protocol_only(box: lib.Sandbox) -> None:
     """Every line is JSON, whatever the code prints; warnings go to standard error."""
     with mcp.Server(box, cwd="/") as server:
         server.initialize()

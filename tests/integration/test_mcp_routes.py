@@ -5,6 +5,9 @@ import os
 import shutil
 import socket
 import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,27 +17,28 @@ SSHD = "/usr/sbin/sshd"
 CALL = ["mcp", "call", "execute_python", "-a", "code=6 * 7", "--"]
 
 
-def call(program, *server, env=None):
-    done = subprocess.run([program, *CALL, *server], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90,
+def call(program: str, *server: str, env: Mapping[str, str] | None = None) -> Any:
+    done = subprocess.run([program, *CALL, *server], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=90,
                           env={"PATH": "/usr/sbin:/usr/bin:/bin", "HOME": "/nonexistent", **(env or {})}, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[0]
 
 
-def free_port():
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        return int(probe.getsockname()[1])
 
 
 @pytest.fixture
-def box():
+def box() -> Iterator[lib.Sandbox]:
     made = lib.Sandbox("root" if os.geteuid() == 0 else "user")
     yield made
     made.close()
 
 
-def test_over_ssh(box, tmp_path):
+def test_over_ssh(box: lib.Sandbox, tmp_path: Path) -> None:
     """sshd of a port, keys and folder of its own; in a mount namespace, because it wants a folder in /run."""
     lib.need("sshd", os.path.exists(SSHD) and shutil.which("ssh") is not None, "openssh-server is not installed")
     lib.need("root", os.geteuid() == 0, "sshd lets only root log root in")
@@ -45,7 +49,8 @@ def test_over_ssh(box, tmp_path):
     known = (tmp_path / "host.pub").read_text().split()
     (tmp_path / "known").write_text(f"[127.0.0.1]:{port} {known[0]} {known[1]}\n")
     (tmp_path / "config").write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey \"{tmp_path}/host\"\nAuthorizedKeysFile \"{tmp_path}/user.pub\"\n"
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey \"{tmp_path}/host\"\n"
+        f"AuthorizedKeysFile \"{tmp_path}/user.pub\"\n"
         "StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPidFile none\n"
         f"PermitRootLogin prohibit-password\nSetEnv PATH={box.bin}:/usr/bin:/bin "
         f"SNIPARA_SANDBOX_RUNTIME_DIR={box.runtime} SNIPARA_SANDBOX_STATE_DIR={box.state}\n")
@@ -70,13 +75,14 @@ def test_over_ssh(box, tmp_path):
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_in_a_container(who):
+def test_in_a_container(who: str) -> None:
     """Namespaces of its own for processes, mounts, network and names, as containers have; the daemon runs inside."""
     lib.need("bwrap", shutil.which("bwrap") is not None, "bubblewrap is not installed")
     box = lib.Sandbox(who)
     try:
         container = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run",
-                     "--perms", "0700", "--dir", "/run/s", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net",
+                     "--perms", "0700", "--dir", "/run/s", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
+                     "--unshare-net",
                      "--die-with-parent", "--setenv", "SNIPARA_SANDBOX_RUNTIME_DIR", "/run/s",
                      "--setenv", "SNIPARA_SANDBOX_STATE_DIR", "/run/s", *(["--unshare-user"] if box.uid != 0 else [])]
         program = os.path.join(box.bin, "snipara-sandbox")

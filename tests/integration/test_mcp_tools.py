@@ -6,8 +6,9 @@ import base64
 import hashlib
 import json
 import os
-import re
 import signal
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -15,11 +16,12 @@ import lib
 import mcp
 import packages
 
-PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAA"
+                       "AABJRU5ErkJggg==")
 
 
 @pytest.fixture(scope="module", params=["root", "user"])
-def server(request):
+def server(request: pytest.FixtureRequest) -> Iterator[mcp.Server]:
     box = lib.Sandbox(request.param)
     made = mcp.Server(box)
     made.box = box
@@ -28,8 +30,9 @@ def server(request):
     box.close()
 
 
-def structured(result):
-    return result["structuredContent"]
+def structured(result: lib.Json) -> lib.Json:
+    content: lib.Json = result["structuredContent"]
+    return content
 
 
 # Texts of 2.x -------------------------------------------------------------------------------
@@ -43,11 +46,11 @@ def structured(result):
     ("result = 'r'", "result = 'r'"),
     ("6 * 7", "42"),
 ])
-def test_python_texts(server, code, text):
+def test_python_texts(server: mcp.Server, code: str, text: str) -> None:
     assert server.text("execute_python", code=code) == text
 
 
-def test_python_error_texts(server):
+def test_python_error_texts(server: mcp.Server) -> None:
     assert server.error("execute_python", code=" \n ") == "Error: No code provided"
     assert server.error("execute_python") == "Error: No code provided"
     first = server.error("execute_python", code="y = 1\nundefined_name + 1").splitlines()
@@ -57,7 +60,7 @@ def test_python_error_texts(server):
     assert server.error("execute_python", code="import sys; print('p'); sys.exit(3)").startswith("Error: ")
 
 
-def test_faults_of_2x_are_gone(server):
+def test_faults_of_2x_are_gone(server: mcp.Server) -> None:
     """Output before an exception is kept; result is not reprinted; print inside functions; x += 1."""
     text = server.error("execute_python", code="print('before')\n1 / 0")
     assert "ZeroDivisionError" in text and "[output]\nbefore" in text
@@ -71,7 +74,7 @@ def test_faults_of_2x_are_gone(server):
     assert "[output]\npartial" in text
 
 
-def test_context_texts(server):
+def test_context_texts(server: mcp.Server) -> None:
     name = {"session_id": "context"}
     assert server.text("get_repl_context", **name) == "Context is empty"
     assert server.text("set_repl_context", key="data", value='{"a": [1]}', **name) == \
@@ -95,13 +98,13 @@ def test_context_texts(server):
     assert "NameError" in server.error("execute_python", code="made_by_code", **name)
 
 
-def test_context_that_is_set_whole(server):
+def test_context_that_is_set_whole(server: mcp.Server) -> None:
     """The key "context" itself: code that expects a dictionary of that name finds it."""
     server.tool("set_repl_context", key="context", value='{"files": {}}', session_id="whole")
     assert server.text("execute_python", code="context['files']", session_id="whole") == "{}"
 
 
-def test_values_that_do_not_show_themselves(server):
+def test_values_that_do_not_show_themselves(server: mcp.Server) -> None:
     code = ("class Bad:\n    def __repr__(self): raise RuntimeError\nbad = Bad()\nbig = list(range(10**6))\n"
             "text = 'x' * 10**6\nloop = []\nloop.append(loop)")
     server.tool("execute_python", code=code, session_id="odd")
@@ -110,7 +113,7 @@ def test_values_that_do_not_show_themselves(server):
     assert "loop = [[...]]" in text and len(text) < 10000
 
 
-def test_session_texts(server):
+def test_session_texts(server: mcp.Server) -> None:
     server.tool("execute_python", code="v = 1", session_id="gone")
     rows = server.text("list_sessions").splitlines()
     assert rows[0].startswith("Active sessions (") and rows[1] == "Trust level: sandboxed" and rows[2] == ""
@@ -124,7 +127,7 @@ def test_session_texts(server):
 
 
 @pytest.mark.parametrize("odd", ["with blanks and ünï", "a/b:c", "-dash", "sandbox-" + "w" * 80, "x" * 500, "é"])
-def test_any_text_names_a_session(server, odd):
+def test_any_text_names_a_session(server: mcp.Server, odd: str) -> None:
     server.tool("execute_python", code="odd = 7", session_id=odd)
     assert server.text("execute_python", code="odd", session_id=odd) == "7"
     if len(odd) < 100:
@@ -134,18 +137,20 @@ def test_any_text_names_a_session(server, odd):
         server.tool("destroy_session", session_id=name)
 
 
-def test_agents_say_why_not(server):
+def test_agents_say_why_not(server: mcp.Server) -> None:
     for prefix in ("snipara", "rlm"):
         assert server.error(f"{prefix}_agent_run", task="") == "Error: No task provided"
-        assert server.error(f"{prefix}_agent_run", task="t").startswith("Error starting agent: no key for openai: set OPENAI_API_KEY")
+        assert server.error(f"{prefix}_agent_run",
+                            task="t").startswith("Error starting agent: no key for openai: set OPENAI_API_KEY")
         assert server.error(f"{prefix}_agent_status", run_id="r1") == "Error: Run 'r1' not found"
         assert server.error(f"{prefix}_agent_cancel") == "Error: No run_id provided"
 
 
-def test_unknown_tool_and_arguments(server):
+def test_unknown_tool_and_arguments(server: mcp.Server) -> None:
     assert server.error("nothing") == "Unknown tool: nothing"
     assert server.error("execute_python", code=5) == "Input validation error: 'code' must be a string"
-    assert server.error("execute_python", code="1", timeout="x") == "Input validation error: 'timeout' must be an integer, not 'x'"
+    assert server.error("execute_python", code="1",
+                        timeout="x") == "Input validation error: 'timeout' must be an integer, not 'x'"
     text = server.error("execute_python", code="1", profile="fast")
     assert all(name in text for name in ("quick", "default", "analysis", "extended"))
     for value in (1e300, -1e300, 10**18, 0.5):
@@ -158,7 +163,7 @@ def test_unknown_tool_and_arguments(server):
     assert text == "'ran'\n[note] timeout is at most 600 s; using that"
 
 
-def test_numbers_and_booleans_as_text(server):
+def test_numbers_and_booleans_as_text(server: mcp.Server) -> None:
     """As models write them; what is none is named."""
     name = {"session_id": "as-text"}
     server.text("write_file", path="f", content="0123456789", **name)
@@ -171,8 +176,10 @@ def test_numbers_and_booleans_as_text(server):
     for tool, argument, value, kind in (
             ("read_file", "offset", "3 bytes", "an integer"), ("read_file", "offset", "1.5", "an integer"),
             ("read_file", "offset", "", "an integer"), ("read_file", "offset", "NaN", "an integer"),
-            ("execute_python", "timeout", "[5]", "an integer"), ("execute_python", "background", "yes", "true or false"),
-            ("execute_python", "background", "1", "true or false"), ("snipara_agent_run", "cost_limit", "$2", "a number")):
+            ("execute_python", "timeout", "[5]", "an integer"),
+            ("execute_python", "background", "yes", "true or false"),
+            ("execute_python", "background", "1", "true or false"),
+            ("snipara_agent_run", "cost_limit", "$2", "a number")):
         text = server.error(tool, **{argument: value}, **name)
         assert text.startswith(f"Input validation error: '{argument}' must be {kind}"), text
     assert "below 10^15" in server.error("read_file", path="f", offset="1e300", **name)
@@ -182,7 +189,7 @@ def test_numbers_and_booleans_as_text(server):
 # Profiles and limits ------------------------------------------------------------------------
 
 
-def test_profiles_set_memory_and_time(server):
+def test_profiles_set_memory_and_time(server: mcp.Server) -> None:
     """With quick 300 MB do not fit; with the control, the default, they do."""
     big = "data = bytearray(300 << 20); len(data)"
     assert server.text("execute_python", code=big, session_id="p-default", profile="default") == str(300 << 20)
@@ -197,7 +204,7 @@ def test_profiles_set_memory_and_time(server):
         server.tool("destroy_session", session_id=name)
 
 
-def test_a_time_is_of_its_call(server):
+def test_a_time_is_of_its_call(server: mcp.Server) -> None:
     """Not of the session that the call happened to open."""
     assert server.text("execute_python", code="1", timeout=1, session_id="timed") == "1"
     code = "import time; time.sleep(1.2); 'slept'"
@@ -205,7 +212,7 @@ def test_a_time_is_of_its_call(server):
     server.tool("destroy_session", session_id="timed")
 
 
-def test_no_network(server):
+def test_no_network(server: mcp.Server) -> None:
     result = server.data("execute_python", code="import socket; socket.create_connection(('1.1.1.1', 80), 2)")
     assert result["isError"] is True and "[denied] network" in mcp.text_of(result)
     assert any("network" in line for line in structured(result)["denials"])
@@ -214,7 +221,7 @@ def test_no_network(server):
 # Shell --------------------------------------------------------------------------------------
 
 
-def test_shell(server):
+def test_shell(server: mcp.Server) -> None:
     text = server.text("execute_shell", command="echo out; echo err >&2")
     assert text == "Exit code 0\n[stdout]\nout\n[stderr]\nerr"
     assert server.text("execute_shell", command="true") == "Exit code 0 (no output)"
@@ -226,12 +233,13 @@ def test_shell(server):
 
 
 @pytest.mark.skipif(not os.access("/bin/bash", os.X_OK), reason="no bash here")
-def test_the_shell_is_bash(server):
-    command = "set -o pipefail; a=(x y); [[ ${a[1]} == y* ]] && echo {1..3} <(true) | cut -c1-6; source /dev/stdin <<< 'echo sourced'"
+def test_the_shell_is_bash(server: mcp.Server) -> None:
+    command = ("set -o pipefail; a=(x y); [[ ${a[1]} == y* ]] && echo {1..3} <(true) | cut -c1-6; source /dev/stdin "
+               "<<< 'echo sourced'")
     assert server.text("execute_shell", command=command) == "Exit code 0\n[stdout]\n1 2 3 \nsourced"
 
 
-def test_the_project_is_an_overlay(server):
+def test_the_project_is_an_overlay(server: mcp.Server) -> None:
     server.box.make_file(os.path.join(server.project, "seen.txt"), "from the host")
     text = server.text("read_file", path="seen.txt", session_id="overlay")
     assert text == "seen.txt: 13 bytes\n\nfrom the host"
@@ -241,7 +249,7 @@ def test_the_project_is_an_overlay(server):
     assert os.listdir(server.project) == ["seen.txt"]
 
 
-def test_another_project_is_told(server):
+def test_another_project_is_told(server: mcp.Server) -> None:
     with mcp.Server(server.box, cwd=server.box.make_folder("elsewhere")) as other:
         server.tool("execute_python", code="mine = 1", session_id="shared-name")
         text = other.error("execute_python", code="mine", session_id="shared-name")
@@ -255,7 +263,7 @@ def test_another_project_is_told(server):
 # Bounds -------------------------------------------------------------------------------------
 
 
-def test_long_output_is_bounded_and_can_be_read(server):
+def test_long_output_is_bounded_and_can_be_read(server: mcp.Server) -> None:
     result = server.data("execute_python", code="for i in range(20000): print(i)", session_id="long")
     text = mcp.text_of(result)
     assert len(text) <= 10000 and text.startswith("0\n1\n2\n") and "\n19999\n[full stdout]" in text
@@ -277,7 +285,7 @@ def test_long_output_is_bounded_and_can_be_read(server):
     assert whole.split() == [str(n) for n in range(20000)]
 
 
-def test_very_long_output_has_a_handle(server):
+def test_very_long_output_has_a_handle(server: mcp.Server) -> None:
     result = server.data("execute_python", code="for i in range(300000): print('line', i)", session_id="long")
     text = mcp.text_of(result)
     assert len(text) <= 10000 and text.count("omitted") == 1 and "\nline 299999\n[full stdout]" in text
@@ -287,7 +295,7 @@ def test_very_long_output_has_a_handle(server):
     assert "\nline 299999\n" in server.text("read_file", path=path, offset=3485000)
 
 
-def test_memory_does_not_grow_with_output(server):
+def test_memory_does_not_grow_with_output(server: mcp.Server) -> None:
     status = f"/proc/{server.process.pid}/statm"
     server.tool("execute_python", code="print('x' * 10_000_000)", session_id="flood")
     before = int(open(status).read().split()[1])
@@ -296,7 +304,7 @@ def test_memory_does_not_grow_with_output(server):
     assert (int(open(status).read().split()[1]) - before) * 4096 < 8 << 20
 
 
-def test_hostile_output(server):
+def test_hostile_output(server: mcp.Server) -> None:
     """No control or invisible character and no terminal sequence gets through."""
     code = (r"import os; _ = os.write(1, b'\x1b[31mred\x1b[0m \x1b]0;title\x07|\x00\x07\x9b|\xff\xfe|' + "
             r"'\u202etxt\u202c\U000e0041|'.encode() + b'a\r\nb\rc')")
@@ -309,7 +317,7 @@ def test_hostile_output(server):
         assert "\x1b" not in raw and "\u202e" not in raw
 
 
-def test_progress_bars_are_one_line(server):
+def test_progress_bars_are_one_line(server: mcp.Server) -> None:
     """Of what was written over the last state is shown; all of it can be read."""
     code = ("import sys\nfor i in range(0, 101): sys.stderr.write(f'\\r{i:3}%|' + '#' * (i // 4))\n"
             "sys.stderr.write('\\n')\nprint('one\\r\\ntwo')\nprint('working' + '\\rdone')")
@@ -320,7 +328,7 @@ def test_progress_bars_are_one_line(server):
     assert whole.count("%|") == 101
 
 
-def test_huge_lines_values_and_errors(server):
+def test_huge_lines_values_and_errors(server: mcp.Server) -> None:
     for code in ("print('x' * 3_000_000)", "'v' * 3_000_000", "raise ValueError('e' * 3_000_000)",
                  "import sys; sys.stderr.write('s' * 3_000_000)", "result = list(range(10**6))",
                  "for i in range(300): open(f'many{i}', 'w').close()"):
@@ -329,7 +337,7 @@ def test_huge_lines_values_and_errors(server):
         assert len(mcp.text_of(result)) <= 10000 and len(data) <= 10000, code
 
 
-def test_all_at_once_is_bounded(server):
+def test_all_at_once_is_bounded(server: mcp.Server) -> None:
     """Everything a result can hold, each as long as it may be; what reads the rest is not cut."""
     code = ("import sys\nprint('\"\\\\' * 60_000)\nsys.stderr.write('\"' * 60_000)\n"
             "for i in range(30): open('f' * 190 + str(i), 'w').close(); display('\"' * 5000 + str(i))\n"
@@ -342,7 +350,7 @@ def test_all_at_once_is_bounded(server):
     assert server.text("read_file", path=path, session_id="all")
 
 
-def test_traceback_has_the_users_lines(server):
+def test_traceback_has_the_users_lines(server: mcp.Server) -> None:
     text = server.error("execute_python", code="import json\ndef load(t):\n    return json.loads(t)\nload('{')")
     assert "in load" in text and "of libraries)" in text and "/usr/lib" not in text
 
@@ -350,14 +358,15 @@ def test_traceback_has_the_users_lines(server):
 # Files, images, resources -------------------------------------------------------------------
 
 
-def test_files(server):
+def test_files(server: mcp.Server) -> None:
     name = {"session_id": "files"}
     assert server.text("write_file", path="b.txt", content="one\ntwo é\n", **name) == \
         "Wrote 11 bytes to b.txt"
     assert server.text("read_file", path="b.txt", **name) == "b.txt: 11 bytes\n\none\ntwo é\n"
     part = server.text("read_file", path="/workspace/b.txt", offset=4, limit=5, **name)
     assert part == ('b.txt: bytes 4 to 8 of 11\n\ntwo \n'
-                    '[next] SniparaSandbox.read_file(path="b.txt", offset=8, session_id="files")')  # é is not cut in two
+                    # é is not cut in two
+                    '[next] SniparaSandbox.read_file(path="b.txt", offset=8, session_id="files")')
     data = bytes(range(256)) * 8000
     server.text("write_file", path="bin", content=base64.b64encode(data).decode(), encoding="base64", **name)
     code = "import hashlib; hashlib.sha256(open('bin','rb').read()).hexdigest()"
@@ -369,14 +378,15 @@ def test_files(server):
     assert "nothing" in server.error("read_file", path="nothing", **name)
 
 
-def test_a_file_has_one_name(server):
+def test_a_file_has_one_name(server: mcp.Server) -> None:
     """However its path is written; and what was written by a tool is neither made nor deleted by the next cell."""
     name = {"session_id": "names"}
     server.tool("execute_shell", command="mkdir real; ln -s real link; mkdir 'dots..'", **name)
     for given, shown in (("./z.txt", "z.txt"), ("/workspace//y.txt", "y.txt"), ("//workspace/./x.txt", "x.txt"),
                          (".//new/./w.txt", "new/w.txt"), ("dots../v.", "dots../v."), ("/tmp/./t.txt", "/tmp/t.txt")):
         assert server.text("write_file", path=given, content="x", **name) == f"Wrote 1 bytes to {shown}"
-        assert server.text("read_file", path="./" + shown if shown[0] != "/" else shown, **name).startswith(shown + ": 1 ")
+        assert server.text("read_file", path="./" + shown if shown[0] != "/" else shown,
+                           **name).startswith(shown + ": 1 ")
     assert server.text("execute_python", code="1", **name) == "1"
     for given in ("link/through.txt", "real/../up.txt"):
         server.text("write_file", path=given, content="x", **name)
@@ -390,7 +400,7 @@ def test_a_file_has_one_name(server):
     server.tool("destroy_session", **name)
 
 
-def called(server, line):
+def called(server: mcp.Server, line: str) -> str:
     """Make the call that a text names, as its reader would."""
     tool, _, rest = line.partition("(")
     arguments = eval("dict(" + rest[: rest.rindex(")") + 1])  # JSON's strings are Python's
@@ -399,10 +409,11 @@ def called(server, line):
     return server.text(tool, **arguments)
 
 
-def test_calls_that_texts_name_are_of_the_same_session(server):
+def test_calls_that_texts_name_are_of_the_same_session(server: mcp.Server) -> None:
     """Those of another session, default for one, have other files and cells."""
     name = {"session_id": 'o"dd \u202e\u00e9'}
-    for session, letter in ((name, "m"), ({}, "d")):
+    rows: list[tuple[dict[str, str], str]] = [(name, "m"), ({}, "d")]
+    for session, letter in rows:
         server.text("write_file", path='a "b".txt', content=letter * 9000, **session)
         for _ in range(2):
             server.tool("execute_python", code=f"'{letter}'", **session)
@@ -417,7 +428,7 @@ def test_calls_that_texts_name_are_of_the_same_session(server):
     server.tool("destroy_session", **name)
 
 
-def test_all_of_a_file_is_read_however_long_its_characters_become(server):
+def test_all_of_a_file_is_read_however_long_its_characters_become(server: mcp.Server) -> None:
     name = {"session_id": "control"}
     server.tool("execute_python", code="open('f', 'w').write('\\x01' * 7000 + 'end')", **name)
     text, seen = server.text("read_file", path="f", **name), ""
@@ -431,7 +442,7 @@ def test_all_of_a_file_is_read_however_long_its_characters_become(server):
     assert seen == "\\x01" * 7000 + "end"
 
 
-def test_images_come_alone(server):
+def test_images_come_alone(server: mcp.Server) -> None:
     server.tool("write_file", path="dot.png", content=base64.b64encode(PNG).decode(), encoding="base64")
     result = server.tool("view_image", path="dot.png")
     assert result["content"][1] == {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"}
@@ -446,7 +457,7 @@ def test_images_come_alone(server):
     assert server.tool("view_image", path=shown[0]["path"])["content"][1]["data"] == base64.b64encode(PNG).decode()
 
 
-def test_resources(server):
+def test_resources(server: mcp.Server) -> None:
     server.tool("write_file", path="r é.txt", content="0123456789", session_id="res")
     uris = [one["uri"] for one in server.call("resources/list")["result"]["resources"]]
     assert "snipara://session/res/files/" in uris
@@ -465,9 +476,9 @@ def test_resources(server):
         assert answer["error"]["code"] == -32002 and answer["error"]["data"] == {"uri": bad}, bad
 
 
-def test_outputs_of_cells_are_resources(server):
+def test_outputs_of_cells_are_resources(server: mcp.Server) -> None:
     """Short, long, and long of an earlier daemon: its ends are there."""
-    def read(cell, stream, query=""):
+    def read(cell: Any, stream: str, query: str = "") -> Any:
         answer = server.call("resources/read", {"uri": f"snipara://session/outputs/cells/{cell}/{stream}{query}"})
         return answer["result"]["contents"][0]["text"]
     code = "import sys; print('short'); print('word', file=sys.stderr); print('x' * {}, end='end')"
@@ -484,7 +495,7 @@ def test_outputs_of_cells_are_resources(server):
     assert read(cells[0], "stdout") == "short\nxend"
 
 
-def test_prompts_and_completion(server):
+def test_prompts_and_completion(server: mcp.Server) -> None:
     names = [one["name"] for one in server.call("prompts/list")["result"]["prompts"]]
     assert names == ["repair", "analyze_data"]
     got = server.call("prompts/get", {"name": "analyze_data", "arguments": {"file": "a%b.csv", "question": "q?"}})
@@ -506,7 +517,7 @@ def test_prompts_and_completion(server):
 # State --------------------------------------------------------------------------------------
 
 
-def test_snapshot_rollback_fork_history(server):
+def test_snapshot_rollback_fork_history(server: mcp.Server) -> None:
     name = {"session_id": "state"}
     server.tool("execute_python", code="n = 1\nopen('kept.txt', 'w').write('one')", **name)
     text = server.text("snapshot_session", name="first", **name)
@@ -532,7 +543,7 @@ def test_snapshot_rollback_fork_history(server):
         server.tool("destroy_session", session_id=session)
 
 
-def test_a_cell_that_could_not_be_saved_says_so(server):
+def test_a_cell_that_could_not_be_saved_says_so(server: mcp.Server) -> None:
     assert server.box.cli("exec", "-s", "unsaved", "--checkpoint", "cell", "x = 1").returncode == 0
     code = "class K:\n    def __reduce__(self):\n        import os\n        os._exit(1)\nk = K()"
     text = server.text("execute_python", code=code, session_id="unsaved")
@@ -541,14 +552,15 @@ def test_a_cell_that_could_not_be_saved_says_so(server):
     server.tool("destroy_session", session_id="unsaved")
 
 
-def test_what_a_session_lost_is_told_with_the_ways_out():
+def test_what_a_session_lost_is_told_with_the_ways_out() -> None:
     box = lib.Sandbox("root")
     server = mcp.Server(box)
     try:
         server.initialize()
         assert box.cli("exec", "-s", "cut", "--checkpoint", "off", "x = 1").returncode == 0
-        os.kill(box.tier_pid(), signal.SIGKILL)
-        ways = ('lacks what cell 1 did; SniparaSandbox.execute_python(recover="replay", session_id="cut") runs the cells again first, '
+        os.kill(lib.some(box.tier_pid()), signal.SIGKILL)
+        ways = ('lacks what cell 1 did; SniparaSandbox.execute_python(recover="replay", session_id="cut") runs the '
+                'cells again first, '
                 'recover="checkpoint"')
         assert lib.wait_for(lambda: f"\n    [lost] {ways}" in server.text("list_sessions"))
         assert f"\n[lost] {ways}" in server.text("session_history", session_id="cut")
@@ -559,7 +571,7 @@ def test_what_a_session_lost_is_told_with_the_ways_out():
         code = "import threading, time\ny = 2\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
         assert box.cli("exec", "-s", "deadly", "--checkpoint", "off", code).returncode == 0
         box.cli("exec", "-s", "deadly", "import os; os.kill(os.getpid(), 9)")
-        os.kill(box.tier_pid(), signal.SIGKILL)
+        os.kill(lib.some(box.tier_pid()), signal.SIGKILL)
         again = dict(code="y", session_id="deadly")
         assert lib.wait_for(lambda: "[lost]" in server.text("list_sessions"))
         assert 'recover="replay"' in server.error("execute_python", **again)
@@ -575,7 +587,7 @@ def test_what_a_session_lost_is_told_with_the_ways_out():
 # Jobs ---------------------------------------------------------------------------------------
 
 
-def test_jobs(server):
+def test_jobs(server: mcp.Server) -> None:
     """Polls wait for news and tell it once; the last ones the result."""
     name = {"session_id": "jobs"}
     code = ("import os, sys, time\nfor step in range(3):\n    print('step', step, flush=True)\n"
@@ -606,7 +618,7 @@ def test_jobs(server):
     assert "no job" in server.error("job_poll", job_id="nothing")
 
 
-def test_a_job_does_not_lock_its_session_unseen(server):
+def test_a_job_does_not_lock_its_session_unseen(server: mcp.Server) -> None:
     """Files and history can be read; what would run after the job is told so at once, with the ways out."""
     name = {"session_id": "locked"}
     server.text("write_file", path="seen.txt", content="there", **name)
@@ -616,11 +628,14 @@ def test_a_job_does_not_lock_its_session_unseen(server):
     assert "seen.txt" in server.text("list_files", **name)
     assert "no file 'missing.txt'" in server.error("read_file", path="missing.txt", **name)
     assert "cells, the newest first" in server.text("session_history", **name)
-    for tool, arguments in (("execute_python", {"code": "1", "timeout": 2}), ("execute_shell", {"command": "true"}),
-                            ("write_file", {"path": "a", "content": "b"}), ("get_repl_context", {}),
-                            ("execute_python", {"code": "2", "background": True}), ("destroy_session", {})):
+    rows: list[tuple[str, lib.Json]] = [
+        ("execute_python", {"code": "1", "timeout": 2}), ("execute_shell", {"command": "true"}),
+        ("write_file", {"path": "a", "content": "b"}), ("get_repl_context", {}),
+        ("execute_python", {"code": "2", "background": True}), ("destroy_session", {})]
+    for tool, arguments in rows:
         text = server.error(tool, **arguments, **name)
-        assert text.startswith(f"Error: session 'locked' is busy with {job} (") and f'job_cancel(job_id="{job}")' in text
+        assert text.startswith(f"Error: session 'locked' is busy with {job} (")
+        assert f'job_cancel(job_id="{job}")' in text
     assert server.text("execute_python", code="'beside'", session_id="other") == "'beside'"
     server.text("job_cancel", job_id=job)
     assert server.text("execute_python", code="'after'", **name) == "'after'"
@@ -629,7 +644,7 @@ def test_a_job_does_not_lock_its_session_unseen(server):
 # Lists --------------------------------------------------------------------------------------
 
 
-def test_the_list_of_tools(server):
+def test_the_list_of_tools(server: mcp.Server) -> None:
     tools = server.call("tools/list")["result"]["tools"]
     names = [tool["name"] for tool in tools]
     assert names[:2] == ["execute_python", "execute_shell"] and len(names) == len(set(names))
@@ -639,7 +654,7 @@ def test_the_list_of_tools(server):
     assert server.call("tools/list")["result"]["tools"] == tools
 
 
-def test_text_alone_unless_data_is_asked_for(server):
+def test_text_alone_unless_data_is_asked_for(server: mcp.Server) -> None:
     """Clients that get both show the data, so no tool promises any, and hints are in the text."""
     assert not any("outputSchema" in tool for tool in server.call("tools/list")["result"]["tools"])
     job = {"job_id": structured(server.data("execute_python", code="1", background=True, session_id="text"))["job_id"]}
@@ -656,19 +671,19 @@ def test_text_alone_unless_data_is_asked_for(server):
 @pytest.mark.parametrize("given, has, lacks", [
     ("core", "execute_python", "read_file"), ("core,read_file", "read_file", "write_file"),
     ("agent,aliases", "rlm_agent_run", "execute_python"), ("all,agent", "snipara_agent_run", "rlm_agent_run")])
-def test_toolsets(server, given, has, lacks):
+def test_toolsets(server: mcp.Server, given: str, has: str, lacks: str) -> None:
     with mcp.Server(server.box, "--tools", given) as other:
         names = [tool["name"] for tool in other.call("tools/list")["result"]["tools"]]
         assert has in names and lacks not in names
         assert other.text("execute_python", code="1") == "1"  # not shown, but there
 
 
-def test_a_toolset_that_is_none(server):
+def test_a_toolset_that_is_none(server: mcp.Server) -> None:
     done = server.box.cli("mcp-serve", "--tools", "core,red_file")
     assert done.returncode == 2 and "red_file" in done.stderr and "core" in done.stderr
 
 
-def test_a_killed_cell_is_undone(server):
+def test_a_killed_cell_is_undone(server: mcp.Server) -> None:
     name = {"session_id": "undone"}
     server.tool("execute_python", code="n = 1", **name)
     result = server.data("execute_python", code="n = 2\nimport os; os.kill(os.getpid(), 9)", **name)
@@ -680,7 +695,7 @@ def test_a_killed_cell_is_undone(server):
 # Configuration ------------------------------------------------------------------------------
 
 
-def test_configuration_is_used(server):
+def test_configuration_is_used(server: mcp.Server) -> None:
     with mcp.Server(server.box, "--no-project", "--timeout", "1", "--memory", "64m") as other:
         assert "after 1 seconds" in other.error("execute_python", code="while True: pass", session_id="conf")
         assert "MemoryError" in other.error("execute_python", code="x = bytearray(200 << 20)", session_id="conf")
@@ -690,20 +705,21 @@ def test_configuration_is_used(server):
 # What a model reads first ---------------------------------------------------------------------
 
 
-def first_words(server):
+def first_words(server: mcp.Server) -> tuple[Any, Any, Any]:
     """The description of execute_python, the packages it names, and the whole list."""
     listed = server.call("tools/list")["result"]["tools"]
     text = listed[0]["description"]
-    named = re.search(r"Installed: (.*?)\. ", text).group(1)
+    named = lib.search(r"Installed: (.*?)\. ", text).group(1)
     return text, [] if "standard library" in named else named.split(", "), listed
 
 
-def test_descriptions_say_what_is_there(server):
+def test_descriptions_say_what_is_there(server: mcp.Server) -> None:
     """Python, packages, figures, the limit and the project as they are, in few words; two tools are always loaded."""
     text, named, listed = first_words(server)
     found = server.text("execute_python", code=(
         "import sys, importlib.util as u\n"
-        f"('%d.%d' % sys.version_info[:2], [n for n in {named} if u.find_spec(n)], [n for n in ('numpy', 'pandas', 'matplotlib')"
+        f"('%d.%d' % sys.version_info[:2], [n for n in {named} if u.find_spec(n)], [n for n in ('numpy', 'pandas', "
+        f"'matplotlib')"
         f" if u.find_spec(n) and n not in {named}])"))
     version, there, untold = ast.literal_eval(found)
     assert f"Python {version} " in text and there == named and untold == [] and "pip" in text
@@ -714,13 +730,13 @@ def test_descriptions_say_what_is_there(server):
         "execute_python", "execute_shell"]
 
 
-def test_descriptions_follow_the_configuration(server):
+def test_descriptions_follow_the_configuration(server: mcp.Server) -> None:
     with mcp.Server(server.box, "--no-project", "--timeout", "2.5") as other:
         text = first_words(other)[0]
     assert "after 2.5 s" in text and "project" not in text and "/workspace begins empty" in text
 
 
-def test_descriptions_of_a_projects_own_packages(fresh_sandbox):
+def test_descriptions_of_a_projects_own_packages(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     """Known names only: what a project calls its folders is not for models to read as ours."""
     box = fresh_sandbox("user")
     project = box.make_folder("project")
@@ -733,7 +749,7 @@ def test_descriptions_of_a_projects_own_packages(fresh_sandbox):
 
 
 @pytest.mark.parametrize("client", ["claude", "claude-desktop", "cursor", "vscode", "codex", "gemini", "qwen"])
-def test_print_config(server, client):
+def test_print_config(server: mcp.Server, client: str) -> None:
     done = server.box.cli("mcp-serve", "--print-config", client)
     assert done.returncode == 0 and "Add to " in done.stderr
     if client == "codex":
@@ -743,7 +759,7 @@ def test_print_config(server, client):
     assert server_["args"] == ["mcp-serve"] and os.access(server_["command"], os.X_OK)
 
 
-def test_print_config_of_nobody(server):
+def test_print_config_of_nobody(server: mcp.Server) -> None:
     done = server.box.cli("mcp-serve", "--print-config", "emacs")
     assert done.returncode == 2 and "claude-desktop" in done.stderr
 
@@ -751,7 +767,7 @@ def test_print_config_of_nobody(server):
 # The project's files ------------------------------------------------------------------------
 
 
-def test_a_projects_file_moves_no_server_to_a_weaker_place(fresh_sandbox):
+def test_a_projects_file_moves_no_server_to_a_weaker_place(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     """Attack: a cloned folder asks for the weaker tier and 20 GiB. Control: the user has trusted it."""
     box = fresh_sandbox("root")
     box.make_file("project/snipara-sandbox.toml", '[snipara_sandbox]\nenvironment = "local"\nmemory = "20g"\n')

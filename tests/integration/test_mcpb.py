@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import zipfile
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,24 +17,24 @@ ROOT = os.path.dirname(lib.HERE)
 URL = "https://example.com/releases/snipara-sandbox.mcpb"
 
 
-def make(*words):
+def make(*words: str) -> subprocess.CompletedProcess[Any]:
     return subprocess.run([os.path.join(ROOT, "tools", "mcpb"), lib.BUILD, *words], capture_output=True, text=True,
                           timeout=120, check=False)
 
 
 @pytest.fixture(scope="module")
-def bundle():
+def bundle() -> tuple[Any, Any]:
     done = make(URL)
     assert done.returncode == 0, done.stderr
     digest, path = done.stdout.split()
     return path, digest
 
 
-def test_the_same_build_makes_the_same_bundle(bundle):
+def test_the_same_build_makes_the_same_bundle(bundle: tuple[Any, Any]) -> None:
     assert make().stdout.split()[0] == bundle[1]
 
 
-def test_what_is_unpacked_serves(bundle, tmp_path):
+def test_what_is_unpacked_serves(bundle: tuple[Any, Any], tmp_path: Path) -> None:
     with zipfile.ZipFile(bundle[0]) as packed:
         config = json.loads(packed.read("manifest.json"))["server"]["mcp_config"]
         for info in packed.infolist():  # with their modes, as clients unpack
@@ -45,7 +47,7 @@ def test_what_is_unpacked_serves(bundle, tmp_path):
     assert "execute_python" in [tool["name"] for tool in json.loads(done.stdout)["tools"]]
 
 
-def test_what_is_missing_is_said(bundle, tmp_path):
+def test_what_is_missing_is_said(bundle: tuple[Any, Any], tmp_path: Path) -> None:
     """Without the library it needs, the program ends with words a log shows."""
     with zipfile.ZipFile(bundle[0]) as packed:
         packed.extract("server/start", tmp_path)
@@ -54,7 +56,7 @@ def test_what_is_missing_is_said(bundle, tmp_path):
     assert done.returncode == 1 and "cannot start" in done.stderr and "apt install libuv1" in done.stderr
 
 
-def test_the_entry_for_the_registry(bundle):
+def test_the_entry_for_the_registry(bundle: tuple[Any, Any]) -> None:
     """What the registry's schema asks of a server, and of a package of this kind."""
     with open(os.path.join(lib.BUILD, "server.json")) as file:
         entry = json.load(file)
@@ -66,7 +68,7 @@ def test_the_entry_for_the_registry(bundle):
         assert make(*wrong).returncode == 1
 
 
-def test_the_public_tool_agrees(bundle):
+def test_the_public_tool_agrees(bundle: tuple[Any, Any]) -> None:
     tool = os.path.join(os.environ.get("SNP_MCP_SUITE", os.path.join(lib.BUILD, "mcp-suite")), "node_modules/.bin/mcpb")
     lib.need("npm", os.path.exists(tool), "tools/mcp-suite has not installed the tool")
     done = subprocess.run([tool, "info", bundle[0]], capture_output=True, text=True, timeout=60, check=False)

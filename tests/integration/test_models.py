@@ -11,6 +11,9 @@ import subprocess
 import threading
 import time
 import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,9 +39,9 @@ class Server:
     """Answers the n-th request with the n-th of its replies (the last one for ever). A reply is a list of
     bytes to send and numbers of seconds to wait, then the connection is closed; None: closed at once."""
 
-    def __init__(self, *replies, address="127.0.0.1"):
+    def __init__(self, *replies: Any, address: str = "127.0.0.1") -> None:
         self.replies = list(replies)
-        self.requests = []
+        self.requests: list[lib.Json] = []
         self.gone = threading.Event()  # a client left before its reply was whole
         self.answered = 0  # replies that were sent whole
         self.socket = socket.create_server((address, 0), backlog=16)
@@ -47,7 +50,7 @@ class Server:
         self.lock = threading.Lock()
         threading.Thread(target=self.serve, daemon=True).start()
 
-    def serve(self):
+    def serve(self) -> None:
         while True:
             try:
                 connection, _ = self.socket.accept()
@@ -55,7 +58,7 @@ class Server:
                 return
             threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
 
-    def answer(self, connection):
+    def answer(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):
             text = b""
             while b"\r\n\r\n" not in text:
@@ -85,7 +88,7 @@ class Server:
                     return
             self.answered += 1
 
-    def left(self, connection, seconds):
+    def left(self, connection: socket.socket, seconds: float) -> bool:
         """Whether the client goes within these seconds."""
         connection.settimeout(seconds)
         try:
@@ -97,20 +100,20 @@ class Server:
         finally:
             connection.settimeout(None)
 
-    def close(self):
+    def close(self) -> None:
         self.socket.close()
 
 
-def http(status, body, kind="application/json", **headers):
+def http(status: int, body: lib.Json | bytes, kind: str = "application/json", **headers: Any) -> list[bytes]:
     body = body if isinstance(body, bytes) else json.dumps(body).encode()
     more = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
     return [f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\n{more}Content-Length: {len(body)}\r\n"
             "Connection: close\r\n\r\n".encode() + body]
 
 
-def stream(*parts):
+def stream(*parts: Any) -> list[Any]:
     """Events: objects become JSON, texts are sent as they are, numbers wait."""
-    made = [b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"]
+    made: list[Any] = [b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"]
     for part in parts:
         if isinstance(part, dict):
             name = f"event: {part['type']}\n" if "type" in part else ""
@@ -120,10 +123,11 @@ def stream(*parts):
     return made
 
 
-def said(kind, text="Hi there", whole=True):
+def said(kind: str, text: str = "Hi there", whole: bool = True) -> list[Any]:
     """The events of a short answer, or all but those that end it."""
     if kind == "openai":
-        events = [{"id": "c1", "model": "gpt-4o-mini-2024-07-18", "choices": [{"index": 0, "delta": {"content": text}}]},
+        events = [{"id": "c1", "model": "gpt-4o-mini-2024-07-18",
+                   "choices": [{"index": 0, "delta": {"content": text}}]},
                   {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
                   {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 3}}, "data: [DONE]\n\n"]
         return events if whole else events[:1]
@@ -136,14 +140,14 @@ def said(kind, text="Hi there", whole=True):
                   {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}},
                   {"type": "message_stop"}]
         return events if whole else events[:3]
-    head = {"modelVersion": "gemini-2.5-flash", "responseId": "g1"}
+    head: lib.Json = {"modelVersion": "gemini-2.5-flash", "responseId": "g1"}
     events = [{"candidates": [{"content": {"parts": [{"text": text}], "role": "model"}}], **head},
               {"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}], **head,
                "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 3}}]
     return events if whole else events[:1]
 
 
-def whole_reply(kind, text="Hi there"):
+def whole_reply(kind: str, text: str = "Hi there") -> lib.Json:
     if kind == "openai":
         return {"id": "c1", "model": "m", "choices": [{"message": {"content": text}, "finish_reason": "stop"}],
                 "usage": {"prompt_tokens": 9, "completion_tokens": 3}}
@@ -155,10 +159,10 @@ def whole_reply(kind, text="Hi there"):
 
 
 @pytest.fixture
-def serve():
+def serve() -> Iterator[Callable[..., Server]]:
     made = []
 
-    def start(*replies, **options):
+    def start(*replies: Any, **options: Any) -> Server:
         made.append(Server(*replies, **options))
         return made[-1]
 
@@ -170,7 +174,7 @@ def serve():
 # Asking -----------------------------------------------------------------------------------------
 
 
-def environment(kind=None, server=None, **more):
+def environment(kind: str | None = None, server: Any = None, **more: Any) -> dict[str, str]:
     env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LSAN_OPTIONS": os.environ.get("LSAN_OPTIONS", "")}
     if kind:
         _, key, base = KINDS[kind]
@@ -179,7 +183,7 @@ def environment(kind=None, server=None, **more):
     return {**env, **more}
 
 
-def ask(cwd, env, *requests):
+def ask(cwd: Path, env: dict[str, str], *requests: lib.Json) -> list[Any]:
     """[(kind, value)] of all lines."""
     text = "".join(json.dumps({"messages": HELLO, **request}) + "\n" for request in requests)
     done = subprocess.run([ASK], input=text, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -189,7 +193,7 @@ def ask(cwd, env, *requests):
     return [next(iter(json.loads(line).items())) for line in done.stdout.splitlines()]
 
 
-def answer(tmp_path, kind, server, request=None, **env):
+def answer(tmp_path: Path, kind: str, server: Any, request: lib.Json | None = None, **env: Any) -> tuple[Any, Any]:
     lines = ask(tmp_path, environment(kind, server, **env), {"model": KINDS[kind][0], **(request or {})})
     assert lines[-1][0] == "answer", lines
     return lines[-1][1], lines[:-1]
@@ -199,7 +203,7 @@ each_kind = pytest.mark.parametrize("kind", list(KINDS))
 
 
 @each_kind
-def test_an_answer(tmp_path, serve, kind):
+def test_an_answer(tmp_path: Path, serve: Callable[..., Server], kind: str) -> None:
     server = serve(stream(*said(kind)))
     seen, events = answer(tmp_path, kind, server)
     assert seen["is_ok"] and seen["message"] == {"role": "assistant", "content": "Hi there"}
@@ -212,7 +216,7 @@ def test_an_answer(tmp_path, serve, kind):
 
 
 @each_kind
-def test_a_reply_in_one_piece(tmp_path, serve, kind):
+def test_a_reply_in_one_piece(tmp_path: Path, serve: Callable[..., Server], kind: str) -> None:
     server = serve(http(200, whole_reply(kind)))
     seen, events = answer(tmp_path, kind, server)
     assert seen["is_ok"] and seen["message"]["content"] == "Hi there" and seen["usage"]["input"] == 9
@@ -233,7 +237,7 @@ FAILING = {
 
 @each_kind
 @pytest.mark.parametrize("fault", list(FAILING))
-def test_a_failure_that_passes(tmp_path, serve, kind, fault):
+def test_a_failure_that_passes(tmp_path: Path, serve: Callable[..., Server], kind: str, fault: str) -> None:
     server = serve(FAILING[fault], stream(*said(kind)))
     seen, events = answer(tmp_path, kind, server)
     assert seen["is_ok"] and seen["tries"] == 2 and len(server.requests) == 2
@@ -244,7 +248,8 @@ def test_a_failure_that_passes(tmp_path, serve, kind, fault):
 
 @each_kind
 @pytest.mark.parametrize("fault", ["cut", "cut in an event", "wrong JSON", "error event"])
-def test_a_stream_that_breaks_is_asked_for_again(tmp_path, serve, kind, fault):
+def test_a_stream_that_breaks_is_asked_for_again(tmp_path: Path, serve: Callable[..., Server], kind: str,
+                                                 fault: str) -> None:
     begun = said(kind, "Hi th", whole=False)
     broken = {
         "cut": stream(*begun),
@@ -261,14 +266,14 @@ def test_a_stream_that_breaks_is_asked_for_again(tmp_path, serve, kind, fault):
     assert seen["usage"]["is_estimated"] and seen["usage"]["input"] > 9  # the lost try is counted
 
 
-def test_tries_have_a_number(tmp_path, serve):
+def test_tries_have_a_number(tmp_path: Path, serve: Callable[..., Server]) -> None:
     server = serve(FAILING["429"])
     seen, _ = answer(tmp_path, "openai", server, SNIPARA_SANDBOX_MODEL_RETRIES="2")
     assert not seen["is_ok"] and seen["failure"] == "rate_limit" and seen["http_status"] == 429
     assert len(server.requests) == 3 and "tried 3 times" in seen["error"]["message"]
 
 
-def test_who_asks_for_too_long_is_not_waited_for(tmp_path, serve):
+def test_who_asks_for_too_long_is_not_waited_for(tmp_path: Path, serve: Callable[..., Server]) -> None:
     server = serve(http(429, {"error": {"message": "later"}}, retry_after=3600))
     start = time.monotonic()
     seen, _ = answer(tmp_path, "openai", server)
@@ -287,19 +292,21 @@ def test_who_asks_for_too_long_is_not_waited_for(tmp_path, serve):
     (429, {"message": "You exceeded your current quota", "code": "insufficient_quota"}, "quota"),
     (400, {"message": "bad\nthing\u001b[31m"}, "request"),
 ])
-def test_a_failure_that_does_not_pass(tmp_path, serve, status, error, failure):
+def test_a_failure_that_does_not_pass(tmp_path: Path, serve: Callable[..., Server], status: int, error: dict[str, str],
+                                      failure: str) -> None:
     server = serve(http(status, {"error": error}))
     seen, events = answer(tmp_path, "openai", server)
     assert not seen["is_ok"] and seen["failure"] == failure and len(server.requests) == 1 and events == []
     assert "\n" not in seen["error"]["message"] and "\x1b" not in seen["error"]["message"]
 
 
-def test_a_parameter_that_is_not_taken_is_left_out(tmp_path, serve):
-    def refuse(name):
+def test_a_parameter_that_is_not_taken_is_left_out(tmp_path: Path, serve: Callable[..., Server]) -> None:
+    def refuse(name: str) -> list[bytes]:
         return http(400, {"error": {"message": f"Unsupported value: '{name}' is not supported with this model"}})
 
     server = serve(refuse("temperature"), refuse("stream_options"), refuse("max_tokens"), stream(*said("openai")))
-    lines = ask(tmp_path, environment("openai", server), *[{"model": "gpt-4o-mini", "max_tokens": 7, "max_tries": 1}] * 2)
+    lines = ask(tmp_path, environment("openai", server),
+                *[{"model": "gpt-4o-mini", "max_tokens": 7, "max_tries": 1}] * 2)
     answers = [value for name, value in lines if name == "answer"]
     assert [one["is_ok"] for one in answers] == [True, True]
     assert len(server.requests) == 5  # the second call knows
@@ -309,9 +316,9 @@ def test_a_parameter_that_is_not_taken_is_left_out(tmp_path, serve):
 
 
 @each_kind
-def test_a_stream_as_others_write_it(tmp_path, serve, kind):
+def test_a_stream_as_others_write_it(tmp_path: Path, serve: Callable[..., Server], kind: str) -> None:
     """CRLF and CR, comments, events in several lines and pieces, names nobody knows, another content type's letters."""
-    whole = b"".join(part if isinstance(part, bytes) else part for part in stream(*said(kind))[1:]).decode()
+    whole = b"".join(stream(*said(kind))[1:]).decode()
     data = [line[6:] for line in whole.split("\n") if line.startswith("data: ")]
     lines = ": a comment\r\n\r\nretry: 5\r\n\r\nevent: ping\r\ndata: {\"type\": \"ping\"}\r\n\r\n"
     for k, text in enumerate(data):
@@ -325,7 +332,7 @@ def test_a_stream_as_others_write_it(tmp_path, serve, kind):
     assert seen["is_ok"] and seen["message"]["content"] == "Hi there" and len(server.requests) == 1, seen
 
 
-def test_retry_after_in_both_forms(tmp_path, serve):
+def test_retry_after_in_both_forms(tmp_path: Path, serve: Callable[..., Server]) -> None:
     """Seconds, and a date: one that is past means at once, one that is far is not waited for."""
     past, far = "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2065 07:28:00 GMT"
     for status in (429, 503):
@@ -337,28 +344,33 @@ def test_retry_after_in_both_forms(tmp_path, serve):
 
 
 @pytest.mark.parametrize("reply, failure, tries", [
-    ([b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"], "request", 1),
+    ([b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"],
+     "request", 1),
     (http(200, b"<html>login</html>", kind="text/html"), "reply", 2),
     (http(200, b"\xff\xfe\x00not json", kind="application/octet-stream"), "reply", 2),
     (http(200, b"[1, 2, 3]"), "reply", 2),
     (http(200, b'{"choices": "none"}'), "reply", 2),
     (http(200, b""), "reply", 2),
     ([b"nonsense that is no HTTP\r\n\r\n"], "network", 2),
-    ([b"HTTP/1.1 200 OK\r\n" + b"X-Pad: " + b"y" * 1000 + b"\r\n"] + [b"X-More: " + b"z" * 8000 + b"\r\n"] * 200, "reply", 1),
+    ([b"HTTP/1.1 200 OK\r\n" + b"X-Pad: " + b"y" * 1000 + b"\r\n"] + [b"X-More: " + b"z" * 8000 + b"\r\n"] * 200,
+     "reply", 1),
     ([b"HTTP/1.1 100 Continue\r\n\r\n" * 20000], "reply", 1),
 ])
-def test_a_reply_that_is_none(tmp_path, serve, reply, failure, tries):
+def test_a_reply_that_is_none(tmp_path: Path, serve: Callable[..., Server], reply: list[bytes], failure: str,
+                              tries: int) -> None:
     """A redirect would take the key elsewhere; a page, other types, endless heads: reported as what they are."""
     server = serve(reply)
     seen, _ = answer(tmp_path, "openai", server, {"max_tries": 2})
     assert not seen["is_ok"] and (seen["failure"], len(server.requests)) == (failure, tries), seen
-    assert ("returned HTML, not JSON; check base_url" in seen["error"]["message"]) == (b"<html>" in b"".join(reply)), seen
+    assert (("returned HTML, not JSON; check base_url" in seen["error"]["message"]) ==
+            (b"<html>" in b"".join(reply))), seen
 
 
-def test_a_certificate_of_nobody(tmp_path):
+def test_a_certificate_of_nobody(tmp_path: Path) -> None:
     """Attack: somebody in between with a certificate of his own. The key is not sent; nothing is tried again."""
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
-    made = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate,
+    made = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out",
+                           certificate,
                            "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"], capture_output=True)
     lib.need("openssl", made.returncode == 0, "openssl makes no certificate")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -366,7 +378,7 @@ def test_a_certificate_of_nobody(tmp_path):
     listener = socket.create_server(("127.0.0.1", 0))
     seen = []
 
-    def serve_tls():
+    def serve_tls() -> None:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = listener.accept()
@@ -380,14 +392,15 @@ def test_a_certificate_of_nobody(tmp_path):
     refused = ask(tmp_path, env, {"model": "gpt-4o-mini"})
     assert [name for name, _ in refused] == ["answer"] and refused[0][1]["failure"] == "setup", refused
     assert "certificate" in refused[0][1]["error"]["message"] and seen == []
-    asked = urllib.request.Request(url, b"{}", {"Authorization": "Bearer " + KEY})  # control: a client that believes anybody
+    # control: a client that believes anybody
+    asked = urllib.request.Request(url, b"{}", {"Authorization": "Bearer " + KEY})
     with contextlib.suppress(OSError):  # whatever is answered
         urllib.request.urlopen(asked, context=ssl._create_unverified_context(), timeout=30).close()
     assert lib.wait_for(lambda: seen, 30) and KEY.encode() in seen[0]
     listener.close()
 
 
-def test_memory_is_bounded(tmp_path, serve):
+def test_memory_is_bounded(tmp_path: Path, serve: Callable[..., Server]) -> None:
     """200 MB of a reply, and of a stream of comments, do not end in the program."""
     chunk = b"x" * (1 << 20)
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
@@ -396,12 +409,12 @@ def test_memory_is_bounded(tmp_path, serve):
         request = json.dumps({"messages": HELLO, "model": "gpt-4o-mini", "max_tries": 1}) + "\n"
         with subprocess.Popen([ASK], cwd=tmp_path, env=environment("openai", server), stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True) as process:
-            process.stdin.write(request)
-            process.stdin.flush()
-            line = process.stdout.readline()
+            lib.some(process.stdin).write(request)
+            lib.some(process.stdin).flush()
+            line = lib.some(process.stdout).readline()
             with open(f"/proc/{process.pid}/status") as status:  # ru_maxrss would begin with ours
                 peak = next(int(row.split()[1]) for row in status if row.startswith("VmHWM:"))
-            process.stdin.close()
+            lib.some(process.stdin).close()
             process.wait(60)
         assert json.loads(line)["answer"]["is_ok"] is False
         assert "ASAN_OPTIONS" in os.environ or peak < 300 * 1024  # that counts what was freed
@@ -411,8 +424,8 @@ def test_memory_is_bounded(tmp_path, serve):
 
 
 @each_kind
-def test_a_deadline_ends_a_slow_drip(tmp_path, serve, kind):
-    drip = []
+def test_a_deadline_ends_a_slow_drip(tmp_path: Path, serve: Callable[..., Server], kind: str) -> None:
+    drip: list[Any] = []
     for _ in range(400):
         drip += [*said(kind, "x", whole=False)[-1:], 0.05]
     parts = stream()
@@ -425,7 +438,7 @@ def test_a_deadline_ends_a_slow_drip(tmp_path, serve, kind):
     assert server.gone.wait(60)
 
 
-def test_cancelling_closes_the_connection(tmp_path, serve):
+def test_cancelling_closes_the_connection(tmp_path: Path, serve: Callable[..., Server]) -> None:
     server = serve(stream(*said("openai", whole=False), 30.0))
     lines = ask(tmp_path, environment("openai", server), {"model": "gpt-4o-mini", "cancel": 1})
     assert [name for name, _ in lines] == ["text", "cancelled"]
@@ -433,7 +446,7 @@ def test_cancelling_closes_the_connection(tmp_path, serve):
     assert server.gone.wait(60)
 
 
-def test_what_is_too_large_is_refused(tmp_path, serve):
+def test_what_is_too_large_is_refused(tmp_path: Path, serve: Callable[..., Server]) -> None:
     event = f"data: {json.dumps(said('openai', 'y' * (1 << 20))[0])}\n\n".encode()
     long_line = [b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: "] + [b"z" * (1 << 20)] * 6
     for parts in (stream() + [event] * 20, long_line):
@@ -443,7 +456,7 @@ def test_what_is_too_large_is_refused(tmp_path, serve):
         assert len(server.requests) == 1
 
 
-def test_a_server_that_keeps_a_finished_stream_open(tmp_path, serve):
+def test_a_server_that_keeps_a_finished_stream_open(tmp_path: Path, serve: Callable[..., Server]) -> None:
     server = serve(stream(*said("openai"), 300.0))
     start = time.monotonic()
     seen, _ = answer(tmp_path, "openai", server)
@@ -453,8 +466,8 @@ def test_a_server_that_keeps_a_finished_stream_open(tmp_path, serve):
 # Tools ------------------------------------------------------------------------------------------
 
 
-def test_calls_of_servers_that_are_careless(tmp_path, serve):
-    def piece(**call):
+def test_calls_of_servers_that_are_careless(tmp_path: Path, serve: Callable[..., Server]) -> None:
+    def piece(**call: Any) -> lib.Json:
         return {"choices": [{"delta": {"tool_calls": [call]}}]}
 
     server = serve(stream(
@@ -470,32 +483,35 @@ def test_calls_of_servers_that_are_careless(tmp_path, serve):
     assert seen["usage"]["is_estimated"]
 
 
-def test_thoughts_and_signatures_travel(tmp_path, serve):
+def test_thoughts_and_signatures_travel(tmp_path: Path, serve: Callable[..., Server]) -> None:
     """What a provider wants to see again is sent again as it was."""
-    thinking = [{"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
-                {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
-                {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "sig"}},
-                {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
-                {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "So \u2764"}},
-                {"type": "content_block_start", "index": 2, "content_block": {"type": "redacted_thinking", "data": "d"}},
-                {"type": "content_block_start", "index": 3, "content_block": {"type": "tool_use", "id": "t", "name": "look",
-                                                                              "input": {}}},
-                {"type": "content_block_delta", "index": 3, "delta": {"type": "input_json_delta",
-                                                                      "partial_json": '{"at": "x"}'}},
-                {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"}]
-    signed = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "look", "args": {"at": "x"}},
-                                                     "thoughtSignature": "sig"}]}, "finishReason": "STOP"}]}
-    thought = [{"choices": [{"delta": {"reasoning_content": "hm"}}]},
-               {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "t", "function": {"name": "look",
-                                                       "arguments": '{"at": "x"}'}}]}, "finish_reason": "tool_calls"}]}]
-    expect = {"anthropic": (thinking, {"type": "thinking", "thinking": "hm", "signature": "sig"}),
-              "gemini": ([signed], signed["candidates"][0]["content"]["parts"][0]),
-              "openai": (thought, None)}
+    thinking: list[Any] = [
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "sig"}},
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "So \u2764"}},
+        {"type": "content_block_start", "index": 2, "content_block": {"type": "redacted_thinking", "data": "d"}},
+        {"type": "content_block_start", "index": 3,
+         "content_block": {"type": "tool_use", "id": "t", "name": "look", "input": {}}},
+        {"type": "content_block_delta", "index": 3,
+         "delta": {"type": "input_json_delta", "partial_json": '{"at": "x"}'}},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"}]
+    signed: lib.Json = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "look", "args": {"at": "x"}},
+                                                               "thoughtSignature": "sig"}]}, "finishReason": "STOP"}]}
+    asked = {"index": 0, "id": "t", "function": {"name": "look", "arguments": '{"at": "x"}'}}
+    thought: list[Any] = [{"choices": [{"delta": {"reasoning_content": "hm"}}]},
+                          {"choices": [{"delta": {"tool_calls": [asked]}, "finish_reason": "tool_calls"}]}]
+    expect: dict[str, tuple[list[Any], Any]] = {
+        "anthropic": (thinking, {"type": "thinking", "thinking": "hm", "signature": "sig"}),
+        "gemini": ([signed], signed["candidates"][0]["content"]["parts"][0]),
+        "openai": (thought, None)}
     for kind, (events, part) in expect.items():
         server = serve(stream(*events), stream(*said(kind)))
         first, _ = answer(tmp_path, kind, server, {"tools": [TOOL]})
         call, = first["message"]["tool_calls"]
-        after = HELLO + [first["message"], {"role": "tool", "tool_call_id": call["id"], "name": "look", "content": "seen"}]
+        after = HELLO + [first["message"],
+                         {"role": "tool", "tool_call_id": call["id"], "name": "look", "content": "seen"}]
         answer(tmp_path, kind, server, {"tools": [TOOL], "messages": after})
         sent = server.requests[1]["body"]
         if kind == "anthropic":
@@ -505,22 +521,24 @@ def test_thoughts_and_signatures_travel(tmp_path, serve):
             assert sent["messages"][2]["content"][0]["tool_use_id"] == "t"
         elif kind == "gemini":
             assert sent["contents"][1]["parts"] == [part]
-            assert sent["contents"][2]["parts"][0]["functionResponse"] == {"name": "look", "response": {"output": "seen"}}
+            assert sent["contents"][2]["parts"][0]["functionResponse"] == {"name": "look",
+                                                                           "response": {"output": "seen"}}
         else:
             assert sent["messages"][1]["reasoning_content"] == "hm"
 
 
 @each_kind
-def test_an_answer_that_follows_a_schema(tmp_path, serve, kind):
+def test_an_answer_that_follows_a_schema(tmp_path: Path, serve: Callable[..., Server], kind: str) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     server = serve(stream(*said(kind, '{"n": 4}')))
     seen, _ = answer(tmp_path, kind, server, {"schema": schema})
     assert seen["parsed"] == {"n": 4} and 'required' in json.dumps(server.requests[0]["body"])
 
 
-def test_text_that_is_no_text(tmp_path, serve):
+def test_text_that_is_no_text(tmp_path: Path, serve: Callable[..., Server]) -> None:
     """NULs and broken UTF-8 neither end a text nor break a request."""
-    server = serve([stream()[0] + b'data: {"choices":[{"delta":{"content":"a\xff\\u0000b"},"finish_reason":"stop"}]}\n\n'])
+    server = serve([stream()[0] +
+                    b'data: {"choices":[{"delta":{"content":"a\xff\\u0000b"},"finish_reason":"stop"}]}\n\n'])
     messages = [{"role": "user", "content": "x\0y"}]
     seen, _ = answer(tmp_path, "openai", server, {"messages": messages})
     assert seen["is_ok"], seen
@@ -531,7 +549,7 @@ def test_text_that_is_no_text(tmp_path, serve):
 # Keys -------------------------------------------------------------------------------------------
 
 
-def test_keys_from_files_and_commands(tmp_path, serve):
+def test_keys_from_files_and_commands(tmp_path: Path, serve: Callable[..., Server]) -> None:
     (tmp_path / "key").write_text(KEY + "\n")
     (tmp_path / "say").write_text(f"#!/bin/sh\necho x >>'{tmp_path}/asked'\necho '{KEY}'\n")
     (tmp_path / "say").chmod(0o755)
@@ -554,8 +572,9 @@ def test_keys_from_files_and_commands(tmp_path, serve):
     assert (tmp_path / "asked").read_text() == "x\n"  # once, for two calls
 
 
-def test_a_command_is_asked_again_when_its_key_is_refused(tmp_path, serve):
-    (tmp_path / "say").write_text(f"#!/bin/sh\necho x >>'{tmp_path}/asked'\necho 'old-key-00000'$(wc -l <'{tmp_path}/asked')\n")
+def test_a_command_is_asked_again_when_its_key_is_refused(tmp_path: Path, serve: Callable[..., Server]) -> None:
+    (tmp_path / "say").write_text(f"#!/bin/sh\necho x >>'{tmp_path}/asked'\n"
+                                  f"echo 'old-key-00000'$(wc -l <'{tmp_path}/asked')\n")
     (tmp_path / "say").chmod(0o755)
     server = serve(http(401, {"error": {"message": "expired"}}), stream(*said("openai")))
     lines = ask(tmp_path, environment(OPENAI_BASE_URL=server.url, OPENAI_API_KEY_COMMAND=f"'{tmp_path}/say'"),
@@ -564,12 +583,13 @@ def test_a_command_is_asked_again_when_its_key_is_refused(tmp_path, serve):
     assert [r["headers"]["authorization"][-1] for r in server.requests] == ["1", "2"]
 
 
-def trust(folder, env):
-    done = subprocess.run([CLI, "trust"], cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def trust(folder: Path, env: dict[str, str]) -> None:
+    done = subprocess.run([CLI, "trust"], cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True)
     assert done.returncode == 0 and KEY not in done.stdout + done.stderr, done.stderr
 
 
-def plant(folder, where, server):
+def plant(folder: Path, where: str, server: Server) -> Path:
     """A file that names the listener, as its path."""
     name, text = {"toml": ("snipara-sandbox.toml", f'[snipara_sandbox]\nbase_url = "{server.url}"\n'),
                   "dotenv": (".env", f"OPENAI_BASE_URL={server.url}\n")}[where]
@@ -577,12 +597,13 @@ def plant(folder, where, server):
     return folder / name
 
 
-ONCE = {"model": "gpt-4o-mini", "max_tries": 1, "deadline_ms": 3000}
+ONCE: lib.Json = {"model": "gpt-4o-mini", "max_tries": 1, "deadline_ms": 3000}
 
 
 @pytest.mark.parametrize("where", ["toml", "dotenv"])
 @pytest.mark.parametrize("whose", ["cloned", "sticky"])
-def test_a_project_does_not_say_where_the_users_key_goes(tmp_path, serve, where, whose):
+def test_a_project_does_not_say_where_the_users_key_goes(tmp_path: Path, serve: Callable[..., Server], where: str,
+                                                         whose: str) -> None:
     """Attack: a folder one has cloned, or one of everybody's with another user's file in it, names an address of this
     host, where anybody may listen. Control: the same file, the user's own, once the user has trusted it."""
     if whose == "sticky" and os.geteuid() != 0:
@@ -608,9 +629,10 @@ def test_a_project_does_not_say_where_the_users_key_goes(tmp_path, serve, where,
     assert ask(project, env, ONCE)[-1][1]["is_ok"] and KEY in str(server.requests[0]["headers"])
 
 
-def test_a_project_names_no_keys_commands_and_files(tmp_path, serve):
+def test_a_project_names_no_keys_commands_and_files(tmp_path: Path, serve: Callable[..., Server]) -> None:
     server = serve(stream(*said("openai")))
-    (tmp_path / ".env").write_text(f"OPENAI_API_KEY=sk-of-the-project\nANTHROPIC_API_KEY_COMMAND=\"touch '{tmp_path}/ran'\"\n"
+    (tmp_path / ".env").write_text(f"OPENAI_API_KEY=sk-of-the-project\n"
+                                   f"ANTHROPIC_API_KEY_COMMAND=\"touch '{tmp_path}/ran'\"\n"
                                    "SNIPARA_SANDBOX_RECORD_FILE=over\n")
     env = environment(SNIPARA_SANDBOX_STATE_DIR=str(tmp_path / "state"), OPENAI_BASE_URL=server.url,
                       ANTHROPIC_BASE_URL=server.url)
@@ -624,24 +646,29 @@ def test_a_project_names_no_keys_commands_and_files(tmp_path, serve):
     assert (tmp_path / "ran").exists() and (tmp_path / "over").exists()
 
 
-def test_a_model_that_a_project_chooses_gets_its_own_providers_key_only(tmp_path, serve):
-    """Its file picks a well-known provider: that one's key may go there, the key of this program and one for a port of this host not."""
-    def key_for(model, **env):
+def test_a_model_that_a_project_chooses_gets_its_own_providers_key_only(tmp_path: Path,
+                                                                        serve: Callable[..., Server]) -> None:
+    """Its file picks a well-known provider: that one's key may go there, the key of this program and one for a port of
+    this host not."""
+    def key_for(model: str, **env: Any) -> str | None:
         (tmp_path / "snipara-sandbox.toml").write_text(f'[snipara_sandbox]\nmodel = "{model}"\n')
-        done = subprocess.run([CLI, "models", "--json"], cwd=tmp_path, env={**environment(), **env}, stdout=subprocess.PIPE, text=True)
-        return json.loads(done.stdout)["model"]["key_from"]
+        done = subprocess.run([CLI, "models", "--json"], cwd=tmp_path, env={**environment(), **env},
+                              stdout=subprocess.PIPE, text=True)
+        key: str | None = json.loads(done.stdout)["model"]["key_from"]
+        return key
 
     own = {"SNIPARA_SANDBOX_LLM_API_KEY": KEY}
     assert key_for("claude-sonnet-4-5", ANTHROPIC_API_KEY=KEY) == "ANTHROPIC_API_KEY"
     assert key_for("claude-sonnet-4-5", **own) is None
     assert key_for("gpt-4o", **own) == "SNIPARA_SANDBOX_LLM_API_KEY"  # the provider without any file
-    assert key_for("claude-sonnet-4-5", **own, SNIPARA_SANDBOX_MODEL="claude-sonnet-4-5") == "SNIPARA_SANDBOX_LLM_API_KEY"
+    assert key_for("claude-sonnet-4-5", **own,
+                   SNIPARA_SANDBOX_MODEL="claude-sonnet-4-5") == "SNIPARA_SANDBOX_LLM_API_KEY"
     assert key_for("ollama/x", OLLAMA_API_KEY=KEY, SNIPARA_SANDBOX_MODEL="ollama/x") == "OLLAMA_API_KEY"
 
 
 @pytest.mark.parametrize("where", ["toml", "dotenv"])
 @pytest.mark.parametrize("name", ["ollama/x", "ollama_chat/x", "hosted_vllm/x", "azure/x"])
-def test_a_project_sends_no_prompt_to_a_listener_of_this_host(tmp_path, where, name):
+def test_a_project_sends_no_prompt_to_a_listener_of_this_host(tmp_path: Path, where: str, name: str) -> None:
     """Attack: its file names a model of an address where anybody may listen. Control: the user has trusted the file."""
     file, text = {"toml": ("snipara-sandbox.toml", f'[snipara_sandbox]\nmodel = "{name}"\n'),
                   "dotenv": (".env", f"RLM_MODEL={name}\n")}[where]
@@ -656,7 +683,7 @@ def test_a_project_sends_no_prompt_to_a_listener_of_this_host(tmp_path, where, n
         trust(tmp_path, env)
 
 
-def test_the_own_key_goes_to_the_configured_provider_only(tmp_path, serve):
+def test_the_own_key_goes_to_the_configured_provider_only(tmp_path: Path, serve: Callable[..., Server]) -> None:
     server = serve(stream(*said("openai")))
     other = serve(stream(*said("anthropic")))
     env = environment(SNIPARA_SANDBOX_LLM_API_KEY=KEY, OPENAI_BASE_URL=server.url, ANTHROPIC_BASE_URL=other.url)
@@ -664,7 +691,7 @@ def test_the_own_key_goes_to_the_configured_provider_only(tmp_path, serve):
     assert KEY in str(server.requests[0]["headers"]) and KEY not in str(other.requests[0]["headers"])
 
 
-def test_keys_are_no_arguments(tmp_path, serve):
+def test_keys_are_no_arguments(tmp_path: Path, serve: Callable[..., Server]) -> None:
     server = serve([3.0] + stream(*said("openai")))
     process = subprocess.Popen([CLI, "models", "--check"], cwd=tmp_path, env=environment("openai", server),
                                stdout=subprocess.PIPE, text=True)
@@ -675,19 +702,22 @@ def test_keys_are_no_arguments(tmp_path, serve):
     assert process.returncode == 0 and "Answered in" in out and KEY not in out
 
 
-def test_keys_stay_in_the_program_that_asks(serve):
+def test_keys_stay_in_the_program_that_asks(serve: Callable[..., Server]) -> None:
     """A whole run: the key is neither in the daemon nor in the sandbox, nor in any file that is left."""
     code = "import os; print(sorted(os.environ), open('/proc/self/environ').read())"
-    calls = [{"id": "c1", "type": "function", "function": {"name": "execute_code", "arguments": json.dumps({"code": code})}}]
+    calls = [{"id": "c1", "type": "function",
+              "function": {"name": "execute_code", "arguments": json.dumps({"code": code})}}]
     server = serve(http(200, {"choices": [{"message": {"tool_calls": calls}, "finish_reason": "tool_calls"}]}),
                    http(200, {"choices": [{"message": {"content": "the key is " + KEY[:4]}, "finish_reason": "stop"}]}))
     box = lib.Sandbox("user")
     program = os.path.join(box.bin, "snipara-sandbox")
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 60, **box.identity()}
+    options: lib.Json = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 60,
+                         **box.identity()}
     try:
         project = box.make_folder("project")
         env = {**box.env, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
-        done = subprocess.run([program, "run", "look", "--json", "-v"], cwd=project, env=env, **options)  # starts a daemon
+        # starts a daemon
+        done = subprocess.run([program, "run", "look", "--json", "-v"], cwd=project, env=env, **options)
         assert json.loads(done.stdout)["success"] and KEY in str(server.requests[1]["headers"])
         told = server.requests[1]["body"]["messages"][-1]["content"]
         assert "PATH" in told and KEY not in told + done.stdout + done.stderr
@@ -709,16 +739,18 @@ def test_keys_stay_in_the_program_that_asks(serve):
 # Choosing ---------------------------------------------------------------------------------------
 
 
-def models(cwd, *args, **env):
+def models(cwd: Path, *args: str, **env: Any) -> lib.Json:
     done = subprocess.run([CLI, "models", "--json", *args], cwd=cwd, env=environment(**env), stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["model"]
+    model: lib.Json = json.loads(done.stdout)["model"]
+    return model
 
 
 @pytest.mark.parametrize("name, env, provider, model", [
     ("gpt-4o", {}, "openai", "gpt-4o"), ("openai/gpt-4o", {}, "openai", "gpt-4o"),
-    ("claude-sonnet-4-5", {}, "anthropic", "claude-sonnet-4-5"), ("gemini/gemini-2.5-pro", {}, "gemini", "gemini-2.5-pro"),
+    ("claude-sonnet-4-5", {}, "anthropic", "claude-sonnet-4-5"),
+    ("gemini/gemini-2.5-pro", {}, "gemini", "gemini-2.5-pro"),
     ("openrouter/meta/llama", {}, "openrouter", "meta/llama"), ("ollama/llama3", {}, "ollama", "llama3"),
     ("ollama_chat/llama3", {}, "ollama", "llama3"), ("mistral/mistral-small", {}, "mistral", "mistral-small"),
     ("azure/mine", {"AZURE_API_BASE": "https://x.example", "AZURE_API_KEY": KEY}, "azure", "mine"),
@@ -729,19 +761,20 @@ def models(cwd, *args, **env):
     (None, {"SNIPARA_SANDBOX_BACKEND": "gemini"}, "gemini", "gemini-3.6-flash"),
     (None, {"SNIPARA_SANDBOX_MODEL": "o3-mini", "ANTHROPIC_API_KEY": KEY}, "openai", "o3-mini"),
 ])
-def test_routes(tmp_path, name, env, provider, model):
+def test_routes(tmp_path: Path, name: str | None, env: lib.Json, provider: str, model: str) -> None:
     seen = models(tmp_path, *([name] if name else []), **env)
     assert (seen["provider"], seen["model"]) == (provider, model)
 
 
-def test_addresses_on_the_wire(tmp_path, serve):
+def test_addresses_on_the_wire(tmp_path: Path, serve: Callable[..., Server]) -> None:
     """Azure has a path, a version and a header of its own; others are chat completions under their address."""
-    rows = [("azure/mine", {"AZURE_API_KEY": KEY, "AZURE_API_VERSION": "2024-10-21"}, "AZURE_API_BASE", "",
-             "/openai/deployments/mine/chat/completions?api-version=2024-10-21", ("api-key", KEY)),
-            ("ollama/llama3", {}, "OLLAMA_API_BASE", "", "/v1/chat/completions", ("authorization", None)),
-            ("openrouter/meta/llama", {"OPENROUTER_API_KEY": KEY}, "OPENROUTER_API_BASE", "/api/v1", "/api/v1/chat/completions",
-             ("authorization", "Bearer " + KEY)),
-            ("hosted_vllm/m", {}, "HOSTED_VLLM_API_BASE", "/v1", "/v1/chat/completions", ("authorization", None))]
+    rows: list[tuple[str, dict[str, str], str, str, str, tuple[str, str | None]]] = [
+        ("azure/mine", {"AZURE_API_KEY": KEY, "AZURE_API_VERSION": "2024-10-21"}, "AZURE_API_BASE", "",
+         "/openai/deployments/mine/chat/completions?api-version=2024-10-21", ("api-key", KEY)),
+        ("ollama/llama3", {}, "OLLAMA_API_BASE", "", "/v1/chat/completions", ("authorization", None)),
+        ("openrouter/meta/llama", {"OPENROUTER_API_KEY": KEY}, "OPENROUTER_API_BASE", "/api/v1",
+         "/api/v1/chat/completions", ("authorization", "Bearer " + KEY)),
+        ("hosted_vllm/m", {}, "HOSTED_VLLM_API_BASE", "/v1", "/v1/chat/completions", ("authorization", None))]
     for model, env, base, prefix, path, (header, value) in rows:
         server = serve(stream(*said("openai")))
         lines = ask(tmp_path, environment(**env, **{base: server.url + prefix}), {"model": model})
@@ -751,7 +784,7 @@ def test_addresses_on_the_wire(tmp_path, serve):
         assert model.startswith("azure") or sent["body"]["model"] == model.split("/", 1)[1]
 
 
-def test_what_is_missing_is_said(tmp_path):
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert "OPENAI_API_KEY" in models(tmp_path)["problem"]
     assert "AZURE_API_BASE" in models(tmp_path, "azure/x", AZURE_API_KEY=KEY)["problem"]
     assert "openrouter/NAME" in models(tmp_path, "nobodys")["problem"]
@@ -761,10 +794,11 @@ def test_what_is_missing_is_said(tmp_path):
     assert "replay_file" in models(tmp_path, SNIPARA_SANDBOX_BACKEND="replay")["problem"]
 
 
-def test_prices(tmp_path):
+def test_prices(tmp_path: Path) -> None:
     for name, price in [("gpt-4o-mini-2024-07-18", 0.15), ("gpt-4o-2024-08-06", 2.5), ("o1-mini", 3), ("gpt-4.1", 2),
                         ("claude-sonnet-4-20250514", 3), ("openrouter/openai/gpt-4o", 2.5), ("ollama/x", 0),
-                        ("gpt-5-pro", None), ("gpt-4o-audio-preview", None), ("claude-sonnet-4-9", None), ("gpt-9", None)]:
+                        ("gpt-5-pro", None), ("gpt-4o-audio-preview", None), ("claude-sonnet-4-9", None),
+                        ("gpt-9", None)]:
         assert models(tmp_path, name)["input_usd_per_million"] == price, name
     own = tmp_path / "prices.json"
     own.write_text('{"models": {"gpt-9*": {"input": 7, "output": 8}, "gpt-4o": {"input": 1, "output": 1}}}')
@@ -780,19 +814,21 @@ def test_prices(tmp_path):
         assert done.returncode == 2 and why in done.stderr and str(own) in done.stderr
 
 
-def test_cached_tokens_cost_what_they_cost(tmp_path, serve):
-    usage = {"input_tokens": 1000, "cache_read_input_tokens": 10000, "cache_creation_input_tokens": 2000, "output_tokens": 100}
+def test_cached_tokens_cost_what_they_cost(tmp_path: Path, serve: Callable[..., Server]) -> None:
+    usage = {"input_tokens": 1000, "cache_read_input_tokens": 10000, "cache_creation_input_tokens": 2000,
+             "output_tokens": 100}
     server = serve(http(200, {**whole_reply("anthropic"), "usage": usage}))
     seen, _ = answer(tmp_path, "anthropic", server)
     assert seen["usage"]["input"] == 13000
     assert abs(seen["cost_usd"] - (1000 * 3 + 10000 * 0.3 + 2000 * 3.75 + 100 * 15) / 1e6) < 1e-12
 
 
-def test_a_price_beyond_numbers_is_one(tmp_path):
+def test_a_price_beyond_numbers_is_one(tmp_path: Path) -> None:
     """Prices so large that their sum is infinite: the cost is a number, and more than any limit."""
     own = tmp_path / "prices.json"
     own.write_text('{"models": {"gpt-4o": {"input": 1e308, "output": 1e308}}}')
-    env = script(tmp_path / "turns.jsonl", {"content": "x", "usage": {"input": 10**9, "output": 10**9}, "model": "gpt-4o"})
+    env = script(tmp_path / "turns.jsonl",
+                 {"content": "x", "usage": {"input": 10**9, "output": 10**9}, "model": "gpt-4o"})
     (name, seen), = [each for each in ask(tmp_path, environment(**env, SNIPARA_SANDBOX_PRICE_FILE=str(own)), {})
                      if each[0] == "answer"]
     assert seen["is_ok"] and seen["cost_usd"] == 1e9
@@ -801,19 +837,19 @@ def test_a_price_beyond_numbers_is_one(tmp_path):
 # Replay -----------------------------------------------------------------------------------------
 
 
-def script(path, *turns):
+def script(path: Path, *turns: lib.Json) -> dict[str, str]:
     path.write_text("".join(json.dumps(turn) + "\n" for turn in turns))
     return {"SNIPARA_SANDBOX_BACKEND": "replay", "SNIPARA_SANDBOX_REPLAY_FILE": str(path)}
 
 
-def test_replay(tmp_path):
+def test_replay(tmp_path: Path) -> None:
     env = script(tmp_path / "turns.jsonl", {"content": "one"}, {"label": "sub", "content": "below", "repeat": True},
                  {"contains": "again", "content": "two", "usage": {"input": 5, "output": 6}, "model": "gpt-4o"},
                  {"tool_calls": [{"name": "look", "arguments": {"at": "x"}}, {"name": "look", "arguments": "{"}]},
                  {"error": {"failure": "server", "message": "busy", "http_status": 500}}, {"content": "after"},
                  {"error": {"failure": "auth", "message": "no"}})
     again = [{"role": "user", "content": "once again"}]
-    asked = [{}, {"label": "sub"}, {"label": "sub"}, {}, {"messages": again}, {}, {}, {}]
+    asked: list[lib.Json] = [{}, {"label": "sub"}, {"label": "sub"}, {}, {"messages": again}, {}, {}, {}]
     first = [value for name, value in ask(tmp_path, environment(**env), *asked) if name == "answer"]
     second = [value for name, value in ask(tmp_path, environment(**env), *asked) if name == "answer"]
     for one in first + second:
@@ -829,23 +865,24 @@ def test_replay(tmp_path):
     assert first[7]["failure"] == "replay" and "has no answer for request" in first[7]["error"]["message"]
 
 
-def test_two_scripts_at_once(tmp_path):
+def test_two_scripts_at_once(tmp_path: Path) -> None:
     script(tmp_path / "a", {"content": "a1"}, {"content": "a2"})
     script(tmp_path / "b", {"content": "b1"})
     lines = ask(tmp_path, environment(), {"model": "replay/a"}, {"model": "replay/b"}, {"model": "replay/a"})
     assert [value["message"]["content"] for name, value in lines if name == "answer"] == ["a1", "b1", "a2"]
 
 
-def test_a_resumed_run_goes_on_in_the_script(tmp_path):
+def test_a_resumed_run_goes_on_in_the_script(tmp_path: Path) -> None:
     env = script(tmp_path / "t", {"content": "one"}, {"content": "two"})
     lines = ask(tmp_path, environment(**env), {"skip": True}, {})
     assert lines[-1][1]["message"]["content"] == "two"
 
 
 @pytest.mark.parametrize("line, why", [("{", "JSON"), ('{"contnet": "x"}', "did you mean content"),
-                                       ('{"stop": "maybe"}', "not a valid stop"), ('{"error": {"failure": "x"}}', "not a valid failure"),
+                                       ('{"stop": "maybe"}', "not a valid stop"),
+                                       ('{"error": {"failure": "x"}}', "not a valid failure"),
                                        ('{"tool_calls": [{}]}', "a tool call is"), ('{"content": 7}', "wrong type")])
-def test_a_script_that_is_none(tmp_path, line, why):
+def test_a_script_that_is_none(tmp_path: Path, line: str, why: str) -> None:
     env = script(tmp_path / "t", {"content": "fine"})
     with open(tmp_path / "t", "a") as out:
         out.write(line + "\n")
@@ -854,7 +891,7 @@ def test_a_script_that_is_none(tmp_path, line, why):
 
 
 @each_kind
-def test_a_record_replays_the_same(tmp_path, serve, kind):
+def test_a_record_replays_the_same(tmp_path: Path, serve: Callable[..., Server], kind: str) -> None:
     record = str(tmp_path / "record.jsonl")
     server = serve(stream(*said(kind)), FAILING["429"], stream(*said(kind, "Second")),
                    http(400, {"error": {"message": "no"}}))
@@ -872,7 +909,7 @@ def test_a_record_replays_the_same(tmp_path, serve, kind):
     assert real == again and real[1]["message"]["content"] == "Second"
 
 
-def test_parallel_calls(tmp_path, serve):
+def test_parallel_calls(tmp_path: Path, serve: Callable[..., Server]) -> None:
     server = serve(*[[0.2] + stream(*said("openai", f"n{i}")) for i in range(8)])
     requests = [{"model": "gpt-4o-mini", "parallel": True}] * 8
     lines = ask(tmp_path, environment("openai", server), *requests)

@@ -9,6 +9,8 @@ import re
 import socket
 import subprocess
 import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -33,7 +35,7 @@ FIXTURES = {"fixtures": [
 
 
 class Peer:
-    def __init__(self, suite, folder):
+    def __init__(self, suite: str, folder: str) -> None:
         fixtures = os.path.join(folder, "fixtures.json")
         with open(fixtures, "w") as out:
             json.dump(FIXTURES, out)
@@ -41,26 +43,27 @@ class Peer:
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         self.process = subprocess.Popen(
-            ["node", os.path.join(suite, "node_modules/@copilotkit/aimock/dist/cli.js"), "-p", str(port), "-f", fixtures,
+            ["node", os.path.join(suite, "node_modules/@copilotkit/aimock/dist/cli.js"), "-p", str(port), "-f",
+             fixtures,
              "--chunk-size", "5"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for line in self.process.stdout:
+        for line in lib.some(self.process.stdout):
             if "listening" in line:
                 return
         raise AssertionError("the server did not start")
 
-    def chaos(self, **rates):
+    def chaos(self, **rates: float) -> None:
         request = urllib.request.Request(self.url + "/__aimock/chaos", json.dumps(rates).encode(),
                                          {"Content-Type": "application/json"}, method="POST" if rates else "DELETE")
         urllib.request.urlopen(request).close()
 
-    def close(self):
+    def close(self) -> None:
         self.process.terminate()
         self.process.wait(10)
-        self.process.stdout.close()
+        lib.some(self.process.stdout).close()
 
 
 @pytest.fixture(scope="module")
-def peer(tmp_path_factory):
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     folder = os.environ.get("SNP_MODEL_SUITE", os.path.join(lib.BUILD, "model-suite"))
     done = subprocess.run([os.path.join(ROOT, "tools", "model-suite"), folder], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=300)
@@ -71,15 +74,16 @@ def peer(tmp_path_factory):
 
 
 @each_kind
-def test_a_stream(tmp_path, peer, kind):
-    seen, events = test_models.answer(tmp_path, kind, peer, {"messages": [{"role": "system", "content": "Brief."}, *HELLO]})
+def test_a_stream(tmp_path: Path, peer: Peer, kind: str) -> None:
+    seen, events = test_models.answer(tmp_path, kind, peer,
+                                      {"messages": [{"role": "system", "content": "Brief."}, *HELLO]})
     assert seen["is_ok"] and seen["message"]["content"] == "Hello there, how are you today? \u2764"
     assert len(events) > 3 and "".join(text for _, text in events) == seen["message"]["content"]
     assert seen["usage"]["input"] > 0 and seen["usage"]["output"] > 0 and seen["stop"] == "end"
 
 
 @each_kind
-def test_a_conversation_with_tools(tmp_path, peer, kind):
+def test_a_conversation_with_tools(tmp_path: Path, peer: Peer, kind: str) -> None:
     messages = [{"role": "user", "content": "weather"}]
     first, events = test_models.answer(tmp_path, kind, peer, {"messages": messages, "tools": [TOOL]})
     calls = first["message"]["tool_calls"]
@@ -94,7 +98,7 @@ def test_a_conversation_with_tools(tmp_path, peer, kind):
 @each_kind
 @pytest.mark.parametrize("fault, failure", [("dropRate", "server"), ("malformedRate", "reply"),
                                             ("disconnectRate", "network"), ("rateLimitRate", "rate_limit")])
-def test_chaos_passes(tmp_path, peer, kind, fault, failure):
+def test_chaos_passes(tmp_path: Path, peer: Peer, kind: str, fault: str, failure: str) -> None:
     """A fault that lasts is reported; one that ends while it is tried again is survived."""
     request = {"model": KINDS[kind][0], "messages": HELLO}
     peer.chaos(**{fault: 1})
@@ -103,11 +107,11 @@ def test_chaos_passes(tmp_path, peer, kind, fault, failure):
         assert once[-1][1]["failure"] == failure
         with subprocess.Popen([ASK], cwd=tmp_path, env=test_models.environment(kind, peer), text=True,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            process.stdin.write(json.dumps(request) + "\n")
-            process.stdin.close()
-            assert "retry" in process.stdout.readline()
+            lib.some(process.stdin).write(json.dumps(request) + "\n")
+            lib.some(process.stdin).close()
+            assert "retry" in lib.some(process.stdout).readline()
             peer.chaos()
-            lines = process.stdout.read().splitlines()
+            lines = lib.some(process.stdout).read().splitlines()
     finally:
         peer.chaos()
     seen = json.loads(lines[-1])["answer"]
@@ -124,7 +128,7 @@ CONVERSATION = [
     {"role": "tool", "tool_call_id": "c1", "name": "look", "content": "seen"},
 ]
 # The rest is as the clients send it.
-DIFFERENCES = {
+DIFFERENCES: dict[str, lib.Json] = {
     # the key in the header of the version that is asked for; this one still lets older models have a temperature
     "anthropic": {"headers": {"authorization": None, "x-api-key": "KEY", "anthropic-version": "2023-06-01"}},
     "openai": {},
@@ -133,7 +137,7 @@ DIFFERENCES = {
 
 
 @each_kind
-def test_requests_are_what_official_clients_send(tmp_path, kind):
+def test_requests_are_what_official_clients_send(tmp_path: Path, kind: str) -> None:
     with open(os.path.join(lib.HERE, "integration", "golden", "model-requests.json")) as file:
         expected = json.load(file)[list(KINDS).index(kind)]
     with contextlib.closing(Server(stream(*said(kind)))) as server:

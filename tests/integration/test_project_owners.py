@@ -5,6 +5,8 @@ inside where the user may read them outside, written only to the overlay, with o
 import ast
 import os
 import stat
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -20,10 +22,10 @@ result = {p: show(p) for p in [".", "file", "folder"]}
 
 
 @pytest.fixture(scope="module")
-def boxes():
+def boxes() -> Iterator[Callable[[str], lib.Sandbox]]:
     made = {}
 
-    def get(who):
+    def get(who: str) -> lib.Sandbox:
         if who not in made:
             made[who] = lib.Sandbox(who)
         return made[who]
@@ -33,7 +35,8 @@ def boxes():
         box.close()
 
 
-def make_project(box, name, owner, mode, file_mode=0o600, group=None):
+def make_project(box: lib.Sandbox, name: str, owner: int, mode: int, file_mode: int = 0o600,
+                 group: int | None = None) -> str:
     """A folder of owner with a file and a folder; its path."""
     path = os.path.join(box.folder, name)
     os.makedirs(os.path.join(path, "folder"))
@@ -47,7 +50,7 @@ def make_project(box, name, owner, mode, file_mode=0o600, group=None):
     return path
 
 
-def tree(path):
+def tree(path: str) -> dict[Any, tuple[int, int, int, str | None]]:
     """What is below, with owners, modes and contents."""
     found = {}
     for folder, folders, names in os.walk(path):
@@ -59,7 +62,7 @@ def tree(path):
     return found
 
 
-def owners_inside(result):
+def owners_inside(result: lib.Json) -> dict[Any, tuple[Any, ...]]:
     return {path: tuple(row) for path, row in ast.literal_eval(result["result"]).items()}
 
 
@@ -78,7 +81,7 @@ result = [text, sorted(os.listdir("."))]
 
 @pytest.mark.parametrize("owner", [0, 1000, 4242, 0x7fffff00], ids=["root", "1000", "4242", "huge"])
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o2775], ids=["0700", "0755", "setgid"])
-def test_as_root_every_owner_is_the_user_inside(boxes, owner, mode):
+def test_as_root_every_owner_is_the_user_inside(boxes: Callable[[str], lib.Sandbox], owner: int, mode: int) -> None:
     box = boxes("root")
     project = make_project(box, f"p-{owner}-{mode:o}", owner, mode)
     before = tree(project)
@@ -94,7 +97,7 @@ def test_as_root_every_owner_is_the_user_inside(boxes, owner, mode):
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o2775], ids=["0700", "0755", "setgid"])
-def test_as_a_user_ones_own_folder(boxes, mode):
+def test_as_a_user_ones_own_folder(boxes: Callable[[str], lib.Sandbox], mode: int) -> None:
     box = boxes("user")
     project = make_project(box, f"own-{mode:o}", box.uid, mode)
     before = tree(project)
@@ -102,11 +105,12 @@ def test_as_a_user_ones_own_folder(boxes, mode):
     assert owners_inside(seen) == {".": (1000, 1000, oct(mode)), "file": (1000, 1000, "0o600"),
                                    "folder": (1000, 1000, oct(mode))}
     done = box.exec(WRITE, options=["--project", project])
-    assert done["status"] == "ok" and ast.literal_eval(done["result"]) == ["outside\n", ["folder", "new"]], done["error"]
+    assert done["status"] == "ok" and ast.literal_eval(done["result"]) == ["outside\n",
+                                                                           ["folder", "new"]], done["error"]
     assert tree(project) == before
 
 
-def test_setgid_passes_the_group_on(boxes):
+def test_setgid_passes_the_group_on(boxes: Callable[[str], lib.Sandbox]) -> None:
     box = boxes("root")
     project = make_project(box, "group", 1000, 0o755)
     shared = os.path.join(project, "folder")
@@ -121,11 +125,12 @@ result = [os.stat(p).st_gid for p in ("folder", "folder/new", "folder/below")]
 result += [oct(os.stat("folder/below").st_mode & 0o7777)]
 """
     done = box.exec(code, options=["--project", project])
-    assert done["status"] == "ok" and ast.literal_eval(done["result"]) == [50, 50, 50, "0o2755"], (done["result"], done["error"])
+    assert done["status"] == "ok" and ast.literal_eval(done["result"]) == [50, 50, 50,
+                                                                           "0o2755"], (done["result"], done["error"])
     assert tree(project) == before
 
 
-def test_other_owners_in_a_project_keep_theirs(boxes):
+def test_other_owners_in_a_project_keep_theirs(boxes: Callable[[str], lib.Sandbox]) -> None:
     """Only the folder's owner becomes the user inside; what others closed stays closed."""
     box = boxes("root")
     project = make_project(box, "mixed", 1000, 0o755)
@@ -143,13 +148,13 @@ except PermissionError:
     assert ast.literal_eval(done["result"]) == [0, "root's"]
 
 
-def test_what_was_made_ahead_is_not_taken_for_another_owner_or_mode(boxes):
+def test_what_was_made_ahead_is_not_taken_for_another_owner_or_mode(boxes: Callable[[str], lib.Sandbox]) -> None:
     box = boxes("root")
     path = make_project(box, "given-away", 0, 0o750)
     options = ["--project", path]
 
-    def is_ahead():
-        return box.exec("1", options=options)["manifest"]["from_pool"]
+    def is_ahead() -> bool:
+        return bool(box.exec("1", options=options)["manifest"]["from_pool"])
 
     assert lib.wait_for(is_ahead, 60)
     for one in tree(path):
@@ -163,7 +168,7 @@ def test_what_was_made_ahead_is_not_taken_for_another_owner_or_mode(boxes):
 
 
 @pytest.mark.parametrize("owner", [0, 1000], ids=["root", "1000"])
-def test_as_a_user_what_may_be_read_can_be_read(boxes, owner):
+def test_as_a_user_what_may_be_read_can_be_read(boxes: Callable[[str], lib.Sandbox], owner: int) -> None:
     box = boxes("user")
     project = make_project(box, f"open-{owner}", owner, 0o755, 0o644)
     before = tree(project)
@@ -187,7 +192,7 @@ result = [text, errors, os.stat("file").st_uid, os.stat(".").st_uid]
 
 
 @pytest.mark.parametrize("owner", [0, 1000], ids=["root", "1000"])
-def test_as_a_user_what_may_not_be_read_is_refused(boxes, owner):
+def test_as_a_user_what_may_not_be_read_is_refused(boxes: Callable[[str], lib.Sandbox], owner: int) -> None:
     box = boxes("user")
     project = make_project(box, f"closed-{owner}", owner, 0o700)
     done = box.cli("exec", "--project", project, "print('r' + 'an')")
@@ -197,7 +202,7 @@ def test_as_a_user_what_may_not_be_read_is_refused(boxes, owner):
     assert "PermissionError" in done.stderr
 
 
-def test_a_closed_file_in_an_open_project_is_closed_inside_too(boxes):
+def test_a_closed_file_in_an_open_project_is_closed_inside_too(boxes: Callable[[str], lib.Sandbox]) -> None:
     box = boxes("user")
     project = make_project(box, "half", 0, 0o755, 0o600)
     done = box.exec("open('file').read()", options=["--project", project])
@@ -206,7 +211,8 @@ def test_a_closed_file_in_an_open_project_is_closed_inside_too(boxes):
 
 @pytest.mark.parametrize("path, kind", [("/proc", "proc"), ("/sys", "sysfs"), ("/proc/self/fdinfo", "")])
 @pytest.mark.parametrize("who", ["root", "user"])
-def test_a_file_system_of_the_kernel_is_no_project(boxes, who, path, kind):
+def test_a_file_system_of_the_kernel_is_no_project(boxes: Callable[[str], lib.Sandbox], who: str, path: str,
+                                                   kind: str) -> None:
     done = boxes(who).cli("exec", "--project", path, "print('r' + 'an')")
     assert done.returncode in (1, 2) and "ran" not in done.stdout
     if kind:

@@ -10,23 +10,25 @@ import tarfile
 
 import lib
 import packages
+from collections.abc import Callable, Iterator
+from typing import Any
 import pytest
 
 
-def libraries(path):
+def libraries(path: str) -> list[Any]:
     """What a program or library is linked with, as the loader finds it."""
     done = subprocess.run(["ldd", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     return re.findall(r"(/\S+) \(0x", done.stdout)
 
 
-def copy(path, root):
+def copy(path: str, root: str) -> None:
     target = root + path
     if not os.path.lexists(target):
         os.makedirs(os.path.dirname(target), exist_ok=True)
         shutil.copy(path, target)
 
 
-def closure(root):
+def closure(root: str) -> str:
     """The host's Python, its standard library and what they are linked with, in a folder of their own."""
     program = os.path.realpath(packages.PYTHON)
     library = "/usr/lib/python" + packages.version()
@@ -51,7 +53,7 @@ def closure(root):
 
 
 @pytest.fixture(scope="module")
-def made():
+def made() -> Iterator[str]:
     """Outside /tmp and readable for everybody; nothing changes it."""
     folder = "/var/tmp/snp-rootfs-%d" % os.getpid()
     os.mkdir(folder)
@@ -60,7 +62,7 @@ def made():
 
 
 @pytest.fixture
-def broken(made, sandbox):
+def broken(made: str, sandbox: lib.Sandbox) -> Iterator[str]:
     """A copy to be damaged: links to the files, so that it is quick."""
     folder = os.path.join(os.path.dirname(made), "broken-" + sandbox.who)
     shutil.copytree(made, folder, symlinks=True, copy_function=os.link)
@@ -68,7 +70,7 @@ def broken(made, sandbox):
     shutil.rmtree(folder)
 
 
-def refused(box, root, *words):
+def refused(box: lib.Sandbox, root: str, *words: str) -> None:
     done = box.cli("exec", "--rootfs", root, "1")
     assert done.returncode in (1, 2) and done.stdout == ""
     for word in words:
@@ -78,7 +80,7 @@ def refused(box, root, *words):
 LOOK = "import os\n[open('/usr/share/which').read(), sorted(os.listdir('/usr')), os.path.exists('/usr/sbin/adduser')]"
 
 
-def test_code_sees_the_other_file_system(sandbox, made):
+def test_code_sees_the_other_file_system(sandbox: lib.Sandbox, made: str) -> None:
     result = sandbox.exec(LOOK, session="other", options=["--rootfs", made])
     assert eval(result["value"]) == ["the other one", sorted(os.listdir(os.path.join(made, "usr"))), False]
     assert result["manifest"]["rootfs"] == made and result["manifest"]["interpreter"] == "/usr/bin/python3"
@@ -90,7 +92,7 @@ def test_code_sees_the_other_file_system(sandbox, made):
     assert here["value"] == "False" and here["manifest"]["rootfs"] is None
 
 
-def test_it_is_read_only_and_as_confined_as_ever(sandbox, made):
+def test_it_is_read_only_and_as_confined_as_ever(sandbox: lib.Sandbox, made: str) -> None:
     code = """
 import os, socket
 failed = []
@@ -111,14 +113,14 @@ failed"""
         assert mark.read() == "the other one"
 
 
-def test_a_session_keeps_its_file_system(sandbox, made):
+def test_a_session_keeps_its_file_system(sandbox: lib.Sandbox, made: str) -> None:
     sandbox.exec("1", session="keeps")
     done = sandbox.cli("exec", "--session", "keeps", "--rootfs", made, "1")
     assert done.returncode == 2 and "the host's files" in done.stderr
     sandbox.destroy("keeps")
 
 
-def test_an_archive_is_unpacked_once(fresh_sandbox, made):
+def test_an_archive_is_unpacked_once(fresh_sandbox: Callable[..., lib.Sandbox], made: str) -> None:
     for who in ("root", "user") if os.geteuid() == 0 else ("root",):
         box = fresh_sandbox(who)
         archive = os.path.join(box.folder, "root.tar.gz")
@@ -132,7 +134,7 @@ def test_an_archive_is_unpacked_once(fresh_sandbox, made):
         assert len(kept) == 1 and len(kept[0]) == 64
 
 
-def entry(name, kind=tarfile.REGTYPE, link="", size=0):
+def entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int = 0) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
     info.type, info.linkname, info.size = kind, link, size
     return info
@@ -149,7 +151,7 @@ def entry(name, kind=tarfile.REGTYPE, link="", size=0):
     (entry("usr/hard", tarfile.LNKTYPE, "usr/../../../etc/passwd"), "tar failed"),
     (entry("usr/huge", size=20 << 30), ""),
 ])
-def test_hostile_archives_are_refused(sandbox, bad, word):
+def test_hostile_archives_are_refused(sandbox: lib.Sandbox, bad: Any, word: str) -> None:
     archive = os.path.join(sandbox.folder, "bad.tar")
     with open(archive, "wb") as out:
         out.write(bad.tobuf() + bytes(10240))
@@ -161,7 +163,7 @@ def test_hostile_archives_are_refused(sandbox, bad, word):
 
 
 @pytest.mark.parametrize("link", ["absolute", "up", "chain"])
-def test_a_link_in_an_archive_is_not_written_through(sandbox, link):
+def test_a_link_in_an_archive_is_not_written_through(sandbox: lib.Sandbox, link: str) -> None:
     target = sandbox.make_folder("link-target-" + link)
     archive = os.path.join(sandbox.folder, "link.tar")
     lead = target if link == "absolute" else "../" * 30 + target[1:]
@@ -182,7 +184,7 @@ def test_a_link_in_an_archive_is_not_written_through(sandbox, link):
     assert os.listdir(target) == ["written"]
 
 
-def test_an_archive_keeps_links_upwards_and_folders_called_dev(sandbox, made):
+def test_an_archive_keeps_links_upwards_and_folders_called_dev(sandbox: lib.Sandbox, made: str) -> None:
     archive = os.path.join(sandbox.folder, "links.tar")
     with tarfile.open(archive, "w") as out:
         out.add(made, ".")
@@ -198,7 +200,7 @@ def test_an_archive_keeps_links_upwards_and_folders_called_dev(sandbox, made):
     assert done.stdout == "the other one True ['kept'] False\n", done.stderr
 
 
-def test_links_of_a_hostile_file_system_do_not_leave_it(sandbox, broken):
+def test_links_of_a_hostile_file_system_do_not_leave_it(sandbox: lib.Sandbox, broken: str) -> None:
     token = "token-" + os.urandom(8).hex()
     secret = sandbox.make_folder("secret")
     sandbox.make_file(os.path.join(secret, "fonts", "token"), token)
@@ -210,7 +212,8 @@ def test_links_of_a_hostile_file_system_do_not_leave_it(sandbox, broken):
         assert followed.read() == token
     code = f"import subprocess\nsubprocess.run(['grep', '-rs', {token!r}, '/etc'], capture_output=True).stdout" \
         if os.path.exists(os.path.join(broken, "usr", "bin", "grep")) else \
-        "import os\n[open(os.path.join(f, n), errors='replace').read() for f, _, names in os.walk('/etc') for n in names]"
+        ("import os\n"
+         "[open(os.path.join(f, n), errors='replace').read() for f, _, names in os.walk('/etc') for n in names]")
     result = sandbox.exec(code, options=["--rootfs", broken])
     assert result["value"] and token not in result["value"]
     # Up and out, and through /proc.
@@ -221,20 +224,20 @@ def test_links_of_a_hostile_file_system_do_not_leave_it(sandbox, broken):
         assert "sandbox:x:1000" in result["value"] and "daemon:" not in result["value"]
 
 
-def test_a_usr_that_is_a_link_to_the_host_is_not_followed(sandbox, broken):
+def test_a_usr_that_is_a_link_to_the_host_is_not_followed(sandbox: lib.Sandbox, broken: str) -> None:
     shutil.rmtree(os.path.join(broken, "usr"))
     os.symlink("/usr", os.path.join(broken, "usr"))
     assert os.path.exists(os.path.join(broken, "usr", "bin", "python3"))  # the control run
     refused(sandbox, broken, "neither /usr/bin/python3")
 
 
-def test_top_links_lead_into_usr_only(sandbox, broken):
+def test_top_links_lead_into_usr_only(sandbox: lib.Sandbox, broken: str) -> None:
     os.unlink(os.path.join(broken, "lib"))
     os.symlink("/workspace", os.path.join(broken, "lib"))
     refused(sandbox, broken, "not into /usr")
 
 
-def test_what_cannot_be_a_file_system_is_said(sandbox, made, broken):
+def test_what_cannot_be_a_file_system_is_said(sandbox: lib.Sandbox, made: str, broken: str) -> None:
     refused(sandbox, "/", "home folder")
     refused(sandbox, sandbox.home, "home folder")
     refused(sandbox, "/nonexistent", "no such file or folder")
@@ -255,13 +258,14 @@ def test_what_cannot_be_a_file_system_is_said(sandbox, made, broken):
             refused(sandbox, broken, word)
 
 
-def test_an_incomplete_python_is_said(sandbox, broken):
+def test_an_incomplete_python_is_said(sandbox: lib.Sandbox, broken: str) -> None:
     os.unlink(os.path.join(broken, "usr", "lib", "python" + packages.version(), "base64.py"))
     refused(sandbox, broken, "base64", "whole CPython")
 
 
-def test_a_file_system_of_mmdebstrap(sandbox, tmp_path_factory):
-    lib.need("mmdebstrap", shutil.which("mmdebstrap") and os.geteuid() == 0, "mmdebstrap is not installed, or not root")
+def test_a_file_system_of_mmdebstrap(sandbox: lib.Sandbox, tmp_path_factory: pytest.TempPathFactory) -> None:
+    lib.need("mmdebstrap", bool(shutil.which("mmdebstrap")) and os.geteuid() == 0,
+             "mmdebstrap is not installed, or not root")
     archive = os.path.join(sandbox.folder, "debian.tar")
     shared = tmp_path_factory.getbasetemp() / "debian.tar"
     if not shared.exists():
@@ -277,6 +281,6 @@ def test_a_file_system_of_mmdebstrap(sandbox, tmp_path_factory):
     os.unlink(archive)
 
 
-def test_the_local_tier_has_none(sandbox, made):
+def test_the_local_tier_has_none(sandbox: lib.Sandbox, made: str) -> None:
     done = sandbox.cli("exec", "--env", "local", "--rootfs", made, "1")
     assert done.returncode == 1 and "--env native" in done.stderr

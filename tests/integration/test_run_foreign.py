@@ -2,55 +2,60 @@
 """Records of runs that somebody else has written, as a cloned repository may carry them: nothing they say of
 project, session, model, limits or process is acted upon. Each with its control: the run's own record is."""
 
+import hashlib
 import json
 import os
 import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 import trajectories
-from lib import PYTHON, wait_for
-from scripted_runs import call, turn
+from lib import PYTHON, Json, some, wait_for
+from scripted_runs import Runs, call, turn
 
+Starter = tuple[Callable[[], tuple[subprocess.Popen[str], Any]], Callable[..., None]]
 REFUSED = "the record was not made by this user on this machine"
 
 
 @pytest.fixture
-def stopped(runs):
+def stopped(runs: Runs) -> Iterator[Json]:
     """A run that stopped after its first cell, and can go on."""
     runs.box.make_file("project/data", "mine")
-    result = runs.run(turn(call("execute_code", code="seen = open('data').read()\nprint(seen)")), turn(call("list_files")),
+    result = runs.run(turn(call("execute_code", code="seen = open('data').read()\nprint(seen)")),
+                      turn(call("list_files")),
                       turn(call("FINAL_VAR", variable_name="seen")), options=["--max-depth", "2"], code=1)
     assert result["stopped_by"] == "max_depth", result
     yield result
     runs.cli("sessions", "destroy", result["session"])
 
 
-def plain(runs, result):
+def plain(runs: Runs, result: Json) -> list[Json]:
     """Its records without what authenticates them."""
     return [{name: value for name, value in record.items() if name not in ("mac", "hash", "seq")}
             for record in runs.records(result)]
 
 
-def planted(runs, records):
+def planted(runs: Runs, records: list[Json]) -> tuple[str, str]:
     """A folder of records with these in it, as a repository would have it; folder and id."""
     folder = os.path.join(runs.folder, "cloned")
     ident = trajectories.write(folder, trajectories.chained(records))
     return folder, ident
 
 
-def content_of(folder, ident):
+def content_of(folder: str, ident: str) -> bytes:
     with open(os.path.join(folder, ident + ".jsonl"), "rb") as file:
         return file.read()
 
 
-def other_folder(runs):
+def other_folder(runs: Runs) -> str:
     """A folder of the same user that the run has nothing to do with."""
     runs.box.make_file("elsewhere/secret", "treasure")
     return os.path.join(runs.box.folder, "elsewhere")
 
 
-def assert_refused(runs, folder, ident):
+def assert_refused(runs: Runs, folder: str, ident: str) -> None:
     before = content_of(folder, ident)
     sessions = runs.cli("sessions", "list", "--json").stdout
     done = runs.cli("resume", ident, "--dir", folder, "--max-depth", "9", "--json")
@@ -61,7 +66,7 @@ def assert_refused(runs, folder, ident):
     assert [{key: each[key] for key in ("id", "name", "cells")} for each in now] == strip
 
 
-FORGERIES = {
+FORGERIES: dict[str, Callable[..., Any]] = {
     "nothing": lambda head, runs: None,
     "project": lambda head, runs: head["exec"].update(project=other_folder(runs)),
     "model": lambda head, runs: head.update(model="openai/gpt-4o"),
@@ -71,7 +76,7 @@ FORGERIES = {
 }
 
 
-def test_a_record_of_somebody_else_is_not_resumed(runs, stopped):
+def test_a_record_of_somebody_else_is_not_resumed(runs: Runs, stopped: Json) -> None:
     """Heads changed in all ways, with macs left out, or left as they were."""
     assert runs.box.exec("kept = 'precious data'", "precious")["status"] == "ok"
     for name, forge in FORGERIES.items():
@@ -88,18 +93,19 @@ def test_a_record_of_somebody_else_is_not_resumed(runs, stopped):
     assert own.returncode == 0 and json.loads(own.stdout)["response"] == "mine", own.stdout + own.stderr
 
 
-def test_steps_put_behind_a_genuine_head_are_not_believed(runs, stopped):
+def test_steps_put_behind_a_genuine_head_are_not_believed(runs: Runs, stopped: Json) -> None:
     """A raised budget, as `resume` would record it, with a chain that is whole."""
     lines = runs.records(stopped)
     path = runs.path(stopped)
     with open(path) as file:
         text = file.read()
-    more = trajectories.chained([{"_type": "step", "step": "resume", "budget": {**lines[0]["budget"], "token_budget": 0}}])
+    more = trajectories.chained([{"_type": "step", "step": "resume",
+                                  "budget": {**lines[0]["budget"], "token_budget": 0}}])
     last = lines[-1]["hash"]
     body = json.dumps({**json.loads(more[0]), "seq": len(lines) + 1}, separators=(",", ":"))
     record = {name: value for name, value in json.loads(body).items() if name != "hash"}
     body = json.dumps(record, separators=(",", ":"))
-    digest = trajectories.hashlib.sha256((last + body).encode()).hexdigest()
+    digest = hashlib.sha256((last + body).encode()).hexdigest()
     runs.box.make_file(path, text + body[:-1] + f',"hash":"{digest}"' + "}\n", 0o600)
     assert runs.cli("logs", "verify", stopped["trajectory_id"]).returncode == 0  # nothing is wrong with the chain
     assert_refused(runs, os.path.dirname(path), stopped["trajectory_id"])
@@ -107,7 +113,7 @@ def test_steps_put_behind_a_genuine_head_are_not_believed(runs, stopped):
     assert runs.cli("resume", stopped["trajectory_id"], "--max-depth", "9").returncode == 0
 
 
-def test_without_its_key_a_record_is_somebody_elses(runs, stopped):
+def test_without_its_key_a_record_is_somebody_elses(runs: Runs, stopped: Json) -> None:
     key = os.path.join(runs.box.state, "run.key")
     with open(key, "rb") as file:
         kept = file.read()
@@ -123,7 +129,7 @@ def test_without_its_key_a_record_is_somebody_elses(runs, stopped):
     assert runs.cli("resume", stopped["trajectory_id"], "--max-depth", "9").returncode == 0
 
 
-def test_replay_takes_the_code_and_nothing_else(runs, stopped):
+def test_replay_takes_the_code_and_nothing_else(runs: Runs, stopped: Json) -> None:
     own = runs.cli("replay", stopped["trajectory_id"])  # the control: its project is on record
     assert (own.returncode, own.stdout) == (0, "1 calls, all as recorded\n") and REFUSED not in own.stderr
     records = plain(runs, stopped)
@@ -160,20 +166,21 @@ signal.pause()
 
 
 @pytest.fixture
-def process(runs):
+def process(runs: Runs) -> Iterator[Starter]:
     """Starts processes of the user; each says what a record would say of it."""
     started = []
 
-    def start():
+    def start() -> tuple[subprocess.Popen[str], Any]:
         child = subprocess.Popen([PYTHON, "-c", WRITER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                  **runs.box.identity())
         started.append(child)
-        return child, json.loads(child.stdout.readline())
+        return child, json.loads(some(child.stdout).readline())
 
-    def begin(child, path=""):
-        child.stdin.write(path + "\n")
-        child.stdin.flush()
-        assert child.stdout.readline() == "ready\n"
+    def begin(child: subprocess.Popen[str], path: str = "") -> None:
+        into = some(child.stdin)
+        into.write(path + "\n")
+        into.flush()
+        assert some(child.stdout).readline() == "ready\n"
 
     yield start, begin
     for child in started:
@@ -181,7 +188,7 @@ def process(runs):
         child.communicate()
 
 
-def test_only_who_holds_the_lock_is_told_to_stop(runs, process):
+def test_only_who_holds_the_lock_is_told_to_stop(runs: Runs, process: Starter) -> None:
     start, begin = process
     victim, victim_on_record = start()
     writer, writer_on_record = start()

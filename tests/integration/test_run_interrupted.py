@@ -10,12 +10,15 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lib import wait_for
+from lib import Json, some, wait_for
 from test_models import KEY, Server, http, said, stream
-from scripted_runs import call, turn
+from scripted_runs import Runs, call, turn
 
 F_SETPIPE_SZ = 1031
 
@@ -27,7 +30,7 @@ class Steps:
     """A program that writes records, held at each: its standard output is a pipe with room for one write, so
     that it stands still between a record that is on disk and telling of it."""
 
-    def __init__(self, runs, *args):
+    def __init__(self, runs: Runs, *args: str) -> None:
         read_end, write_end = os.pipe2(os.O_DIRECT | os.O_CLOEXEC)
         fcntl.fcntl(write_end, F_SETPIPE_SZ, os.sysconf("SC_PAGESIZE"))
         os.write(write_end, b"\n")
@@ -35,20 +38,20 @@ class Steps:
         self.process = runs.box.popen(*args, "--events", cwd=runs.folder, stdout=write_end)
         os.close(write_end)
 
-    def step(self):
+    def step(self) -> None:
         """Let it go on to its next record."""
         text = b""
         while not text.endswith(b"\n"):
             text += os.read(self.read_end, 1 << 16)
 
-    def kill(self):
+    def kill(self) -> None:
         self.process.kill()
         self.process.wait()
-        self.process.stderr.close()
+        some(self.process.stderr).close()
         os.close(self.read_end)
 
 
-def lines_of(runs, ident):
+def lines_of(runs: Runs, ident: str | None) -> list[Any]:
     """The records on disk; none while the file is not there."""
     path = glob.glob(os.path.join(runs.folder, "logs", (ident or "*") + ".jsonl"))
     if not path:
@@ -57,7 +60,7 @@ def lines_of(runs, ident):
         return [json.loads(line) for line in file if line.endswith("\n")]
 
 
-def kind(record):
+def kind(record: Json) -> str:
     """What a record is, but for what only an interrupted run has."""
     if "_type" not in record:
         return "event"
@@ -65,10 +68,10 @@ def kind(record):
         return "end" if "end" in record else "head"
     if record["step"] == "answer" and not record["answer"]["ok"]:
         return "lost"
-    return record["step"]
+    return str(record["step"])
 
 
-def killed_at(runs, ident, n_before, wanted, *args):
+def killed_at(runs: Runs, ident: str | None, n_before: int, wanted: str, *args: str) -> list[Any]:
     """Run until the next record of the kind that is wanted is on disk, then kill -9; all its records."""
     steps = Steps(runs, *args)
     try:
@@ -84,7 +87,7 @@ def killed_at(runs, ident, n_before, wanted, *args):
         steps.kill()
 
 
-def test_killed_after_every_record_of_an_agent(runs):
+def test_killed_after_every_record_of_an_agent(runs: Runs) -> None:
     """Ten turns in four iterations. The run is killed after each of its records in turn, and gone on with; each
     cell leaves a mark in a file and in a variable, each answer of the model can be given once only."""
     cell = "marks = globals().get('marks', '') + '{k}'\nwith open('marks', 'a') as f: _ = f.write('{k}')\nprint(marks)"
@@ -101,7 +104,8 @@ def test_killed_after_every_record_of_an_agent(runs):
     runs.cli("sessions", "destroy", reference["session"])
     os.unlink(runs.path(reference))
 
-    lines, ident = [], None
+    lines: list[Json] = []
+    ident: str | None = None
     for wanted in plan:
         args = options if ident is None else ["resume", ident]
         lines = killed_at(runs, ident, len(lines), wanted, *args)
@@ -133,12 +137,12 @@ def test_killed_after_every_record_of_an_agent(runs):
 LONG = 120  # seconds of what is waited for; a test that waits for its end fails
 
 
-def asleep(text):
+def asleep(text: str) -> Json:
     return turn(call("execute_code", code=f"import time\nprint('begun')\ntime.sleep({LONG})"), text=text)
 
 
 @contextlib.contextmanager
-def server_of(*replies):
+def server_of(*replies: Any) -> Iterator[Server]:
     server = Server(*replies)
     try:
         yield server
@@ -146,14 +150,14 @@ def server_of(*replies):
         server.close()
 
 
-def interrupted(runs, *args, until, **kwargs):
+def interrupted(runs: Runs, *args: str, until: Callable[..., Any], **kwargs: Any) -> tuple[Any, Any]:
     """Ctrl-C when until(records so far, process) says so: the last line, and what was said."""
     process = runs.box.popen(*args, "--events", cwd=runs.folder, text=True, start_new_session=True, **kwargs)
     try:
-        lines = []
+        lines: list[Json] = []
         while not until(lines, process):
-            line = process.stdout.readline()
-            assert line, process.stderr.read()
+            line = some(process.stdout).readline()
+            assert line, some(process.stderr).read()
             lines.append(json.loads(line))
         process.send_signal(signal.SIGINT)
         rest, errors = process.communicate(timeout=LONG / 2)
@@ -164,18 +168,19 @@ def interrupted(runs, *args, until, **kwargs):
     return json.loads(rest.splitlines()[-1]), errors
 
 
-def has(step):
+def has(step: str) -> Callable[[Any, Any], bool]:
     return lambda lines, _: any(each.get("step") == step for each in lines)
 
 
 @pytest.mark.parametrize("where", ["model", "cell"])
-def test_ctrl_c_ends_what_is_waited_for(runs, where):
+def test_ctrl_c_ends_what_is_waited_for(runs: Runs, where: str) -> None:
     waits = turn(text="late", delay_ms=LONG * 1000) if where == "model" else asleep("asleep")
-    script = runs.script(turn(call("execute_code", code="n = 1"), text="before"), waits, turn(call("FINAL", answer="on")))
+    script = runs.script(turn(call("execute_code", code="n = 1"), text="before"), waits,
+                         turn(call("FINAL", answer="on")))
     until = has("ask") if where == "model" else has("tool")
-    seen = []
+    seen: list[Json] = []
 
-    def second(lines, process):
+    def second(lines: Any, process: Any) -> Any:
         seen[:] = [each for each in lines if each.get("step") == ("ask" if where == "model" else "tool")]
         return len(seen) == 2 and until(lines, process) and (where == "model" or wait_for(
             lambda: "running" in runs.cli("history", seen[1]["session"], "--json").stdout, 30))
@@ -190,17 +195,18 @@ def test_ctrl_c_ends_what_is_waited_for(runs, where):
         assert answer["response"] == "on" and "KeyboardInterrupt" in runs.results(answer)[1]["error"]
 
 
-def test_ctrl_c_ends_a_retry_a_reply_and_a_key(runs, tmp_path):
+def test_ctrl_c_ends_a_retry_a_reply_and_a_key(runs: Runs, tmp_path: Path) -> None:
     """What the network waits for: the time to the next try, a reply that does not come, a stream that stands
     still, a command that gives the key."""
     busy = http(429, {"error": {"message": "slow down"}}, retry_after=50)
     run = ["run", "Do it", "--model", "gpt-4o"]
-    for replies in ([busy], [[float(LONG)]], [stream(*said("openai", whole=False), float(LONG))]):
+    rows: list[list[list[Any]]] = [[busy], [[float(LONG)]], [stream(*said("openai", whole=False), float(LONG))]]
+    for replies in rows:
         with server_of(*replies) as server:
             env = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
-            asked = []
+            asked: list[Any] = []
 
-            def waits(lines, process):
+            def waits(lines: Any, process: Any) -> list[Any] | bool:
                 if has("ask")(lines, process) and not asked:
                     asked.append(wait_for(lambda: server.requests, 30))
                 return asked and (replies != [busy] or wait_for(lambda: server.answered, 30))
@@ -217,26 +223,27 @@ def test_ctrl_c_ends_a_retry_a_reply_and_a_key(runs, tmp_path):
     result, _ = interrupted(runs, *run, env=env, until=lambda lines, _: has("ask")(lines, _) and wait_for(
         lambda: os.path.getsize(started), 30))
     assert result["stopped_by"] == "cancelled"
-    with open(started) as pid:
-        pid = int(pid.read())
-    assert wait_for(lambda: not os.path.exists(f"/proc/{pid}") or b"sleep" not in open(f"/proc/{pid}/cmdline", "rb").read(), 30)
+    with open(started) as file:
+        pid = int(file.read())
+    assert wait_for(lambda: not os.path.exists(f"/proc/{pid}") or
+                    b"sleep" not in open(f"/proc/{pid}/cmdline", "rb").read(), 30)
 
 
-def test_a_second_ctrl_c_does_not_wait(runs):
+def test_a_second_ctrl_c_does_not_wait(runs: Runs) -> None:
     """Not for a daemon that stands still either; what was done is on record."""
     process = runs.box.popen("run", "Do it", *runs.options(runs.script(asleep("asleep"))), "--events",
                              cwd=runs.folder, text=True)
     try:
-        while "tool" != json.loads(process.stdout.readline()).get("step"):
+        while "tool" != json.loads(some(process.stdout).readline()).get("step"):
             pass
-        os.kill(runs.box.daemon.pid, signal.SIGSTOP)
+        os.kill(some(runs.box.daemon).pid, signal.SIGSTOP)
         process.send_signal(signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.3)
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=LONG / 2)
     finally:
-        os.kill(runs.box.daemon.pid, signal.SIGCONT)
+        os.kill(some(runs.box.daemon).pid, signal.SIGCONT)
         process.kill()
         process.wait()
     assert process.returncode == 1 and "continue with resume" in json.loads(rest.splitlines()[-1])["error"]

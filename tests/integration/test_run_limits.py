@@ -3,17 +3,22 @@
 
 import json
 import os
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from scripted_runs import call, turn
+from lib import Json
+from scripted_runs import Runs, call, turn
+
+Rows = list[tuple[list[Any], dict[str, str], int, bool]]  # see try_limits()
 
 
-def steps(runs, result, name):
+def steps(runs: Runs, result: Json, name: str) -> list[Any]:
     return [each for each in runs.records(result) if each.get("step") == name]
 
 
-def head(runs, result):
+def head(runs: Runs, result: Json) -> Json:
     return runs.records(result)[0]
 
 
@@ -23,12 +28,13 @@ def head(runs, result):
 UNKNOWN = call("no_such_tool", n=1)  # answered without a sandbox: limits of the model alone are cheap to reach
 
 
-def talk(n, **more):
+def talk(n: int, **more: Any) -> list[Json]:
     """n turns that say something and call a tool, then the answer."""
     return [turn(call("no_such_tool", n=k), text=f"step {k}", **more) for k in range(n)] + [turn(text="answer", **more)]
 
 
-def try_limits(runs, verb, turns, rows, by, option, partial):
+def try_limits(runs: Runs, verb: str, turns: list[Json], rows: Rows, by: str,
+               option: str, partial: Callable[[Any], str]) -> None:
     """rows: options, environment, and how many calls of the model there are; the last member whether it is done."""
     for options, env, calls, is_done in rows:
         done = runs.cli(verb, "Do it", *runs.options(runs.script(*turns)), "--json", *options, env=env)
@@ -46,38 +52,38 @@ def try_limits(runs, verb, turns, rows, by, option, partial):
             assert (end["stopped_by"], end["partial"]) == (by, answer), where
 
 
-def test_model_turns(runs):
-    rows = [(["--max-depth", n], {}, min(n, 3), n >= 3) for n in (1, 2, 3, 4)]
+def test_model_turns(runs: Runs) -> None:
+    rows: Rows = [(["--max-depth", n], {}, min(n, 3), n >= 3) for n in (1, 2, 3, 4)]
     try_limits(runs, "run", talk(2), rows, "max_depth", "--max-depth", lambda calls: f"step {calls - 1}")
 
 
-def test_model_calls(runs):
-    rows = [(["--max-calls", n], {}, min(n, 3), n >= 3) for n in (1, 2, 3, 4)]
+def test_model_calls(runs: Runs) -> None:
+    rows: Rows = [(["--max-calls", n], {}, min(n, 3), n >= 3) for n in (1, 2, 3, 4)]
     try_limits(runs, "run", talk(2), rows, "max_subcalls", "--max-calls", lambda calls: f"step {calls - 1}")
 
 
-def test_tokens(runs):
+def test_tokens(runs: Runs) -> None:
     """The third call needs what the first two have used, an estimate of its question, and room for an answer."""
     reference = runs.run(*talk(2), options=["--token-budget", 100000])
     first, _, third = (each["estimate"] for each in steps(runs, reference, "ask"))
     used = first + 300  # by each call
-    rows = [(["--token-budget", n], {}, calls, calls == 3)
-            for n, calls in ((first + 63, 0), (used, 1), (2 * used, 2), (2 * used + third + 63, 2),
-                             (2 * used + third + 64, 3), (50 * used, 3))]
+    rows: Rows = [(["--token-budget", n], {}, calls, calls == 3)
+                  for n, calls in ((first + 63, 0), (used, 1), (2 * used, 2), (2 * used + third + 63, 2),
+                                   (2 * used + third + 64, 3), (50 * used, 3))]
     try_limits(runs, "run", talk(2, tokens=(first + 200, 100)), rows, "token_budget", "--token-budget",
                lambda calls: f"step {calls - 1}" if calls else "")
 
 
-def test_cost(runs):
+def test_cost(runs: Runs) -> None:
     """1.25 USD a call."""
     turns = talk(2, tokens=(100000, 100000), model="gpt-4o")
     base = ["--token-budget", 10**7]
-    rows = [([*base, "--cost-limit", usd], {}, calls, calls == 3)
-            for usd, calls in (("1.25", 1), ("2.5", 2), ("2.6", 3), ("none", 3), ("1000", 3))]
+    rows: Rows = [([*base, "--cost-limit", usd], {}, calls, calls == 3)
+                  for usd, calls in (("1.25", 1), ("2.5", 2), ("2.6", 3), ("none", 3), ("1000", 3))]
     try_limits(runs, "run", turns, rows, "cost_limit", "--cost-limit", lambda calls: f"step {calls - 1}")
 
 
-def test_tool_calls(runs):
+def test_tool_calls(runs: Runs) -> None:
     """None passes the limit, whatever number one answer asks for; never more after it either."""
     for limit in (2, 3, 4):
         result = runs.run(turn(*[UNKNOWN | {"arguments": {"n": n}} for n in range(3)]),
@@ -85,20 +91,23 @@ def test_tool_calls(runs):
                           options=["--tool-budget", limit])
         said = [each["error"].split(";")[0] for each in runs.results(result)]
         ran = "Tool not found: 'no_such_tool'"
-        assert said == [ran] * limit + ["Error: Tool budget exceeded. No more tool calls will be executed."] * (9 - limit)
+        assert (said == [ran] * limit +
+                ["Error: Tool budget exceeded. No more tool calls will be executed."] * (9 - limit))
         assert result["total_tool_calls"] == limit and result["response"] == "answer"
 
 
-def test_tool_calls_of_an_agent(runs):
+def test_tool_calls_of_an_agent(runs: Runs) -> None:
     """The limit is of an iteration: the next one has all of it again."""
     unknown = [UNKNOWN | {"arguments": {"n": n}} for n in range(6)]
-    result = runs.agent(turn(*unknown[:3]), turn(text="step 1"), turn(*unknown[3:]), turn(call("FINAL", answer="answer")),
+    result = runs.agent(turn(*unknown[:3]), turn(text="step 1"), turn(*unknown[3:]),
+                        turn(call("FINAL", answer="answer")),
                         options=["--tool-budget", 2])
     said = [each["error"].split(";")[0] for each in runs.results(result)[:6]]
     ran, over = "Tool not found: 'no_such_tool'", "Error: Tool budget exceeded. No more tool calls will be executed."
     assert said == [ran, ran, over] * 2 and result["answer"] == "answer" and result["iterations"] == 2
     for given, held in (("1001", 1000), ("1000", 1000), ("1", 1)):
-        done = runs.cli("agent", "Do it", *runs.options(runs.script(turn(call("FINAL", answer="x")))), "--cost-limit", "none",
+        done = runs.cli("agent", "Do it", *runs.options(runs.script(turn(call("FINAL", answer="x")))), "--cost-limit",
+                        "none",
                         "--tool-budget", given, "--json")
         assert head(runs, json.loads(done.stdout))["budget"]["tool_budget"] == held
     done = runs.cli("agent", "Do it", "--show-config", "--tool-budget", "1001")
@@ -107,9 +116,9 @@ def test_tool_calls_of_an_agent(runs):
     assert done.returncode == 2 and "--tool-budget must be at least 1" in done.stderr
 
 
-def test_iterations(runs):
+def test_iterations(runs: Runs) -> None:
     turns = [turn(text="step 0"), turn(text="step 1"), turn(call("FINAL", answer="answer"))]
-    rows = [(["-i", n, "--cost-limit", "none"], {}, min(n, 3), n >= 3) for n in (1, 2, 3, 4)]
+    rows: Rows = [(["-i", n, "--cost-limit", "none"], {}, min(n, 3), n >= 3) for n in (1, 2, 3, 4)]
     try_limits(runs, "agent", turns, rows, "max_iterations", "--max-iterations", lambda calls: f"step {calls - 1}")
     last = runs.agent(*turns, options=["-i", 3])
     told = [each["content"] for each in steps(runs, last, "iteration")]
@@ -118,7 +127,7 @@ def test_iterations(runs):
 
 
 @pytest.mark.parametrize("where", ["model", "retry"])
-def test_the_wall_clock_of_the_whole_run(runs, where):
+def test_the_wall_clock_of_the_whole_run(runs: Runs, where: str) -> None:
     """Also while the model is asked, and between tries; cells: test_run.py."""
     slow = turn(text="late", delay_ms=60000)
     if where == "retry":
@@ -129,11 +138,12 @@ def test_the_wall_clock_of_the_whole_run(runs, where):
     assert "Execution timeout exceeded" in result["error"] and result["duration_ms"] < 30000
 
 
-def test_the_wall_clock_of_a_cell(runs):
+def test_the_wall_clock_of_a_cell(runs: Runs) -> None:
     """It ends the cell; the model is told and goes on."""
     result = runs.run(turn(call("execute_code", code="x = 1")),
                       turn(call("execute_code", code="import time\nprint('begun')\ntime.sleep(60)")),
-                      turn(call("execute_code", code="print(x)")), turn(text="answer"), options=["--cell-timeout", "0.4"])
+                      turn(call("execute_code", code="print(x)")), turn(text="answer"),
+                      options=["--cell-timeout", "0.4"])
     first, slow, after = runs.results(result)
     assert first["success"] and not slow["success"] and slow["output"] == "begun\n" and "0.4" in slow["error"]
     assert result["success"] and head(runs, result)["cell_ms"] == 400
@@ -142,16 +152,19 @@ def test_the_wall_clock_of_a_cell(runs):
         assert refused.returncode == 2 and "--cell-timeout" in refused.stderr
 
 
-def test_defaults_and_caps(runs):
+def test_defaults_and_caps(runs: Runs) -> None:
     """CONTRACT 10; a number above its most is the most, and that is said, below its least it is refused."""
     budget = head(runs, runs.run(turn(text="x")))["budget"]
-    assert budget == {"max_depth": 30, "max_subcalls": 60, "token_budget": 400000, "tool_budget": 100, "max_iterations": 0,
-                      "timeout_ms": 900000, "cost_limit": 2.0} | {name: budget[name] for name in budget if "sub_" in name}
+    assert budget == {"max_depth": 30, "max_subcalls": 60, "token_budget": 400000, "tool_budget": 100,
+                      "max_iterations": 0,
+                      "timeout_ms": 900000,
+                      "cost_limit": 2.0} | {name: budget[name] for name in budget if "sub_" in name}
     final = turn(call("FINAL", answer="x"))
     done = head(runs, runs.json("agent", "Do it", final, code=0))
     assert done["cell_ms"] == 30000
     rest = {name: value for name, value in done["budget"].items() if "sub" not in name}
-    assert rest == {"max_depth": 3, "token_budget": 400000, "tool_budget": 50, "max_iterations": 10, "timeout_ms": 900000,
+    assert rest == {"max_depth": 3, "token_budget": 400000, "tool_budget": 50, "max_iterations": 10,
+                    "timeout_ms": 900000,
                     "cost_limit": 2.0}
     over = ["--max-iterations", 51, "--max-depth", 6, "--cost-limit", "10.5"]
     said = runs.cli("agent", "Do it", *runs.options(runs.script(final)), *over)
@@ -164,36 +177,41 @@ def test_defaults_and_caps(runs):
             assert refused.returncode == 2 and option in refused.stderr, (option, value)
 
 
-def test_the_defaults_are_enough_for_a_repair_of_fifteen_turns(runs):
+def test_the_defaults_are_enough_for_a_repair_of_fifteen_turns(runs: Runs) -> None:
     """With the tokens that a provider counts: what the first turns said is sent again with each; and its price."""
-    repair = [turn(call("execute_code", code=f"try_{n} = {n}\nassert try_{n} == 14, {n}" if n % 2 else f"try_{n} = {n}"),
+    repair = [turn(call("execute_code",
+                        code=f"try_{n} = {n}\nassert try_{n} == 14, {n}" if n % 2 else f"try_{n} = {n}"),
                    text=f"attempt {n}", tokens=(1900 + 1500 * n, 500), model="claude-sonnet-4-5") for n in range(15)]
     for verb, end in (("run", turn(text="Mended.")), ("agent", turn(call("FINAL", answer="Mended.")))):
         result = runs.json(verb, "Mend it", *repair, end, code=0)
         assert result["response" if verb == "run" else "answer"] == "Mended." and result["total_tokens"] > 190000
     # what an old file says holds as before
-    runs.box.make_file("project/rlm.toml", "[rlm]\nmax_depth = 4\ntoken_budget = 8000\ntool_budget = 20\ncost_limit = 0.5\n")
+    runs.box.make_file("project/rlm.toml",
+                       "[rlm]\nmax_depth = 4\ntoken_budget = 8000\ntool_budget = 20\ncost_limit = 0.5\n")
     stopped = runs.run(*repair, code=1)
     budget = head(runs, stopped)["budget"]
     assert stopped["stopped_by"] == "token_budget" and stopped["total_calls"] == 2
     assert [budget[name] for name in ("max_depth", "token_budget", "tool_budget", "cost_limit")] == [4, 8000, 20, 0.5]
 
 
-def test_without_a_price_the_limit_of_cost_that_nobody_set_is_none(runs):
+def test_without_a_price_the_limit_of_cost_that_nobody_set_is_none(runs: Runs) -> None:
     """And that is said; one that was set is refused."""
-    key = {"OPENAI_API_KEY": "sk-none", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "SNIPARA_SANDBOX_MODEL_RETRIES": "0"}
+    key = {"OPENAI_API_KEY": "sk-none", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
+           "SNIPARA_SANDBOX_MODEL_RETRIES": "0"}
     asked = ["run", "Do it", "--model", "openai/nobody-knows-it"]
     done = runs.cli(*asked, env=key)
-    assert done.returncode == 1 and "price of nobody-knows-it is not known, so only --token-budget (400000 tokens)" in done.stderr
+    assert done.returncode == 1
+    assert "price of nobody-knows-it is not known, so only --token-budget (400000 tokens)" in done.stderr
     # the control is a model that has one
     priced = json.loads(runs.cli(*asked[:3], "openai/gpt-4o-mini", "--json", env=key).stdout)
     assert head(runs, priced)["budget"]["cost_limit"] == 2.0
-    for options, more in ((["--cost-limit", "1"], {}), ([], {"SNIPARA_SANDBOX_COST_LIMIT": "1"})):
-        done = runs.cli(*asked, *options, env=key | more)
+    rows: list[tuple[str, dict[str, str]]] = [("--cost-limit 1", {}), ("", {"SNIPARA_SANDBOX_COST_LIMIT": "1"})]
+    for options, more in rows:
+        done = runs.cli(*asked, *options.split(), env={**key, **more})
         assert done.returncode == 2 and "--cost-limit none" in done.stderr
 
 
-def test_the_short_option_of_tokens_is_of_run_alone(runs):
+def test_the_short_option_of_tokens_is_of_run_alone(runs: Runs) -> None:
     assert head(runs, runs.run(turn(text="x"), options=["-t", 5000]))["budget"]["token_budget"] == 5000
     for verb in (["resume", "3f2a"], ["mcp", "info"], ["agent", "Do it"]):
         done = runs.cli(*verb, "-t", "5000")
@@ -201,7 +219,7 @@ def test_the_short_option_of_tokens_is_of_run_alone(runs):
 
 
 @pytest.mark.parametrize("side", ["input", "output"])
-def test_usage_that_no_model_can_have_is_not_believed(runs, side):
+def test_usage_that_no_model_can_have_is_not_believed(runs: Runs, side: str) -> None:
     """Sums of it would overflow, and no budget would hold: it is estimated, and the budget stops the run."""
     usage = {"input": 10, "output": 10, side: 2**63 - 1}
     turns = [{"content": "x" * 4000, "tool_calls": [call("list_files", path=".", max_results=n)], "usage": usage}
@@ -215,7 +233,7 @@ def test_usage_that_no_model_can_have_is_not_believed(runs, side):
 # Circles ----------------------------------------------------------------------------------------
 
 
-def test_circles_end_with_what_was_tried(runs):
+def test_circles_end_with_what_was_tried(runs: Runs) -> None:
     """The same edit; the same error of different code; not what only looks alike."""
     runs.box.make_file("project/a.txt", "one\n")
     patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-two\n+three\n"
@@ -230,7 +248,8 @@ def test_circles_end_with_what_was_tried(runs):
     assert (result["stopped_by"], result["total_calls"], result["response"]) == ("repeated_failure", 3, "try 3")
     assert "ValueError" in result["error"] and "execute_code" in result["error"]
 
-    fine = [turn(call("execute_code", code="raise ValueError(1)")), turn(call("execute_code", code="raise KeyError(1)"))] * 2
+    fine = [turn(call("execute_code", code="raise ValueError(1)")),
+            turn(call("execute_code", code="raise KeyError(1)"))] * 2
     result = runs.run(*fine, turn(call("execute_code", code="print(1)")), *fine, turn(text="answer"),
                       options=["--max-depth", 12, "--token-budget", 100000])
     assert result["success"]
@@ -239,16 +258,18 @@ def test_circles_end_with_what_was_tried(runs):
 # Out of the sandbox -----------------------------------------------------------------------------
 
 
-def test_a_report_comes_out(runs):
+def test_a_report_comes_out(runs: Runs) -> None:
     """`agent --output`: "analyze all CSV files and generate a report"."""
     runs.box.make_file("project/a.csv", "city,n\nRome,3\nParis,4\n")
     runs.box.make_file("project/data/b.csv", "city,n\nRome,5\n")
-    read = ("import csv, glob, collections\nsums = collections.Counter()\nfor path in glob.glob('**/*.csv', recursive=True):\n"
+    read = ("import csv, glob, collections\nsums = collections.Counter()\n"
+            "for path in glob.glob('**/*.csv', recursive=True):\n"
             "    for row in csv.DictReader(open(path)):\n        sums[row['city']] += int(row['n'])\nprint(dict(sums))")
     write = ("import os\nos.makedirs('report', exist_ok=True)\nopen('report/index.md', 'w').write('# Report\\n' + "
              "''.join(f'* {c}: {n}\\n' for c, n in sorted(sums.items())))")
     result = runs.agent(turn(call("list_files", pattern="*.csv", recursive=True), call("execute_code", code=read)),
-                        turn(call("execute_code", code=write)), turn(call("FINAL", answer="The report is in report/index.md")),
+                        turn(call("execute_code", code=write)),
+                        turn(call("FINAL", answer="The report is in report/index.md")),
                         options=["--output", "out"])
     with open(os.path.join(runs.folder, "out/report/index.md")) as report:
         assert report.read() == "# Report\n* Paris: 4\n* Rome: 8\n"
@@ -256,7 +277,7 @@ def test_a_report_comes_out(runs):
     assert sorted(os.listdir(runs.folder)) == ["a.csv", "data", "logs", "out"]
 
 
-def test_what_comes_out_is_files_and_stays_below(runs):
+def test_what_comes_out_is_files_and_stays_below(runs: Runs) -> None:
     """Attack: names and kinds of files that would write elsewhere, run, or wait. Control: the session has them."""
     outside = runs.box.make_file("outside", "mine")
     code = f"""import os, socket
@@ -274,7 +295,8 @@ os.chmod('a/..b/c', 0o6777)
 s = socket.socket(socket.AF_UNIX)
 s.bind('sock')
 print(sorted(os.listdir(b'.')))"""
-    result = runs.agent(turn(call("execute_code", code=code)), turn(call("FINAL", answer="made")), options=["--output", "out"])
+    result = runs.agent(turn(call("execute_code", code=code)), turn(call("FINAL", answer="made")),
+                        options=["--output", "out"])
     assert "fifo" in runs.results(result)[0]["output"] and result["success"]
     found = {}
     for folder, folders, names in os.walk(os.path.join(runs.folder, "out")):
@@ -292,7 +314,7 @@ print(sorted(os.listdir(b'.')))"""
     runs.cli("sessions", "destroy", result["session"])
 
 
-def test_output_is_a_new_folder(runs):
+def test_output_is_a_new_folder(runs: Runs) -> None:
     os.symlink("/etc", os.path.join(runs.folder, "link"))
     script = runs.script(turn(call("execute_code", code="open('x', 'w').close()"), call("FINAL", answer="made")))
     for where in ("link", "link/new", "none/new", "/dev/null/x"):

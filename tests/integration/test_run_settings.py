@@ -4,18 +4,20 @@
 import json
 import os
 import stat
+import subprocess
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from scripted_runs import turn
+from scripted_runs import Runs, turn
 
 
 @pytest.fixture
-def configure(runs):
+def configure(runs: Runs) -> Iterator[Callable[..., None]]:
     """Write the project's configuration; it is gone afterwards."""
     paths = []
 
-    def make(*lines, name="snipara-sandbox.toml", head="[snipara_sandbox]\n"):
+    def make(*lines: str, name: str = "snipara-sandbox.toml", head: str = "[snipara_sandbox]\n") -> None:
         paths.append(os.path.join(runs.folder, name))
         with open(paths[-1], "w") as out:
             out.write(head + "".join(line + "\n" for line in lines))
@@ -26,11 +28,11 @@ def configure(runs):
             os.unlink(path)
 
 
-def go(runs, *options):
+def go(runs: Runs, *options: str) -> subprocess.CompletedProcess[str]:
     return runs.cli("run", "Do it", *runs.options(runs.script(turn(text="done"))), *options)
 
 
-def test_records_outside_the_project_are_told_of(runs, configure):
+def test_records_outside_the_project_are_told_of(runs: Runs, configure: Callable[..., None]) -> None:
     outside = runs.box.make_folder("outside")
     assert "records go to" not in go(runs).stderr
     for name, head, line in (("snipara-sandbox.toml", "[snipara_sandbox]\n", f'log_dir = "{outside}"'),
@@ -55,8 +57,10 @@ def test_records_outside_the_project_are_told_of(runs, configure):
 
 
 @pytest.mark.parametrize("where, line", [("logs", None), ("logs", 'log_dir = "logs"'), ("a", 'log_dir = "a/b"')])
-def test_a_link_in_a_cloned_folder_leads_no_records_out(runs, configure, where, line):
-    """Attack: the folder of records, or one on the way, is a link that came with the project. Control: the user chose it."""
+def test_a_link_in_a_cloned_folder_leads_no_records_out(runs: Runs, configure: Callable[..., None], where: str,
+                                                        line: str | None) -> None:
+    """Attack: the folder of records, or one on the way, is a link that came with the project. Control: the user chose
+    it."""
     outside = runs.box.make_folder("outside-" + where + str(line is None))
     os.symlink(outside, os.path.join(runs.folder, where))
     if line:
@@ -78,7 +82,7 @@ def test_a_link_in_a_cloned_folder_leads_no_records_out(runs, configure, where, 
 
 @pytest.mark.parametrize("mode, note", [(0o700, None), (0o755, None), (0o775, "may be written by others"),
                                         (0o1777, "may be written by others")])
-def test_folders_that_are_there(runs, mode, note):
+def test_folders_that_are_there(runs: Runs, mode: int, note: str | None) -> None:
     folder = runs.box.make_folder(f"logs-{mode:o}")
     os.chmod(folder, mode)
     done = go(runs, "--log-dir", folder)
@@ -89,7 +93,7 @@ def test_folders_that_are_there(runs, mode, note):
     assert stat.S_IMODE(os.stat(folder).st_mode) == mode
 
 
-def test_a_folder_of_everybody_is_refused_and_a_link_told_of(runs):
+def test_a_folder_of_everybody_is_refused_and_a_link_told_of(runs: Runs) -> None:
     folder = runs.box.make_folder("everybody")
     os.chmod(folder, 0o777)
     done = go(runs, "--log-dir", folder)
@@ -102,14 +106,15 @@ def test_a_folder_of_everybody_is_refused_and_a_link_told_of(runs):
     assert done.returncode == 0 and "is a symbolic link; they go to " + folder in done.stderr
 
 
-def test_the_settings_say_what_will_be_asked_and_who_set_it(runs, configure):
+def test_the_settings_say_what_will_be_asked_and_who_set_it(runs: Runs, configure: Callable[..., None]) -> None:
     script = runs.script(turn(text="done"))
     configure('backend = "replay"', f'replay_file = {json.dumps(script)}', "token_budget = 7000000",
               'environment = "local"', "sub_calls_max_cost_per_session = 90", "sub_calls_max_per_turn = 50")
     shown = runs.cli("run", "Do it", "--show-config")
     assert "set by" not in shown.stdout and "weaker" not in shown.stderr
-    assert "backend, environment, replay_file, sub_calls_max_cost_per_session, sub_calls_max_per_turn, token_budget" in \
-        shown.stderr.replace("\n", " ")
+    told = shown.stderr.replace("\n", " ")
+    assert ("backend, environment, replay_file, sub_calls_max_cost_per_session, sub_calls_max_per_turn, "
+            "token_budget") in told
     runs.cli("trust")
     shown = runs.cli("run", "Do it", "--show-config")
     assert f"Model: replay/{script}" in shown.stdout and "gpt-4o-mini" not in shown.stdout
@@ -128,7 +133,7 @@ def test_the_settings_say_what_will_be_asked_and_who_set_it(runs, configure):
 
 
 @pytest.mark.parametrize("verb", ["run", "agent"])
-def test_the_weaker_tier_is_told_of_as_in_exec(runs, configure, verb):
+def test_the_weaker_tier_is_told_of_as_in_exec(runs: Runs, configure: Callable[..., None], verb: str) -> None:
     mark = os.path.join(runs.box.state, "local-notice")
     configure('environment = "local"')
     runs.cli("trust")
@@ -143,7 +148,7 @@ def test_the_weaker_tier_is_told_of_as_in_exec(runs, configure, verb):
     assert said[0] == said[1]
 
 
-def test_an_error_of_the_setup_is_said_once(runs):
+def test_an_error_of_the_setup_is_said_once(runs: Runs) -> None:
     script = runs.box.make_file("broken.jsonl", "bad\n")
     done = runs.cli("run", "Do it", *runs.options(script))
     assert done.returncode == 1

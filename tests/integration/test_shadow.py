@@ -6,6 +6,8 @@ import os
 import random
 import statistics
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import lib
@@ -43,9 +45,9 @@ def chaos(seed):
 
 @KINDS
 @pytest.mark.parametrize("seed", [*range(6), 300, 320, 328])  # the last ones found something
-def test_any_state_comes_back_after_any_other(project, seed):
+def test_any_state_comes_back_after_any_other(project: dict[str, str] | None, seed: int) -> None:
     r = random.Random(seed)
-    kept = {}
+    kept: dict[int, Any] = {}
     with World(project=project) as w:
         w.run(CHAOS)
         for step in range(40):
@@ -64,7 +66,7 @@ def test_any_state_comes_back_after_any_other(project, seed):
 
 @KINDS
 @pytest.mark.parametrize("seed", range(4))
-def test_any_state_comes_back_from_a_bundle(project, seed):
+def test_any_state_comes_back_from_a_bundle(project: dict[str, str] | None, seed: int) -> None:
     with World(project=project) as w, World(project=project) as other:
         w.run(CHAOS)
         w.run(f"chaos({seed})")
@@ -86,7 +88,7 @@ def test_any_state_comes_back_from_a_bundle(project, seed):
         assert other.tree() == before
 
 
-def test_a_whole_project_deleted_by_the_code_is_there_again():
+def test_a_whole_project_deleted_by_the_code_is_there_again() -> None:
     with World(project=PROJECT) as w:
         before = w.tree()
         w.keep(0)
@@ -97,7 +99,7 @@ def test_a_whole_project_deleted_by_the_code_is_there_again():
 
 
 @pytest.mark.parametrize("relatime", [False, True], ids=["strict", "relatime"])
-def test_a_write_through_a_mapping_alone_is_undone(relatime):
+def test_a_write_through_a_mapping_alone_is_undone(relatime: bool) -> None:
     """It changes no size and no time of modification: np.memmap's m[0] += 1 is one. Without strict
     times of access contents are compared each time."""
     grow = "import mmap\nf = open('m', 'r+b')\nm = mmap.mmap(f.fileno(), 0)\nm[0] = m[0] + 1\n"
@@ -129,7 +131,7 @@ def test_a_write_through_a_mapping_alone_is_undone(relatime):
 
 
 @KINDS
-def test_modes_that_shut_even_the_owner_out(project):
+def test_modes_that_shut_even_the_owner_out(project: dict[str, str] | None) -> None:
     with World(project=project) as w:
         w.run("os.mkdir('shut'); open('shut/f', 'w').write('f'); open('g', 'w').write('g')")
         w.run("os.chmod('shut', 0); os.chmod('g', 0)")
@@ -145,7 +147,7 @@ def test_modes_that_shut_even_the_owner_out(project):
         assert not w.run("os.path.exists('other')")
 
 
-def test_a_full_workspace_is_restored():
+def test_a_full_workspace_is_restored() -> None:
     with World(size="16m", inodes=300) as w:
         w.run("open('a', 'wb').write(b'a' * (6 << 20)); open('b', 'wb').write(b'b' * (6 << 20))")
         w.keep(1)
@@ -160,7 +162,7 @@ def test_a_full_workspace_is_restored():
         assert w.run("os.stat('a').st_size, open('a').read(3)") == (6 << 20, "aaa")
 
 
-def test_a_full_place_for_shadows_is_over_the_limit_and_harms_nothing():
+def test_a_full_place_for_shadows_is_over_the_limit_and_harms_nothing() -> None:
     with World(store="4m") as w:
         w.run("open('a', 'wb').write(b'a' * (2 << 20))")
         assert w.keep(1)["flags"] == 0
@@ -173,7 +175,7 @@ def test_a_full_place_for_shadows_is_over_the_limit_and_harms_nothing():
         assert w.run("os.stat('a').st_size, open('a').read(1)") == (2 << 20, "a")
 
 
-def test_what_a_project_has_may_not_fit_into_the_workspace():
+def test_what_a_project_has_may_not_fit_into_the_workspace() -> None:
     with World(project={"big": "x" * (6 << 20)}, size="4m") as w:
         w.keep(0)
         w.run("os.unlink('big')")
@@ -182,7 +184,7 @@ def test_what_a_project_has_may_not_fit_into_the_workspace():
         assert e.value.errno == errno.ENOSPC
 
 
-def test_very_many_files_are_over_the_limit():
+def test_very_many_files_are_over_the_limit() -> None:
     with World(inodes=200000) as w:
         w.run("for i in range(30000): open(f'{i}', 'w')")
         start = time.monotonic()
@@ -195,7 +197,7 @@ def test_very_many_files_are_over_the_limit():
         assert w.run("os.listdir()") == []
 
 
-def test_threads_and_processes_stand_still_and_go_on():
+def test_threads_and_processes_stand_still_and_go_on() -> None:
     with World() as w:
         assert w.keep(1)["flags"] & STOPPED == 0
         w.run("""
@@ -219,7 +221,7 @@ while open(f'/proc/{stopped.pid}/stat').read().split()[2] != 'T': time.sleep(0.0
         w.run("done.append(1); child.kill(); stopped.kill(); thread.join(); child.wait(); stopped.wait()")
 
 
-def test_a_racing_link_leads_no_write_out():
+def test_a_racing_link_leads_no_write_out() -> None:
     """While a bundle is read, code swaps a folder for a link that leads out of it."""
     race = """
 import threading
@@ -258,7 +260,7 @@ done.append(1); thread.join()
         assert outcomes
 
 
-def test_a_worker_that_is_stopped_or_killed_is_told():
+def test_a_worker_that_is_stopped_or_killed_is_told() -> None:
     with World() as w:
         w.run("for i in range(20): open(f'{i}', 'wb').write(os.urandom(1 << 20))")
         w.run("""
@@ -289,7 +291,7 @@ def attack(number):
         assert len(items(w.pack())) == 20
 
 
-def test_what_is_dropped_gives_back_its_memory():
+def test_what_is_dropped_gives_back_its_memory() -> None:
     with World(store="8m") as w:
         for i in range(20):
             w.run(f"open('a', 'wb').write(bytes([{i}]) * (3 << 20))")
@@ -298,7 +300,7 @@ def test_what_is_dropped_gives_back_its_memory():
             assert w.keep(i)["flags"] == 0  # unchanged: it costs nothing
 
 
-def test_what_the_reader_has_is_not_packed_again():
+def test_what_the_reader_has_is_not_packed_again() -> None:
     with World() as w:
         w.run("open('a', 'wb').write(b'a' * 50000); open('b', 'wb').write(b'b' * 50000)")
         w.keep(1)
@@ -312,7 +314,7 @@ def test_what_the_reader_has_is_not_packed_again():
         assert all(item["same"] for item in items(described).values()) and len(described) < 1000
 
 
-def test_only_what_is_copied_counts_as_new():
+def test_only_what_is_copied_counts_as_new() -> None:
     with World() as w:
         w.run("open('a', 'wb').write(b'a' * (2 << 20)); open('b', 'wb').write(b'b' * 1000)")
         assert w.keep(1, most_new=(2 << 20) + 999)["flags"] == OVER | SHORT
@@ -326,16 +328,19 @@ def test_only_what_is_copied_counts_as_new():
         assert w.run("open('b').read(1)") == "b"
 
 
-def test_figures():
+def test_figures() -> None:
     """Printed, not asserted: KEEP without a change, with one, and RESTORE."""
     for files, size in ((0, 0), (100, 100), (2000, 100), (30, 1 << 20)):
         with World() as w:
             w.run(f"for i in range({files}): open(f'{{i}}', 'wb').write(b'x' * {size})")
             time.sleep(0.05)
-            first, same, changed, back = [], [], [], []
+            first: list[float] = []
+            same: list[float] = []
+            changed: list[float] = []
+            back: list[float] = []
             number = 0
 
-            def timed(into, call, *args):
+            def timed(into: list[float], call: Callable[..., Any], *args: int) -> None:
                 start = time.perf_counter()
                 call(*args)
                 into.append(1000 * (time.perf_counter() - start))
@@ -356,7 +361,7 @@ def test_figures():
 
 
 @KINDS
-def test_holes_stay_holes_in_copies_and_bundles(project):
+def test_holes_stay_holes_in_copies_and_bundles(project: dict[str, str] | None) -> None:
     """Apparent sizes far above every limit: what counts is what is there."""
     make = """
 with open("hole", "wb") as f: f.truncate(3 << 30)
@@ -391,7 +396,7 @@ with open("tail", "wb") as f: f.write(b"t" * 4096 + bytes(4096 * 40 + 7))
         other.unpack(live)
         assert other.run(look) == before and other.run(used) * 4096 < 12 << 20
 
-        def le(*values):
+        def le(*values: int) -> bytes:
             return b"".join(v.to_bytes(8, "little") for v in values)
 
         for run in ((1 << 62, 8192), (6 << 30, 8192), ((6 << 30) - 4096, 8192), (0, 0), (0, 8193)):
@@ -402,12 +407,13 @@ with open("tail", "wb") as f: f.write(b"t" * 4096 + bytes(4096 * 40 + 7))
             assert e.value.errno == errno.EBADMSG
 
 
-def test_without_its_helper_pid_1_does_not_go_on():
+def test_without_its_helper_pid_1_does_not_go_on() -> None:
     """Nobody knows what it had done: single files are served, and the next request to it ends the sandbox."""
     with World() as w:
         w.run("open('f', 'w').write('x')")
         w.keep(1)
-        w.run("[os.kill(int(p), 9) for p in os.listdir('/proc') if p.isdigit() and open(f'/proc/{p}/comm').read() == 'files\\n']")
+        w.run("[os.kill(int(p), 9) for p in os.listdir('/proc') if p.isdigit() and open(f'/proc/{p}/comm').read() == "
+              "'files\\n']")
         assert w.changes() == {"f": 0}
         with pytest.raises((EOFError, OSError)):
             w.restore(1)

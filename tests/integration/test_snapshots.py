@@ -11,47 +11,50 @@ import os
 import signal
 import sqlite3
 import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from daemons import kill
-from lib import ERROR, HEADER, RESPONSE, wait_for
+from daemons import Client, Daemon, kill
+from lib import ERROR, HEADER, Json, RESPONSE, wait_for
 from test_durable import LATER, history, row
 
 SUM = 90  # the last frame of an exported file
 WITHOUT_PICKLE = "globals().update(gen=(i for i in range(9)))"
 
 
-def good(answer):
+def good(answer: tuple[int, Json, bytes, list[tuple[Json, bytes]]]) -> Json:
     kind, head, _, _ = answer
     assert kind == RESPONSE, head
     return head
 
 
-def bad(answer):
+def bad(answer: tuple[int, Json, bytes, list[tuple[Json, bytes]]]) -> Json:
     kind, head, _, _ = answer
     assert kind == ERROR, head
     return head
 
 
-def take(client, name=None, session="s", wait=True, **members):
+def take(client: Client, name: str | None = None, session: str = "s", wait: bool = True, **members: Any) -> Json:
     return good(client.call("snapshot", session=session, name=name, wait=wait, **members))
 
 
-def listed(client, session=None):
+def listed(client: Client, session: str | None = None) -> Json:
     answer = good(client.call("snapshots.list", **({"session": session} if session else {})))
     return {item["name"]: item for item in answer["snapshots"]}
 
 
-def sessions(client):
+def sessions(client: Client) -> Json:
     return {item["name"]: item for item in good(client.call("sessions.list"))["sessions"]}
 
 
-def put(client, path, data, session="s"):
+def put(client: Client, path: str, data: bytes, session: str = "s") -> None:
     good(client.call("put", data, session=session, path=path, offset=0, truncate=True))
 
 
-def get(client, path, session="s"):
+def get(client: Client, path: str, session: str = "s") -> Any:
     kind, head, raw, _ = client.call("get", session=session, path=path, offset=0, length=1 << 20)
     return raw if kind == RESPONSE else None
 
@@ -59,7 +62,7 @@ def get(client, path, session="s"):
 # Taking and listing -----------------------------------------------------------------------------------
 
 
-def test_a_snapshot_is_in_memory_and_on_disk_with_a_row(start):
+def test_a_snapshot_is_in_memory_and_on_disk_with_a_row(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     first = take(client, "clean")
@@ -83,14 +86,14 @@ def test_a_snapshot_is_in_memory_and_on_disk_with_a_row(start):
 
 
 @pytest.mark.parametrize("name", ["a b", "../x", "", "-x", "0" * 32, "x" * 65])
-def test_names_of_snapshots_are_checked(start, name):
+def test_names_of_snapshots_are_checked(start: Callable[..., Daemon], name: str) -> None:
     client = start(*LATER).client()
     client.run("1", "s")
     assert bad(client.call("snapshot", session="s", name=name))["code"] == "invalid"
     assert listed(client) == {} and client.run("branches()", "s") == "[]"
 
 
-def test_a_snapshot_waits_for_the_running_cell_and_cells_wait_for_it(start):
+def test_a_snapshot_waits_for_the_running_cell_and_cells_wait_for_it(start: Callable[..., Daemon]) -> None:
     daemon = start(*LATER)
     client, other = daemon.client(), daemon.client()
     client.run("globals().update(x=1)", "s")
@@ -104,7 +107,7 @@ def test_a_snapshot_waits_for_the_running_cell_and_cells_wait_for_it(start):
     assert client.run("x", "s") == "2"
 
 
-def test_without_a_branch_it_goes_by_disk_and_says_why(start):
+def test_without_a_branch_it_goes_by_disk_and_says_why(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("refuse('threads: worker-1'), globals().update(x=5)", "s")
     taken = take(client, "t")
@@ -114,7 +117,7 @@ def test_without_a_branch_it_goes_by_disk_and_says_why(start):
     assert back["how"] == "checkpoint" and client.run("x", "s") == "5"
 
 
-def test_a_hibernated_session_can_be_kept_too(start):
+def test_a_hibernated_session_can_be_kept_too(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=5)", "s")
     good(client.call("hibernate", session="s"))
@@ -124,7 +127,7 @@ def test_a_hibernated_session_can_be_kept_too(start):
     assert client.run("x", "s") == "5"
 
 
-def test_removing_forgets_branch_row_and_mends_the_tree(start):
+def test_removing_forgets_branch_row_and_mends_the_tree(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     for name in "abc":
         client.run("1", "s")
@@ -138,7 +141,7 @@ def test_removing_forgets_branch_row_and_mends_the_tree(start):
     assert bad(client.call("rollback", snapshot="b"))["code"] == "not_found"
 
 
-def test_memory_is_bounded_the_oldest_goes_first_and_only_from_memory(start):
+def test_memory_is_bounded_the_oldest_goes_first_and_only_from_memory(start: Callable[..., Daemon]) -> None:
     client = start(*LATER, "--snapshots-in-memory", "2").client()
     for n in range(1, 5):
         client.run(f"globals().update(x={n})", "s")
@@ -150,7 +153,7 @@ def test_memory_is_bounded_the_oldest_goes_first_and_only_from_memory(start):
     assert client.run("x", "s") == "1"
 
 
-def test_memory_is_bounded_by_bytes_too(start):
+def test_memory_is_bounded_by_bytes_too(start: Callable[..., Daemon]) -> None:
     client = start(*LATER, "--snapshots-memory", "100m").client()
     client.run(f"each({40 << 20})", "s")
     for name in "abc":
@@ -166,7 +169,7 @@ def test_memory_is_bounded_by_bytes_too(start):
     assert good(client.call("rollback", snapshot="d"))["how"] == "checkpoint"
 
 
-def test_half_the_memory_of_a_session_is_for_snapshots(start):
+def test_half_the_memory_of_a_session_is_for_snapshots(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run(f"each({33 << 20})", "s", limits={"memory_bytes": 128 << 20})
     for name in "ab":
@@ -174,7 +177,7 @@ def test_half_the_memory_of_a_session_is_for_snapshots(start):
     assert wait_for(lambda: client.run("branches()", "s") == "[2]")
 
 
-def test_what_the_tier_gave_up_is_not_said_to_be_in_memory(start):
+def test_what_the_tier_gave_up_is_not_said_to_be_in_memory(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("1", "s")
     for name in "ab":
@@ -193,7 +196,7 @@ def test_what_the_tier_gave_up_is_not_said_to_be_in_memory(start):
                for event in client.call("journal.events")[1]["events"])
 
 
-def test_a_name_in_two_sessions_must_say_which(start):
+def test_a_name_in_two_sessions_must_say_which(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     for name in ("one", "two"):
         client.run("1", name)
@@ -204,7 +207,7 @@ def test_a_name_in_two_sessions_must_say_which(start):
     good(client.call("rollback", snapshot="one@same"))
 
 
-def test_a_rollback_of_two_minds_does_nothing(start):
+def test_a_rollback_of_two_minds_does_nothing(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     for name in ("one", "two"):
         client.run("globals().update(x=1)", name)
@@ -219,7 +222,7 @@ def test_a_rollback_of_two_minds_does_nothing(start):
     assert [client.run("x", name) for name in ("one", "two")] == ["1", "1"]
 
 
-def test_the_beginning_of_an_id_stands_for_a_session_that_is_there(start):
+def test_the_beginning_of_an_id_stands_for_a_session_that_is_there(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     ident = row(client)["id"]
@@ -238,7 +241,7 @@ def test_the_beginning_of_an_id_stands_for_a_session_that_is_there(start):
 # Rollback -------------------------------------------------------------------------------------------------
 
 
-def test_rollback_takes_variables_files_and_history_back_as_one(start):
+def test_rollback_takes_variables_files_and_history_back_as_one(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1, kept=[1])", "s")
     client.run(WITHOUT_PICKLE, "s")
@@ -260,7 +263,7 @@ def test_rollback_takes_variables_files_and_history_back_as_one(start):
     assert client.run("HEAD['epoch']", "s") == str(back["epoch"])
 
 
-def test_rollback_and_later_snapshots_make_a_tree(start):
+def test_rollback_and_later_snapshots_make_a_tree(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     a = take(client, "a")
@@ -277,7 +280,7 @@ def test_rollback_and_later_snapshots_make_a_tree(start):
     assert good(client.call("snapshots.list", session="s"))["head"] == b["snapshot"]
 
 
-def test_a_rollback_outlasts_the_daemon_and_is_not_undone_by_what_came_after(start):
+def test_a_rollback_outlasts_the_daemon_and_is_not_undone_by_what_came_after(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     take(client, "a")
@@ -291,7 +294,8 @@ def test_a_rollback_outlasts_the_daemon_and_is_not_undone_by_what_came_after(sta
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_a_copy_that_is_written_late_does_not_undo_a_rollback(start, end):
+def test_a_copy_that_is_written_late_does_not_undo_a_rollback(start: Callable[..., Daemon],
+                                                              end: signal.Signals) -> None:
     daemon = start(*LATER)
     client = daemon.client()
     client.run("globals().update(x=1)", "s")
@@ -309,7 +313,7 @@ def test_a_copy_that_is_written_late_does_not_undo_a_rollback(start, end):
     assert client.run("x", "s") == "2"
 
 
-def test_a_rollback_whose_checkpoint_is_damaged_is_missed(start, place):
+def test_a_rollback_whose_checkpoint_is_damaged_is_missed(start: Callable[..., Daemon], place: str) -> None:
     daemon = start(*LATER)
     client = daemon.client()
     client.run("globals().update(x=1)", "s")
@@ -330,7 +334,7 @@ def test_a_rollback_whose_checkpoint_is_damaged_is_missed(start, place):
     assert client.run("x", "s") == "2"  # told once
 
 
-def test_a_file_put_while_a_snapshot_is_written_is_not_in_it(start):
+def test_a_file_put_while_a_snapshot_is_written_is_not_in_it(start: Callable[..., Daemon]) -> None:
     daemon = start(*LATER)
     client = daemon.client()
     client.run("globals().update(x=1), slow(0.5)", "s")
@@ -346,7 +350,7 @@ def test_a_file_put_while_a_snapshot_is_written_is_not_in_it(start):
     assert get(client, "before") == b"0"
 
 
-def test_when_memory_is_gone_it_comes_from_disk_and_says_so(start):
+def test_when_memory_is_gone_it_comes_from_disk_and_says_so(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     client.run(WITHOUT_PICKLE, "s")
@@ -358,10 +362,11 @@ def test_when_memory_is_gone_it_comes_from_disk_and_says_so(start):
     assert client.run("[x, 'gen' in globals()]", "s") == "[1, False]"
 
 
-def test_a_snapshot_that_could_not_be_written_is_written_when_it_is_needed(start):
+def test_a_snapshot_that_could_not_be_written_is_written_when_it_is_needed(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=0), torn()", "s")
-    assert good(client.call("snapshot", session="s", name="zero", wait=True))["where"] == ["memory", "disk"]  # tried again
+    # tried again
+    assert good(client.call("snapshot", session="s", name="zero", wait=True))["where"] == ["memory", "disk"]
     client.run("globals().update(x=1), torn(3)", "s")
     kind, head, _, _ = client.call("snapshot", session="s", name="one", wait=True)
     assert kind == ERROR, head
@@ -373,7 +378,7 @@ def test_a_snapshot_that_could_not_be_written_is_written_when_it_is_needed(start
         {name: ["memory", "disk"] for name in ("zero", "one")}
 
 
-def test_the_tier_that_lost_a_branch_is_not_believed_blindly(start):
+def test_the_tier_that_lost_a_branch_is_not_believed_blindly(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     take(client, "a")
@@ -383,7 +388,7 @@ def test_the_tier_that_lost_a_branch_is_not_believed_blindly(start):
     assert client.run("x", "s") == "1"
 
 
-def test_a_fork_of_a_snapshot_misses_its_own_cells_though_its_origin_gave_some_up(start):
+def test_a_fork_of_a_snapshot_misses_its_own_cells_though_its_origin_gave_some_up(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     client.run("globals().update(x=2)", "s")
@@ -396,7 +401,7 @@ def test_a_fork_of_a_snapshot_misses_its_own_cells_though_its_origin_gave_some_u
     assert client.fail("y", name)["code"] == "denied"
 
 
-def test_rollback_of_a_session_whose_last_cell_is_unknown(start):
+def test_rollback_of_a_session_whose_last_cell_is_unknown(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     take(client, "a")
@@ -412,7 +417,8 @@ def test_rollback_of_a_session_whose_last_cell_is_unknown(start):
 # Kill -9 between the steps ------------------------------------------------------------------------------------
 
 
-def test_a_snapshot_cut_off_before_it_is_on_disk_is_no_more_and_doctor_hears_of_it(start):
+def test_a_snapshot_cut_off_before_it_is_on_disk_is_no_more_and_doctor_hears_of_it(start: Callable[...,
+                                                                                                   Daemon]) -> None:
     daemon = start(*LATER)
     client = daemon.client()
     client.run("globals().update(x=1)", "s")
@@ -427,7 +433,7 @@ def test_a_snapshot_cut_off_before_it_is_on_disk_is_no_more_and_doctor_hears_of_
     assert bad(client.call("rollback", snapshot="a"))["code"] == "not_found"
 
 
-def test_kill_at_any_moment_leaves_all_or_nothing(start):
+def test_kill_at_any_moment_leaves_all_or_nothing(start: Callable[..., Daemon]) -> None:
     """A daemon killed while it snapshots, rolls back and forks: what is there afterwards is whole."""
     client = start(*LATER).client()
     client.run("globals().update(x=0)", "s")
@@ -460,7 +466,7 @@ def test_kill_at_any_moment_leaves_all_or_nothing(start):
 # Fork -----------------------------------------------------------------------------------------------------------
 
 
-def test_forks_begin_where_the_origin_is_and_go_their_own_way(start):
+def test_forks_begin_where_the_origin_is_and_go_their_own_way(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=[1])", "s", limits={"processes": 9}, env={"A": "b"})
     client.run(WITHOUT_PICKLE, "s")
@@ -480,7 +486,7 @@ def test_forks_begin_where_the_origin_is_and_go_their_own_way(start):
     assert good(client.call("fork", **{"from": "try-1"}))["sessions"][0]["name"] == "try-1-1"
 
 
-def test_forks_of_a_snapshot_record_it_and_outlast_the_daemon(start):
+def test_forks_of_a_snapshot_record_it_and_outlast_the_daemon(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     taken = take(client, "a")
@@ -494,7 +500,7 @@ def test_forks_of_a_snapshot_record_it_and_outlast_the_daemon(start):
     assert client.run("x", "s", recover="replay") == "2"
 
 
-def test_forks_are_all_made_or_none(start):
+def test_forks_are_all_made_or_none(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     take(client, "a")
@@ -506,7 +512,7 @@ def test_forks_are_all_made_or_none(start):
     assert len(good(client.call("fork", **{"from": "a"}, n=3, name="try"))["sessions"]) == 3
 
 
-def test_fork_says_what_it_does_not_find_or_take(start):
+def test_fork_says_what_it_does_not_find_or_take(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("1", "s")
     assert bad(client.call("fork", **{"from": "nobody"}))["code"] == "not_found"
@@ -519,7 +525,7 @@ def test_fork_says_what_it_does_not_find_or_take(start):
 # Diff -----------------------------------------------------------------------------------------------------------
 
 
-def test_diff_of_variables_and_files(start):
+def test_diff_of_variables_and_files(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(same=1, changed=[1], typed=1, left=2)", "s")
     put(client, "same", b"s")
@@ -548,7 +554,7 @@ def test_diff_of_variables_and_files(start):
     assert good(client.call("diff", a="s", b="s"))["files"] == []
 
 
-def test_diff_between_forks_compares_contents(start):
+def test_diff_between_forks_compares_contents(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     put(client, "f", b"1")
@@ -560,7 +566,7 @@ def test_diff_between_forks_compares_contents(start):
 
 
 @pytest.mark.parametrize("members", [{"hash": "x"}, {"hash": "../" * 10}, {"hash": "A" * 64}, {"hash": "0" * 64}])
-def test_blobs_are_asked_for_by_their_hash_only(start, members):
+def test_blobs_are_asked_for_by_their_hash_only(start: Callable[..., Daemon], members: dict[str, str]) -> None:
     client = start(*LATER).client()
     assert bad(client.call("blob", **members, offset=0, length=10))["code"] in ("invalid", "not_found")
 
@@ -568,13 +574,13 @@ def test_blobs_are_asked_for_by_their_hash_only(start, members):
 # Export, import ---------------------------------------------------------------------------------------------------
 
 
-def exported(client, ref):
+def exported(client: Client, ref: str) -> tuple[Any, bytes]:
     kind, head, _, events = client.call("export", **{"from": ref})
     assert kind == RESPONSE, head
     return head, b"".join(raw for _, raw in events)
 
 
-def imported(client, data, name=None, step=1 << 20, **members):
+def imported(client: Client, data: bytes, name: str | None = None, step: int = 1 << 20, **members: Any) -> Any:
     token = good(client.call("import.begin", name=name, **members))["token"]
     for at in range(0, len(data), step):
         answer = client.call("import.data", data[at:at + step], token=token)
@@ -584,7 +590,7 @@ def imported(client, data, name=None, step=1 << 20, **members):
 
 
 @pytest.mark.parametrize("parts", [(b"PK\3\4",), (b"snipara-", b"archive!")])
-def test_another_file_is_refused_with_its_first_bytes(start, parts):
+def test_another_file_is_refused_with_its_first_bytes(start: Callable[..., Daemon], parts: Sequence[bytes]) -> None:
     client = start(*LATER).client()
     token = good(client.call("import.begin", name="x"))["token"]
     for part in parts[:-1]:
@@ -594,7 +600,7 @@ def test_another_file_is_refused_with_its_first_bytes(start, parts):
     assert bad(client.call("import.end", token=token))["code"] == "not_found"
 
 
-def test_what_an_import_wakes_can_be_destroyed(start):
+def test_what_an_import_wakes_can_be_destroyed(start: Callable[..., Daemon]) -> None:
     daemon = start("--live-max", "1", *LATER)
     client, other = daemon.client(), daemon.client()
     client.run("1", "s")
@@ -613,8 +619,7 @@ def test_what_an_import_wakes_can_be_destroyed(start):
     assert client.run("2", "s") == "2"
 
 
-def test_export_here_import_there(start, tmp_path, bin_folder):
-    from test_daemon import Daemon
+def test_export_here_import_there(start: Callable[..., Daemon], tmp_path: Path, bin_folder: str) -> None:
     client = start(*LATER).client()
     big = os.urandom(3 << 20)
     client.run("globals().update(x=[1, 2], big=HEAD)", "s", limits={"processes": 9}, env={"A": "b"})
@@ -647,7 +652,7 @@ def test_export_here_import_there(start, tmp_path, bin_folder):
         kill(other)
 
 
-def test_a_snapshot_and_an_empty_session_are_exported_too(start):
+def test_a_snapshot_and_an_empty_session_are_exported_too(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     take(client, "a")
@@ -657,7 +662,7 @@ def test_a_snapshot_and_an_empty_session_are_exported_too(start):
     assert client.run("x", "old") == "1" and len(history(client, "old")) == 2
 
 
-def test_limits_and_tier_are_the_readers(start):
+def test_limits_and_tier_are_the_readers(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("1", "s", limits={"processes": 40, "memory_bytes": 64 << 20}, allow_degraded=True)
     _, data = exported(client, "s")
@@ -669,7 +674,7 @@ def test_limits_and_tier_are_the_readers(start):
     assert opened["allow_degraded"] is False and opened["limits"]["processes"] == 30
 
 
-def frames_of(data):
+def frames_of(data: bytes) -> list[tuple[int, Any, Any, Any]]:
     """[(offset, type, head, raw)] of the frames after the mark."""
     at, found = 16, []
     while at < len(data):
@@ -680,7 +685,7 @@ def frames_of(data):
     return found
 
 
-def packed(frames, summed=True):
+def packed(frames: Sequence[tuple[Any, Any, Any]], summed: bool = True) -> bytes:
     """A file of these frames; the last one, with the hash of all before it, is made anew."""
     out = b"snipara-session\n"
     for kind, head, raw in frames:
@@ -691,7 +696,7 @@ def packed(frames, summed=True):
     return out + HEADER.pack(len(end), 0, len(end), SUM) + end if summed else out
 
 
-def test_what_was_changed_on_the_way_is_found(start):
+def test_what_was_changed_on_the_way_is_found(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x='text' * 100)", "s")
     client.end_of(client.start("emit('shown'), 1/0", "s"))
@@ -715,7 +720,7 @@ def test_what_was_changed_on_the_way_is_found(start):
     assert client.run("x == 'text' * 100", "mine") == "True"
 
 
-def test_a_file_of_the_first_version_is_still_read(start):
+def test_a_file_of_the_first_version_is_still_read(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     client.end_of(client.start("emit('shown')", "s"))
@@ -731,7 +736,7 @@ def test_a_file_of_the_first_version_is_still_read(start):
     assert client.call("cell.show", session="old", cell=2)[3] == []
 
 
-def test_the_newest_outputs_are_in_the_file_as_far_as_there_is_room(start):
+def test_the_newest_outputs_are_in_the_file_as_far_as_there_is_room(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     for size in (10, 2 << 20, 20):
         client.end_of(client.start(f"emit('x' * {size})", "s"))
@@ -739,7 +744,7 @@ def test_the_newest_outputs_are_in_the_file_as_far_as_there_is_room(start):
     assert [cell["shown_len"] > 0 for cell in cells] == [True, False, True]
 
 
-def test_hostile_and_broken_files_leave_nothing(start, place):
+def test_hostile_and_broken_files_leave_nothing(start: Callable[..., Daemon], place: str) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     put(client, "f", b"1")
@@ -747,13 +752,13 @@ def test_hostile_and_broken_files_leave_nothing(start, place):
     frames = [(kind, head, raw) for _, kind, head, raw in frames_of(data)]
     assert packed(frames).startswith(b"snipara-session\n") and [kind for kind, _, _ in frames[:2]] == [88, 89]
 
-    def changed(at, **members):
+    def changed(at: int, **members: Any) -> bytes:
         copy = list(frames)
         kind, head, raw = copy[at]
         copy[at] = (kind, {**head, **members}, raw)
         return packed(copy)
 
-    def shown(events):
+    def shown(events: bytes) -> bytes:
         kind, head, raw = frames[1]
         raw = raw[:len(raw) - head["shown_len"]] + events
         return packed([frames[0], (kind, {**head, "shown_len": len(events)}, raw), *frames[2:]])
@@ -762,7 +767,8 @@ def test_hostile_and_broken_files_leave_nothing(start, place):
     item = next(i for i, (kind, head, _) in enumerate(frames) if kind == 80)
     file_item = next(i for i, (kind, head, _) in enumerate(frames) if kind == 80 and head["kind"] == "file")
     attacks = {
-        "empty": b"", "mark only": data[:16], "no mark": b"x" * 100, "cut": data[:-1], "cut in half": data[:len(data) // 2],
+        "empty": b"", "mark only": data[:16], "no mark": b"x" * 100, "cut": data[:-1],
+        "cut in half": data[:len(data) // 2],
         "more after it": data + b"x", "twice": data + data[16:],
         "version": changed(0, version=3), "no sum": packed(frames, summed=False),
         "shown too long": changed(1, shown_len=2 << 20), "shown is no event": shown(b"x" * 40),
@@ -772,10 +778,12 @@ def test_hostile_and_broken_files_leave_nothing(start, place):
         "spec missing": changed(0, spec=None), "spec strange": changed(0, spec={"x": 1}),
         "limits strange": changed(0, spec={**spec, "limits": {"memory_bytes": -1}}),
         "limits huge": changed(0, spec={**spec, "limits": {"memory_bytes": 1 << 62}}),
-        "env strange": changed(0, spec={**spec, "env": {"A=B": "c"}}), "env no text": changed(0, spec={**spec, "env": {"A": 1}}),
+        "env strange": changed(0, spec={**spec, "env": {"A=B": "c"}}),
+        "env no text": changed(0, spec={**spec, "env": {"A": 1}}),
         "env nul": changed(0, spec={**spec, "env": {"A": "b\0c"}}), "lost strange": changed(0, lost={}),
         "template": changed(0, spec={**spec, "template": "../../x"}),
-        "cell number": changed(1, cell=99), "cell kind": changed(1, kind="shell"), "cell status": changed(1, status="\x1b[2J"),
+        "cell number": changed(1, cell=99), "cell kind": changed(1, kind="shell"),
+        "cell status": changed(1, status="\x1b[2J"),
         "cell lengths": changed(1, code_len=1 << 20), "cell argv": changed(1, argv="{}"),
         "cells twice": packed([frames[0], frames[1], *frames[1:]]),
         "no manifest": packed(frames[1:]), "two manifests": packed([frames[0], *frames]),
@@ -805,7 +813,7 @@ def test_hostile_and_broken_files_leave_nothing(start, place):
     assert good(imported(client, packed(frames), "evil"))["name"] == "evil" and client.run("x", "evil") == "1"
 
 
-def test_an_import_belongs_to_its_connection_and_ends_with_it(start):
+def test_an_import_belongs_to_its_connection_and_ends_with_it(start: Callable[..., Daemon]) -> None:
     daemon = start(*LATER)
     client, other = daemon.client(), daemon.client()
     token = good(client.call("import.begin", name="x"))["token"]
@@ -819,7 +827,7 @@ def test_an_import_belongs_to_its_connection_and_ends_with_it(start):
     assert bad(client.call("import.begin", name="default"))["code"] in ("invalid", "limit")
 
 
-def test_what_was_saved_by_another_python_is_named_and_makes_no_session(start):
+def test_what_was_saved_by_another_python_is_named_and_makes_no_session(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     _, data = exported(client, "s")
@@ -829,7 +837,7 @@ def test_what_was_saved_by_another_python_is_named_and_makes_no_session(start):
     assert list(sessions(client)) == ["s"]
 
 
-def test_a_daemon_killed_while_it_imports_leaves_nothing(start):
+def test_a_daemon_killed_while_it_imports_leaves_nothing(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     put(client, "f", os.urandom(1 << 20))
@@ -852,7 +860,7 @@ def test_a_daemon_killed_while_it_imports_leaves_nothing(start):
             good(client.call("sessions.destroy", session="mine"))
 
 
-def test_stopping_the_daemon_in_order_keeps_snapshots(start):
+def test_stopping_the_daemon_in_order_keeps_snapshots(start: Callable[..., Daemon]) -> None:
     daemon = start(*LATER)
     client = daemon.client()
     client.run("globals().update(x=1), slow(0.5)", "s")
@@ -865,7 +873,7 @@ def test_stopping_the_daemon_in_order_keeps_snapshots(start):
     assert client.run("x", "s") == "2"
 
 
-def test_who_waits_for_a_session_that_never_comes_about_is_told(start):
+def test_who_waits_for_a_session_that_never_comes_about_is_told(start: Callable[..., Daemon]) -> None:
     daemon = start(*LATER)
     client, other = daemon.client(), daemon.client()
     client.run("1", "other")
@@ -875,7 +883,7 @@ def test_who_waits_for_a_session_that_never_comes_about_is_told(start):
     assert client.end_of(cell)[0] == ERROR
 
 
-def test_a_put_that_was_rolled_back_is_not_missed_and_a_later_one_is(start):
+def test_a_put_that_was_rolled_back_is_not_missed_and_a_later_one_is(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     take(client, "a")

@@ -3,6 +3,9 @@
 
 import json
 import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,25 +28,25 @@ open("data.bin", "wb").write(bytes(range(256)))
 
 @pytest.fixture(params=[("root", "native"), ("user", "native"), ("root", "local"), ("user", "local")],
                 ids=lambda param: "-".join(param))
-def box(request):
+def box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     box = Sandbox(request.param[0], tier=request.param[1])
     yield box
     box.close()
 
 
-def value(box, code, session="work"):
+def value(box: Sandbox, code: str, session: str = "work") -> Any:
     result = box.exec(code, session=session)
     assert result["status"] == "ok", result
     return result["value"]
 
 
-def answer(box, *args, status=0):
+def answer(box: Sandbox, *args: str, status: int = 0) -> Any:
     done = box.cli(*args, "--json")
     assert done.returncode == status, done.stderr
     return json.loads(done.stdout)
 
 
-def test_back_to_a_snapshot_with_variables_and_files(box):
+def test_back_to_a_snapshot_with_variables_and_files(box: Sandbox) -> None:
     value(box, CODE)
     taken = answer(box, "snapshot", "loaded", "--wait")
     assert "disk" in taken["where"] and taken["cell"] == 1
@@ -51,7 +54,8 @@ def test_back_to_a_snapshot_with_variables_and_files(box):
                "import os; os.remove('data.bin'); os.mkdir('new')")
     back = answer(box, "rollback", "loaded")
     assert back["how"] == ("memory" if "memory" in taken["where"] else "checkpoint")
-    look = "(len(rows), rows is alias, point.twice(), double(4), open('notes.txt').read(), sorted(__import__('os').listdir('.')))"
+    look = ("(len(rows), rows is alias, point.twice(), double(4), open('notes.txt').read(), "
+            "sorted(__import__('os').listdir('.')))")
     whole = "(5, True, 42, 8, 'one\\ntwo\\nthree\\n', ['data.bin', 'notes.txt'])"
     assert value(box, look) == whole
     value(box, "factor = 10")  # what came back sees what is bound later
@@ -61,18 +65,21 @@ def test_back_to_a_snapshot_with_variables_and_files(box):
     assert value(box, look) == whole
 
 
-def test_an_unknown_snapshot_names_the_nearest(box):
+def test_an_unknown_snapshot_names_the_nearest(box: Sandbox) -> None:
     value(box, "1")
     for name in ("loaded", "later"):
         answer(box, "snapshot", f"work@{name}")
-    for words, nearest in (("rollback wrok@loaded", "work@loaded"), ("rollback laoded", "loaded"), ("diff work@lter work", "work@later"),
-                           ("snapshots remove work@loadde", "work@loaded"), ("fork lodaed -s work", "work@loaded"), ("rollback work@xyz", None)):
+    for words, nearest in (("rollback wrok@loaded", "work@loaded"), ("rollback laoded", "loaded"),
+                           ("diff work@lter work", "work@later"),
+                           ("snapshots remove work@loadde", "work@loaded"), ("fork lodaed -s work", "work@loaded"),
+                           ("rollback work@xyz", None)):
         done = box.cli(*words.split())
         assert done.returncode == 1 and "there is no " in done.stderr, done.stderr
-        assert (f"did you mean {nearest}?" if nearest else "\n") in done.stderr and (nearest is not None) == ("mean" in done.stderr), done.stderr
+        assert (f"did you mean {nearest}?" if nearest
+                else "\n") in done.stderr and (nearest is not None) == ("mean" in done.stderr), done.stderr
 
 
-def test_what_differs(box):
+def test_what_differs(box: Sandbox) -> None:
     value(box, CODE)
     answer(box, "snapshot", "a", "--wait")
     value(box, "rows = {}; extra = 1; del point; open('notes.txt', 'w').write('one\\n2\\nthree\\n'); "
@@ -85,19 +92,20 @@ def test_what_differs(box):
     assert "variable factor" not in done.stdout and "double" not in done.stdout
 
 
-def test_forks_of_a_snapshot(box):
+def test_forks_of_a_snapshot(box: Sandbox) -> None:
     value(box, CODE)
     answer(box, "snapshot", "a", "--wait")
     value(box, "factor = 99")
     made = answer(box, "fork", "work@a", "-n", "2", "--name", "try")
     assert [item["name"] for item in made["sessions"]] == ["try-1", "try-2"]
     for name in ("try-1", "try-2"):
-        assert value(box, f"factor, point.twice(), open('{name}', 'w').write('x'), sorted(__import__('os').listdir('.'))",
+        assert value(box,
+                     f"factor, point.twice(), open('{name}', 'w').write('x'), sorted(__import__('os').listdir('.'))",
                      name) == f"(2, 42, 1, ['data.bin', 'notes.txt', '{name}'])"
     assert value(box, "factor") == "99"
 
 
-def test_export_in_one_state_folder_and_import_in_another(box, tmp_path):
+def test_export_in_one_state_folder_and_import_in_another(box: Sandbox, tmp_path: Path) -> None:
     value(box, CODE)
     box.exec("generator = (n for n in range(3))", session="work")
     target = os.path.join(box.home, "work.snp")
@@ -122,7 +130,7 @@ def test_export_in_one_state_folder_and_import_in_another(box, tmp_path):
         other.close()
 
 
-def test_history_and_rerun(box):
+def test_history_and_rerun(box: Sandbox) -> None:
     value(box, "x = 1")
     value(box, "x += 1")
     done = box.cli("rerun", "-s", "work", "--from", "2")

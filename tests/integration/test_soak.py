@@ -7,8 +7,10 @@ SNP_SOAK_CELLS: how many cells (10,000 for the figures of docs/reliability.md).
 import concurrent.futures
 import json
 import os
+import pytest
 import threading
 import time
+from collections.abc import Callable
 
 import lib
 
@@ -23,22 +25,22 @@ print(json.dumps({"interpreter KiB": int(lines["RssAnon"].split()[0]),
 """
 
 
-def holdings(box):
+def holdings(box: lib.Sandbox) -> dict[str, int]:
     """Of daemon and tier: descriptors and memory; how many processes are below them."""
     found = {}
-    for name, pid in (("daemon", box.daemon.pid), ("tier", box.tier_pid())):
+    for name, pid in (("daemon", lib.some(box.daemon).pid), ("tier", box.tier_pid())):
         with open(f"/proc/{pid}/status") as status:
             lines = dict(line.split(":", 1) for line in status)
         found[f"{name} KiB"] = int(lines["RssAnon"].split()[0])
         found[f"{name} descriptors"] = len(os.listdir(f"/proc/{pid}/fd"))
-    found["processes"] = len(lib.descendants(box.daemon.pid))
+    found["processes"] = len(lib.descendants(lib.some(box.daemon).pid))
     found.update(json.loads(box.exec(INSIDE, session="long")["stdout"]))
     return found
 
 
-def settled(box):
+def settled(box: lib.Sandbox) -> dict[str, int]:
     """What they hold when nothing is under way any more."""
-    last = None
+    last: dict[str, int] = {}
     for _ in range(50):
         now = holdings(box)
         if last and all(now[name] == last[name] for name in now if "KiB" not in name):
@@ -48,7 +50,7 @@ def settled(box):
     return last
 
 
-def run_cells(rpc, count, session):
+def run_cells(rpc: lib.Client, count: int, session: str) -> None:
     for i in range(count):
         code = f"x = {i}\nwith open('file', 'w') as out:\n    out.write(str(x))\nx".encode()
         kind, head, _, _ = rpc.call("exec", code, session=session, kind="python", code_len=len(code))
@@ -56,7 +58,8 @@ def run_cells(rpc, count, session):
         assert head["value"] == str(i) and head["state"] == "kept", head
 
 
-def test_cells_of_one_session_leave_nothing_behind(fresh_sandbox, capsys):
+def test_cells_of_one_session_leave_nothing_behind(fresh_sandbox: Callable[..., lib.Sandbox],
+                                                   capsys: pytest.CaptureFixture[str]) -> None:
     box = fresh_sandbox("root" if os.geteuid() == 0 else "user")
     warm = max(100, CELLS // 4)
     with box.client() as rpc:
@@ -75,21 +78,22 @@ def test_cells_of_one_session_leave_nothing_behind(fresh_sandbox, capsys):
         assert after[name] <= before[name] + room, (name, before, after)
 
 
-def test_two_hundred_clients_at_once(fresh_sandbox, capsys):
+def test_two_hundred_clients_at_once(fresh_sandbox: Callable[..., lib.Sandbox],
+                                     capsys: pytest.CaptureFixture[str]) -> None:
     """Each is answered; who is told that there is no room yet asks again."""
     box = fresh_sandbox("root" if os.geteuid() == 0 else "user")
     box.exec("1")
     together = threading.Barrier(CLIENTS)
     turned_away = []
 
-    def client(i):
+    def client(i: int) -> str | None:
         code = f"{i} * 2".encode()
         with box.client() as rpc:
             together.wait(60)
             for _ in range(2000):
                 kind, head, _, _ = rpc.call("exec", code, kind="python", code_len=len(code))
                 if kind == lib.RESPONSE:
-                    return head["value"]
+                    return str(head["value"])
                 assert head["code"] in ("limit", "busy"), head
                 turned_away.append(i)
                 time.sleep(0.05)

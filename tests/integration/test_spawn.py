@@ -8,34 +8,37 @@ import signal
 import socket
 import struct
 import time
+from typing import Any
 
 import pytest
 
 import shadow_world
+from lib import Json
 from shadow_world import COMMAND, EXIT, HEADER, HOLD_COPY, PUT, REPLY, SIGNAL, SPAWN, WAKE, World
 
 CELL, START, WARM, HOLD, SAVE, LOAD, READY, DONE, HELD, SAVED, LOADED = 16, 17, 19, 20, 21, 22, 32, 35, 36, 37, 38
 
 
-def strings(*texts):
+def strings(*texts: str) -> bytes:
     return struct.pack("<I", len(texts)) + b"".join(text.encode() + b"\0" for text in texts)
 
 
 class Interpreter:
     """One life of an interpreter that pid 1 of the world has started."""
 
-    def __init__(self, world, driver):
+    def __init__(self, world: World, driver: str) -> None:
         self.world, self.next = world, 0
         self.sock, inner = socket.socketpair()
         self.sock.settimeout(60)
-        raw = strings("/usr/bin/python3", "-I", driver, "--start", "--fd", "3") + strings("PATH=/usr/bin:/bin") + b"/workspace\0"
+        raw = strings("/usr/bin/python3", "-I", driver, "--start", "--fd",
+                      "3") + strings("PATH=/usr/bin:/bin") + b"/workspace\0"
         self.pid, = struct.unpack("<i", world.ask(SPAWN, raw, inner.fileno()))
         inner.close()
         assert self.take(READY)["template"] == "base"
         self.send(WARM)
         self.send(START, {}, b"GREETING=hello\0PATH=/usr/bin:/bin\0")
 
-    def send(self, kind, head=None, raw=b"", fd=None):
+    def send(self, kind: int, head: Json | None = None, raw: bytes = b"", fd: int | None = None) -> None:
         self.next += 1
         text = json.dumps(head or {}).encode()
         frame = HEADER.pack(len(text) + len(raw), self.next, len(text), kind) + text + raw
@@ -46,21 +49,21 @@ class Interpreter:
             self.sock.sendall(frame[16:])
             os.close(fd)
 
-    def take(self, kind):
+    def take(self, kind: int) -> Any:
         while True:
             size, _, head_len, got = HEADER.unpack(World._exactly(self.sock, 16))
             body = World._exactly(self.sock, size)
             if got == kind:
                 return json.loads(body[:head_len] or b"{}")
 
-    def begin(self, code):
+    def begin(self, code: str) -> None:
         self.send(CELL, {"cell": self.next, "code_len": len(code), "stdin": False, "cwd": "/workspace"}, code.encode())
 
-    def run(self, code):
+    def run(self, code: str) -> Any:
         self.begin(code)
         return self.take(DONE)
 
-    def save(self):
+    def save(self) -> bytes:
         reading, writing = os.pipe()
         self.send(SAVE, {"describe": False, "final": False, "budget_ms": 30000, "processes": 0}, b"", writing)
         with os.fdopen(reading, "rb") as stream:
@@ -68,7 +71,7 @@ class Interpreter:
         assert self.take(SAVED) == {"ok": True, "error": ""}
         return saved
 
-    def load(self, saved):
+    def load(self, saved: bytes) -> Any:
         reading, writing = os.pipe()
         self.send(LOAD, {"step": "read", "room": None}, b"", reading)
         with os.fdopen(writing, "wb") as stream:
@@ -79,7 +82,7 @@ class Interpreter:
 
 
 @pytest.mark.parametrize("has_module", [False, True], ids=["plain", "module"])
-def test_an_interpreter_of_pid_1s_own(has_module):
+def test_an_interpreter_of_pid_1s_own(has_module: bool) -> None:
     with World() as world:
         if not has_module:
             os.unlink(os.path.join(world.top, "guest", "_snp.abi3.so"))
@@ -92,7 +95,8 @@ def test_an_interpreter_of_pid_1s_own(has_module):
         # Files and commands are there for both.
         world.ask(PUT, struct.pack("<QBI", 0, 1, 0) + b"data\0" + b"abc")
         assert one.run("open('data').read()")["value"] == "'abc'"
-        number = world.send(COMMAND, strings("sh", "-c", "test $(cat data) = abc && exit 7") + strings("PATH=/usr/bin:/bin") + b"/workspace\0\0")
+        number = world.send(COMMAND, strings("sh", "-c", "test $(cat data) = abc && exit 7") +
+                            strings("PATH=/usr/bin:/bin") + b"/workspace\0\0")
         assert os.WEXITSTATUS(exit_of(world, number)) == 7
 
         # A cell that is stopped leaves its session as it was.
@@ -120,7 +124,7 @@ def test_an_interpreter_of_pid_1s_own(has_module):
         assert two.sock.recv(1) == b"" and three.run("'x' in globals()")["value"] == "False"
 
 
-def test_a_copy_is_woken_twice_at_once():
+def test_a_copy_is_woken_twice_at_once() -> None:
     """The second wake waits until the copy is at rest again."""
     with World() as world:
         one = Interpreter(world, "/py/guest/driver.py")
@@ -132,17 +136,17 @@ def test_a_copy_is_woken_twice_at_once():
         assert one.take(HELD)["ok"]
         world.reply(asked)
         streams = [socket.socketpair() for _ in range(2)]
-        asked = [world.send(WAKE, struct.pack("<IB", 1, 1), inner.fileno()) for _, inner in streams]
-        answers = {}
+        wakes = [world.send(WAKE, struct.pack("<IB", 1, 1), inner.fileno()) for _, inner in streams]
+        answers: dict[int, int] = {}
         while len(answers) < 2:
             size, ident, _, kind = HEADER.unpack(World._exactly(world.control, 16))
             body = World._exactly(world.control, size)
-            if kind == REPLY and ident in asked:
+            if kind == REPLY and ident in wakes:
                 answers[ident] = struct.unpack_from("<I", body)[0]
-        assert [answers[ident] for ident in asked] == [0, 0]
+        assert [answers[ident] for ident in wakes] == [0, 0]
 
 
-def exit_of(world, number):
+def exit_of(world: World, number: int) -> Any:
     """The wait status in the EXIT of this id."""
     while True:
         size, ident, _, kind = HEADER.unpack(World._exactly(world.control, 16))

@@ -20,6 +20,8 @@ import signal
 import tempfile
 import time
 import types
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -65,14 +67,14 @@ del _look
 class Reference:
     """A session as plain Python: a namespace and a folder."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.names = {"__name__": "__main__", "__builtins__": __builtins__}
         self.folder = tempfile.mkdtemp(prefix="snp-reference-", dir="/tmp")
 
-    def close(self):
+    def close(self) -> None:
         shutil.rmtree(self.folder)
 
-    def run(self, code):
+    def run(self, code: str) -> str:
         """What it prints; an exception ends it as it ends a cell."""
         out = io.StringIO()
         before = os.getcwd()
@@ -86,7 +88,7 @@ class Reference:
             os.chdir(before)
         return out.getvalue()
 
-    def copy(self):
+    def copy(self) -> "Reference":
         other = Reference()
         functions = {name: value for name, value in self.names.items() if isinstance(value, types.FunctionType)}
         plain = {name: value for name, value in self.names.items() if name.startswith("v")}
@@ -97,11 +99,11 @@ class Reference:
         shutil.copytree(self.folder, other.folder, symlinks=True)
         return other
 
-    def look(self):
+    def look(self) -> Any:
         return json.loads(self.run(LOOK))
 
 
-def different(some, other):
+def different(some: Any, other: Any) -> lib.Json | list[Any]:
     """What of some is not in other."""
     if isinstance(some, dict):
         return {name: value for name, value in some.items() if other.get(name) != value}
@@ -111,31 +113,31 @@ def different(some, other):
 class Life:
     """One session and its reference, in lock step."""
 
-    def __init__(self, box, name, reference=None):
+    def __init__(self, box: lib.Sandbox, name: str, reference: Reference | None = None) -> None:
         self.box = box
         self.name = name
         self.now = reference or Reference()
         self.at = {0: self.now.copy()}  # cell: the state after it
         self.last = 0
-        self.snapshots = {}
+        self.snapshots: dict[str, Any] = {}
         self.recover = "replay"  # what is said when cells are missing
         self.was_shot = False  # the interpreter, from outside
-        self.results = []  # for the report, as this:
-        self.told = []  # what was done, for the report
+        self.results: list[lib.Json] = []  # for the report, as this:
+        self.told: list[str] = []  # what was done, for the report
 
-    def close(self):
+    def close(self) -> None:
         for reference in [self.now, *self.at.values(), *self.snapshots.values()]:
             reference.close()
 
     # Calls
 
-    def call(self, method, raw=b"", **members):
+    def call(self, method: str, raw: bytes = b"", /, **members: Any) -> tuple[Any, bytes | str, Any]:
         with self.box.client() as rpc:
             kind, head, raw, events = rpc.call(method, raw, **members)
         assert kind == lib.RESPONSE, (method, members, head)
         return head, raw, events
 
-    def exec(self, code, **members):
+    def exec(self, code: str, **members: Any) -> lib.Json:
         for attempt in range(3):
             with self.box.client() as rpc:
                 raw = code.encode()
@@ -162,7 +164,7 @@ class Life:
         self.last = head["cell"]
         return head
 
-    def restore(self, restored):
+    def restore(self, restored: Any) -> None:
         """The session came back as it was after an earlier cell, and says which."""
         cell = restored["cell"] or 0
         assert set(restored["missing"]) <= set(range(cell + 1, self.last + 1)), restored
@@ -170,17 +172,17 @@ class Life:
         if restored["missing"]:
             self.become(self.at[max(number for number in self.at if number <= cell)])
 
-    def become(self, reference):
+    def become(self, reference: Reference) -> None:
         old, self.now = self.now, reference.copy()
         old.close()
 
-    def keep(self):
+    def keep(self) -> None:
         """The state after the last cell, to be found again."""
         if self.last in self.at:
             self.at[self.last].close()
         self.at[self.last] = self.now.copy()
 
-    def look(self):
+    def look(self) -> None:
         done = self.exec(LOOK)
         if self.was_shot and done["state"] != "kept":
             done = self.exec(LOOK)  # its death was noticed only with that cell, which says so
@@ -196,45 +198,45 @@ class Life:
 
     # Steps
 
-    def cell(self, code, ending=""):
+    def cell(self, code: str, ending: str = "") -> None:
         """Code that ends well, or with an exception: what it did stays."""
         done = self.exec(code + ending)
         assert done["state"] == "kept", done
         self.now.run(code)
         self.keep()
 
-    def killed(self, code, ending, **members):
+    def killed(self, code: str, ending: str, **members: Any) -> None:
         """Code that is killed at its end: nothing of it stays."""
         done = self.exec(code + ending, **members)
         assert done["status"] in ("killed", "timeout", "oom"), done
         assert done["state"] == "rolled_back", done
         self.keep()
 
-    def atomic(self, code):
+    def atomic(self, code: str) -> None:
         done = self.exec(code + "raise KeyError('atomic')\n", atomic=True)
         assert (done["status"], done["state"]) == ("error", "rolled_back"), done
         self.keep()
 
-    def snapshot(self):
+    def snapshot(self) -> str:
         name = f"p{len(self.told)}"
         self.call("snapshot", session=self.name, name=name, wait=True)
         self.snapshots[name] = self.now.copy()
         return name
 
-    def rollback(self, name):
+    def rollback(self, name: str) -> None:
         self.told.append(f"to {name}")
         self.call("rollback", session=self.name, snapshot=f"{self.name}@{name}")
         self.become(self.snapshots[name])
         self.keep()
 
-    def clear(self):
+    def clear(self) -> None:
         self.call("sessions.clear", session=self.name)
         self.become(Reference())
         for reference in [*self.at.values(), *self.snapshots.values()]:
             reference.close()
         self.at, self.snapshots, self.last = {0: self.now.copy()}, {}, 0
 
-    def fork(self, name, of=None):
+    def fork(self, name: str, of: str | None = None) -> "Life":
         origin = self.name if of is None else f"{self.name}@{of}"
         name = self.call("fork", **{"from": origin}, n=1, name=name)[0]["sessions"][0]["name"]
         self.told.append(f"fork {name} of {of}")
@@ -248,18 +250,18 @@ class Life:
 class Chance:
     """What happens next, and the code of cells."""
 
-    def __init__(self, seed):
+    def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
 
-    def variable(self):
+    def variable(self) -> str:
         return f"v{self.random.randint(0, 7)}"
 
-    def value(self):
+    def value(self) -> str:
         return self.random.choice([
             repr(self.random.randint(-9, 999)), repr(secrets_of(self.random)), "[1, [2, 3]]", "{'k': [1]}",
             "list(range(1000))", "'x' * 100000", "None", "(1, 2)", "1.5", "b'bytes'", "{1, 2}"])
 
-    def statement(self):
+    def statement(self) -> str:
         v, w, name = self.variable(), self.variable(), f"n{self.random.randint(0, 5)}"
         return self.random.choice([
             f"{v} = {self.value()}",
@@ -274,14 +276,15 @@ class Chance:
             f"import os; os.path.lexists('{name}') and os.rename('{name}', 'm{self.random.randint(0, 3)}')",
             f"import os; os.makedirs('d{self.random.randint(0, 2)}/{name}', exist_ok=True)",
             f"import os; os.path.lexists('l{name}') or os.symlink('{name}', 'l{name}')",
-            f"import os; os.path.isfile('{name}') and os.chmod('{name}', 0o{self.random.choice(['600', '644', '755'])})",
+            f"import os; os.path.isfile('{name}') and "
+            f"os.chmod('{name}', 0o{self.random.choice(['600', '644', '755'])})",
         ])
 
-    def code(self):
+    def code(self) -> str:
         return "".join(f"{self.statement()}\n" for _ in range(self.random.randint(1, 6)))
 
 
-def secrets_of(chance):
+def secrets_of(chance: random.Random) -> str:
     return "".join(chance.choices("abcdefghij", k=8))
 
 
@@ -292,18 +295,18 @@ TIMEOUT = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nti
 class World:
     """All lives of one daemon, and what may happen to them."""
 
-    def __init__(self, box, seed):
+    def __init__(self, box: lib.Sandbox, seed: int) -> None:
         self.box = box
         self.chance = Chance(seed)
         self.lives = [Life(box, "life")]
         self.made = 0
         self.steps = 0
 
-    def close(self):
+    def close(self) -> None:
         for life in self.lives:
             life.close()
 
-    def step(self):
+    def step(self) -> None:
         self.steps += 1
         life = self.chance.random.choice(self.lives)
         kinds = [(self.cell, 30), (self.error, 10), (self.killed, 6), (self.timeout, 1), (self.atomic, 4),
@@ -317,30 +320,30 @@ class World:
         for one in self.lives if what in (self.kill_tier, self.kill_daemon) else [life]:
             one.look()
 
-    def cell(self, life):
+    def cell(self, life: Life) -> None:
         life.cell(self.chance.code())
 
-    def error(self, life):
+    def error(self, life: Life) -> None:
         life.cell(self.chance.code(), "raise ValueError('on purpose')\n")
 
-    def killed(self, life):
+    def killed(self, life: Life) -> None:
         life.killed(self.chance.code(), self.chance.random.choice(ENDINGS))
 
-    def timeout(self, life):
+    def timeout(self, life: Life) -> None:
         life.killed(self.chance.code(), TIMEOUT, limits={"timeout_ms": 300})
 
-    def atomic(self, life):
+    def atomic(self, life: Life) -> None:
         life.atomic(self.chance.code())
 
-    def snapshot(self, life):
+    def snapshot(self, life: Life) -> None:
         if life.last > 0 and len(life.snapshots) < 4:
             life.snapshot()
 
-    def rollback(self, life):
+    def rollback(self, life: Life) -> None:
         if life.snapshots:
             life.rollback(self.chance.random.choice(sorted(life.snapshots)))
 
-    def fork(self, life):
+    def fork(self, life: Life) -> None:
         self.made += 1
         of = self.chance.random.choice([None, *sorted(life.snapshots)])
         if life.last == 0:
@@ -354,44 +357,45 @@ class World:
             gone.close()
         self.lives.append(other)
 
-    def hibernate(self, life):
+    def hibernate(self, life: Life) -> None:
         if life.last > 0:
             life.call("hibernate", session=life.name)
 
-    def checkpoint(self, life):
+    def checkpoint(self, life: Life) -> None:
         if life.last > 0:
             life.call("checkpoint", session=life.name)
 
-    def clear(self, life):
+    def clear(self, life: Life) -> None:
         if life.last > 0:
             life.clear()
 
-    def kill_interpreter(self, life):
+    def kill_interpreter(self, life: Life) -> None:
         """From outside, between two cells; not the copies that sleep beside it."""
         done = life.exec("import os; print(os.getpid(), os.readlink('/proc/self/ns/pid'))")
         life.keep()
         inner, space = done["stdout"].split()
-        for pid in lib.descendants(self.box.tier_pid()):
+        for pid in lib.descendants(lib.some(self.box.tier_pid())):
             with contextlib.suppress(OSError, AttributeError):
                 with open(f"/proc/{pid}/status") as status:
-                    numbers = re.search(r"^NSpid:\s+(.*)$", status.read(), re.MULTILINE).group(1).split()
+                    numbers = lib.search(r"^NSpid:\s+(.*)$", status.read(), re.MULTILINE).group(1).split()
                 if numbers[-1] == inner and os.readlink(f"/proc/{pid}/ns/pid") == space:
                     os.kill(pid, signal.SIGKILL)
                     life.was_shot = True
 
-    def kill_tier(self, _):
-        tier = self.box.tier_pid()
+    def kill_tier(self, _: Life) -> None:
+        tier = lib.some(self.box.tier_pid())
         if tier:
             os.kill(tier, signal.SIGKILL)
             lib.wait_for(lambda: not lib.is_alive(tier))
 
-    def kill_daemon(self, _):
-        self.box.daemon.kill()
-        self.box.daemon.wait()
+    def kill_daemon(self, _: Life) -> None:
+        lib.some(self.box.daemon).kill()
+        lib.some(self.box.daemon).wait()
         self.box.start()
 
 
-def test_random_lives_follow_the_reference(fresh_sandbox, capsys):
+def test_random_lives_follow_the_reference(fresh_sandbox: Callable[..., lib.Sandbox],
+                                           capsys: pytest.CaptureFixture[str]) -> None:
     seed = int(os.environ.get("SNP_SEED", secrets.randbits(32)))
     box = fresh_sandbox("root" if os.geteuid() == 0 else "user")
     world = World(box, seed)

@@ -12,6 +12,9 @@ import tarfile
 
 import lib
 import packages
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 import pytest
 
 SNOW = {"snowball_x/__init__.py": "value = 42\n\ndef main():\n    print('from a script', value)\n"}
@@ -19,7 +22,7 @@ OTHERS = packages.other_pythons()
 
 
 @pytest.fixture
-def place(sandbox):
+def place(sandbox: lib.Sandbox) -> Iterator[str]:
     """A folder outside /tmp, which a sandbox has of its own; for our user."""
     path = f"/var/tmp/snp-{secrets.token_hex(6)}"
     os.mkdir(path)
@@ -28,26 +31,26 @@ def place(sandbox):
 
 
 @pytest.fixture
-def name(sandbox):
+def name(sandbox: lib.Sandbox) -> Iterator[str]:
     name = "t-" + secrets.token_hex(4)
     yield name
     sandbox.cli("template", "remove", "--force", name)
 
 
-def add(box, name, *options):
+def add(box: lib.Sandbox, name: str, *options: str) -> Any:
     done = box.cli("template", "add", name, "--json", *options, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def wheels(box):
+def wheels(box: lib.Sandbox) -> tuple[Any, Any]:
     """(folder of wheels, requirements file)"""
     folder = box.make_folder("wheels")
     packages.wheel(folder, "snowball_x", SNOW, scripts="snowball=snowball_x:main")
     return folder, box.make_file("requirements.txt", "snowball_x\n")
 
 
-def test_a_package_that_the_system_lacks(sandbox, name):
+def test_a_package_that_the_system_lacks(sandbox: lib.Sandbox, name: str) -> None:
     folder, requirements = wheels(sandbox)
     before = sandbox.exec("import snowball_x")
     assert before["error"]["type"] == "ModuleNotFoundError"
@@ -70,7 +73,7 @@ def test_a_package_that_the_system_lacks(sandbox, name):
     assert name in sandbox.cli("template", "list", "--names").stdout.split()
 
 
-def test_a_failing_import_names_the_template_that_has_it(sandbox, name):
+def test_a_failing_import_names_the_template_that_has_it(sandbox: lib.Sandbox, name: str) -> None:
     folder, requirements = wheels(sandbox)
     error = sandbox.exec("import snowball_x.part")["error"]
     assert error["module"]["name"] == "snowball_x" and error["module"]["templates"] == []
@@ -85,7 +88,7 @@ def test_a_failing_import_names_the_template_that_has_it(sandbox, name):
     assert sandbox.exec("import sys; sys.modules['json'] = None; import json")["error"]["module"]["name"] == "json"
 
 
-def test_packages_can_be_read_and_not_changed(sandbox, name):
+def test_packages_can_be_read_and_not_changed(sandbox: lib.Sandbox, name: str) -> None:
     folder, requirements = wheels(sandbox)
     record = add(sandbox, name, "--requirements", requirements, "--index", folder)
     code = """
@@ -102,7 +105,7 @@ failed"""
         outside.write("\n")
 
 
-def test_a_changed_template_is_refused_until_it_is_replaced(fresh_sandbox):
+def test_a_changed_template_is_refused_until_it_is_replaced(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     box = fresh_sandbox("user" if os.geteuid() == 0 else "root")
     folder, requirements = wheels(box)
     record = add(box, "web", "--requirements", requirements, "--index", folder)
@@ -123,7 +126,7 @@ def test_a_changed_template_is_refused_until_it_is_replaced(fresh_sandbox):
     assert box.exec(code, options=["--template", "web"])["value"] == "42"
 
 
-def test_a_template_in_use_is_not_taken_away(sandbox, name):
+def test_a_template_in_use_is_not_taken_away(sandbox: lib.Sandbox, name: str) -> None:
     add(sandbox, name)
     sandbox.exec("1", session="user-of-" + name, options=["--template", name])
     for words in (["remove", name], ["add", name, "--replace"]):
@@ -135,9 +138,9 @@ def test_a_template_in_use_is_not_taken_away(sandbox, name):
     assert done.returncode == 1 and "base, data, plot" in done.stderr
 
 
-@pytest.mark.parametrize("python", OTHERS or [None])
-def test_another_interpreter(sandbox, name, python):
-    lib.need("second-python", python is not None, "no other CPython is installed (python3-dbg is one)")
+@pytest.mark.parametrize("python", OTHERS or [""])
+def test_another_interpreter(sandbox: lib.Sandbox, name: str, python: str) -> None:
+    lib.need("second-python", python != "", "no other CPython is installed (python3-dbg is one)")
     if sandbox.outside("", argv=["test", "-x", python]).returncode != 0:
         pytest.skip(f"{python} is in a folder of somebody else")
     record = add(sandbox, name, "--python", python)
@@ -161,7 +164,7 @@ def test_another_interpreter(sandbox, name, python):
     sandbox.destroy(name)
 
 
-def test_an_installation_of_its_own_is_shown_and_nothing_beside_it(sandbox, name, place):
+def test_an_installation_of_its_own_is_shown_and_nothing_beside_it(sandbox: lib.Sandbox, name: str, place: str) -> None:
     program = packages.installation(os.path.join(place, "here", "python"))
     with open(os.path.join(place, "here", "secret"), "w") as secret:
         secret.write("token")
@@ -174,7 +177,7 @@ def test_an_installation_of_its_own_is_shown_and_nothing_beside_it(sandbox, name
     assert os.listdir(os.path.join(place, "here")) != ["python"]  # the control run
 
 
-def test_folders_that_may_not_be_shown_are_refused(sandbox, name):
+def test_folders_that_may_not_be_shown_are_refused(sandbox: lib.Sandbox, name: str) -> None:
     program = packages.installation(os.path.join(sandbox.folder, "covered"))  # below /tmp
     done = sandbox.cli("template", "add", name, "--python", program)
     assert done.returncode == 1 and "of its own" in done.stderr
@@ -193,7 +196,7 @@ def test_folders_that_may_not_be_shown_are_refused(sandbox, name):
     assert done.returncode == 2 and "pyvenv.cfg" in done.stderr
 
 
-def test_a_venv_of_the_users_is_used_where_it_is(sandbox, name, place):
+def test_a_venv_of_the_users_is_used_where_it_is(sandbox: lib.Sandbox, name: str, place: str) -> None:
     folder = packages.own(sandbox, packages.venv(os.path.join(place, "venv"), SNOW))
     record = add(sandbox, name, "--venv", folder, "--preload", "snowball_x")
     assert record["venv"] == folder and not record["is_ours"] and record["preload"] == ["snowball_x"]
@@ -207,11 +210,12 @@ def test_a_venv_of_the_users_is_used_where_it_is(sandbox, name, place):
     assert os.path.exists(folder)
 
 
-def test_sockets_and_pipes_beside_packages_lead_nowhere(sandbox, name, place):
+def test_sockets_and_pipes_beside_packages_lead_nowhere(sandbox: lib.Sandbox, name: str, place: str) -> None:
     folder = packages.own(sandbox, packages.venv(os.path.join(place, "venv"), SNOW))
     add(sandbox, name, "--venv", folder)
     sandbox.exec("1", options=["--template", name])  # later it would not start with these in it
-    code = ("import os, socket\ndef connect():\n    with socket.socket(socket.AF_UNIX) as peer:\n        peer.connect('s')\n"
+    code = ("import os, socket\ndef connect():\n    with socket.socket(socket.AF_UNIX) as peer:\n"
+            "        peer.connect('s')\n"
             "def read(): return os.read(os.open('p', os.O_RDONLY | os.O_NONBLOCK), 9)\n"
             "def tried(what):\n    try: return what() or 'done'\n    except OSError as error: return error.errno\n"
             "os.chdir({!r})\nprint([tried(connect), tried(read)])")
@@ -229,7 +233,7 @@ def test_sockets_and_pipes_beside_packages_lead_nowhere(sandbox, name, place):
     assert done["stdout"] == f"[{errno.ECONNREFUSED}, 'done']\n", done
 
 
-def test_a_projects_own_venv_is_found(sandbox, place):
+def test_a_projects_own_venv_is_found(sandbox: lib.Sandbox, place: str) -> None:
     packages.venv(os.path.join(place, "project", ".venv"), SNOW)
     script = os.path.join(place, "project", ".venv", "bin", "snow")
     with open(script, "w") as out:
@@ -250,7 +254,7 @@ def test_a_projects_own_venv_is_found(sandbox, place):
     assert not os.path.exists(os.path.join(place, "project", ".venv", "new"))
 
 
-def test_a_venv_that_cannot_be_used_is_said(sandbox, place):
+def test_a_venv_that_cannot_be_used_is_said(sandbox: lib.Sandbox, place: str) -> None:
     packages.venv(os.path.join(place, "project", ".venv"), SNOW)
     with open(os.path.join(place, "project", ".venv", "pyvenv.cfg"), "w") as config:
         config.write("home = /nonexistent\nversion = 3.11.2\n")
@@ -264,7 +268,7 @@ def test_a_venv_that_cannot_be_used_is_said(sandbox, place):
     assert done.returncode == 1 and "cannot be used" in done.stderr
 
 
-def test_a_preload_that_leaves_a_thread_is_refused_by_its_name(sandbox, name, place):
+def test_a_preload_that_leaves_a_thread_is_refused_by_its_name(sandbox: lib.Sandbox, name: str, place: str) -> None:
     files = {"quiet.py": "", "noisy.py": "import threading, time\nthreading.Thread(target=time.sleep, args=(99,), "
              "name='worker', daemon=True).start()\n"}
     folder = packages.own(sandbox, packages.venv(os.path.join(place, "venv"), files))
@@ -272,24 +276,25 @@ def test_a_preload_that_leaves_a_thread_is_refused_by_its_name(sandbox, name, pl
     done = sandbox.cli("exec", "--template", name, "1")
     assert done.returncode == 1 and "module noisy leaves threads running: worker" in done.stderr
     add(sandbox, name, "--replace", "--preload", "quiet")  # the control run
-    assert sandbox.exec("import noisy, threading\nthreading.active_count()", options=["--template", name])["value"] == "2"
+    assert sandbox.exec("import noisy, threading\nthreading.active_count()",
+                        options=["--template", name])["value"] == "2"
 
 
-def test_a_preload_that_is_not_there_is_named(sandbox, name):
+def test_a_preload_that_is_not_there_is_named(sandbox: lib.Sandbox, name: str) -> None:
     add(sandbox, name, "--preload", "no_such_module_x")
     done = sandbox.cli("exec", "--template", name, "1")
     assert done.returncode == 1 and "cannot load no_such_module_x" in done.stderr
 
 
-def openblas():
+def openblas() -> str:
     """The library with threads; what it does is up to the machine's processors."""
     found = glob.glob("/usr/lib/*/openblas-pthread/libopenblas.so.0")
     lib.need("openblas", bool(found), "libopenblas0 is not installed")
-    lib.need("openblas", os.cpu_count() > 1, "one processor: OpenBLAS makes no threads")
+    lib.need("openblas", (os.cpu_count() or 1) > 1, "one processor: OpenBLAS makes no threads")
     return found[0]
 
 
-def test_threads_of_openblas_are_held_back_while_it_is_preloaded(sandbox, name, place):
+def test_threads_of_openblas_are_held_back_while_it_is_preloaded(sandbox: lib.Sandbox, name: str, place: str) -> None:
     load = f"import ctypes\nlibrary = ctypes.CDLL({openblas()!r})\n"
     outside = sandbox.outside(load + "import os; print(len(os.listdir('/proc/self/task')))")
     assert int(outside.stdout) > 1, outside.stderr  # the control run
@@ -306,7 +311,8 @@ def test_threads_of_openblas_are_held_back_while_it_is_preloaded(sandbox, name, 
 @pytest.mark.parametrize("options,cover,threads", [
     ([], "standby", 1), (["--cpus", "0.3"], "standby", 1), (["--cpus", "2"], "unavailable", 2),  # the control run
     (["--cpus", "2", "--set-env", "OMP_NUM_THREADS=1"], "standby", 1)])
-def test_threads_of_openblas_are_no_more_than_processors(sandbox, name, options, cover, threads):
+def test_threads_of_openblas_are_no_more_than_processors(sandbox: lib.Sandbox, name: str, options: Sequence[str],
+                                                         cover: str, threads: int) -> None:
     """Each would be one too many for a copy of the interpreter, and so for a cell that can be undone."""
     session = "s" + name
     code = f"import ctypes, os\nlibrary = ctypes.CDLL({openblas()!r})\nlen(os.listdir('/proc/self/task'))"
@@ -319,7 +325,8 @@ def test_threads_of_openblas_are_no_more_than_processors(sandbox, name, options,
 
 
 @pytest.mark.parametrize("with_openblas", [True, False])
-def test_data_with_openblas_and_without(fresh_sandbox, tmp_path, with_openblas):
+def test_data_with_openblas_and_without(fresh_sandbox: Callable[..., lib.Sandbox], tmp_path: Path,
+                                        with_openblas: bool) -> None:
     """numpy takes the library that Debian's alternatives name: the daemon is shown others."""
     openblas()
     box = fresh_sandbox()
@@ -332,7 +339,8 @@ def test_data_with_openblas_and_without(fresh_sandbox, tmp_path, with_openblas):
             link.unlink()
             link.symlink_to(f"{folder}/{'openblas-pthread' if with_openblas else kind}/lib{kind}.so.3")
     box.prefix = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/alternatives && exec "$@"', str(alternatives)]
-    code = ("import numpy, os\nm = numpy.ones((300, 300))\n[float((m @ m)[0, 0]), 'openblas' in open('/proc/self/maps').read(),"
+    code = ("import numpy, os\nm = numpy.ones((300, 300))\n"
+            "[float((m @ m)[0, 0]), 'openblas' in open('/proc/self/maps').read(),"
             " len(os.listdir('/proc/self/task'))]")
     assert eval(box.exec(code, options=["--template", "data"])["value"]) == [300.0, with_openblas, 1]
 
@@ -347,14 +355,14 @@ dict(collections.Counter(maps[{0}.__file__])), sum('w' in m and 'x' in m for eac
 """
 
 
-def test_a_library_has_two_mappings_and_none_is_written_and_executed(sandbox):
+def test_a_library_has_two_mappings_and_none_is_written_and_executed(sandbox: lib.Sandbox) -> None:
     """Forks copy them. One that no template has loaded is as the linker leaves it."""
     assert eval(sandbox.exec(MAPPINGS.format("_lzma"))["value"]) == ({"r-xp": 1, "rw-p": 1}, 0)
     kinds, both = eval(sandbox.exec(MAPPINGS.format("ossaudiodev"))["value"])  # the control run
     assert sum(kinds.values()) >= 4 and both == 0
 
 
-def test_source_packages_are_built_only_when_allowed(sandbox, name):
+def test_source_packages_are_built_only_when_allowed(sandbox: lib.Sandbox, name: str) -> None:
     """Building one runs its code as the user."""
     marker = os.path.join(sandbox.home, "built-" + secrets.token_hex(4))
     source = sandbox.make_folder("source-" + secrets.token_hex(4))
@@ -376,7 +384,7 @@ def test_source_packages_are_built_only_when_allowed(sandbox, name):
     assert left == []  # nothing of a build that failed
 
 
-def test_templates_are_recycled_after_a_number_of_forks(fresh_sandbox):
+def test_templates_are_recycled_after_a_number_of_forks(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     """Forks of one generation share a hash seed; with a limit there is more than one generation."""
     code = "hash('x'), 1\nhash('x')"
     for forks, generations in (("4", range(2, 13)), ("1000", range(1, 2))):
@@ -387,7 +395,7 @@ def test_templates_are_recycled_after_a_number_of_forks(fresh_sandbox):
         assert len(seeds) in generations, forks
 
 
-def test_templates_belong_to_one_user(fresh_sandbox):
+def test_templates_belong_to_one_user(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     first, second = fresh_sandbox(), fresh_sandbox("user")
     add(first, "mine")
     assert "mine" in first.cli("template", "list", "--names").stdout.split()  # the control run
@@ -399,6 +407,6 @@ def test_templates_belong_to_one_user(fresh_sandbox):
 
 @pytest.mark.parametrize("words", [["base"], ["venv"], ["../x"], ["-x"], ["x", "--venv", "a", "--python", "b"],
                                    ["x", "--index", "."], ["x", "--preload", "a b"]])
-def test_wrong_use(sandbox, words):
+def test_wrong_use(sandbox: lib.Sandbox, words: list[str]) -> None:
     done = sandbox.cli("template", "add", *words)
     assert done.returncode == 2 and done.stdout == ""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiers of the user's: where they may lie, and what is said of them. The one of examples/tier-python also has to pass tests of sessions.
+"""Tiers of the user's: where they may lie, and what is said of them. The one of examples/tier-python also has to pass
+tests of sessions.
 
 What it lacks is data: a test that needs a verb or guarantee it does not have is skipped with that reason.
 """
@@ -7,6 +8,8 @@ What it lacks is data: a test that needs a verb or guarantee it does not have is
 import json
 import os
 import stat
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -18,20 +21,21 @@ from test_exec import (  # noqa: F401
     test_exit_codes_and_signals_of_commands, test_output_is_streamed_while_the_cell_runs,
     test_result_variable_is_reset_by_each_cell, test_sessions_do_not_see_each_other, test_standard_input,
     test_standard_input_of_commands, test_state_is_kept_between_cells, test_stdout_and_stderr_are_told_apart,
-    test_sys_exit_ends_the_cell_and_not_the_session, test_two_cells_at_once_on_one_session_queue, test_value_of_the_last_expression)
+    test_sys_exit_ends_the_cell_and_not_the_session, test_two_cells_at_once_on_one_session_queue,
+    test_value_of_the_last_expression)
 
 NAME = os.path.join(lib.TIERS, "tier-example")
 
 
 @pytest.fixture(scope="module")
-def sandbox():
+def sandbox() -> Iterator[lib.Sandbox]:
     box = lib.Sandbox("user", tier="example")
     yield box
     box.close()
 
 
 @pytest.fixture(autouse=True)
-def what_is_needed(request):
+def what_is_needed(request: pytest.FixtureRequest) -> None:
     marks = list(request.node.iter_markers("needs"))
     if marks:
         box = request.getfixturevalue("sandbox")
@@ -50,7 +54,7 @@ def what_is_needed(request):
     ("while True: pass", "kept"),
     ("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", "lost"),
 ], ids=["interrupted", "killed"])
-def test_the_wall_clock_stops_code(sandbox, session, code, state):
+def test_the_wall_clock_stops_code(sandbox: lib.Sandbox, session: str, code: str, state: str) -> None:
     sandbox.exec("kept = 1", session)
     done = sandbox.exec(code, session, options=["--timeout", "0.4"])
     assert (done["status"], done["state"], done["limit"]["flag"]) == ("timeout", state, "--timeout")
@@ -58,7 +62,7 @@ def test_the_wall_clock_stops_code(sandbox, session, code, state):
     assert after["value"] == "1" if state == "kept" else after["error"]["type"] == "NameError"
 
 
-def test_files_go_in_and_out_and_nowhere_else(sandbox, session):
+def test_files_go_in_and_out_and_nowhere_else(sandbox: lib.Sandbox, session: str) -> None:
     sandbox.exec("1", session)
     source = sandbox.make_file("source.txt", "from outside")
     assert sandbox.cli("put", source, f"{session}:in/a.txt").returncode == 0
@@ -70,7 +74,7 @@ def test_files_go_in_and_out_and_nowhere_else(sandbox, session):
     assert outside.returncode == 1 and "not below /workspace" in outside.stderr
 
 
-def test_what_it_lacks_is_said_with_its_name(sandbox, session):
+def test_what_it_lacks_is_said_with_its_name(sandbox: lib.Sandbox, session: str) -> None:
     sandbox.exec("1", session)
     for verb in ("snapshot", "hibernate", "checkpoint"):
         done = sandbox.cli(verb, session)
@@ -78,7 +82,7 @@ def test_what_it_lacks_is_said_with_its_name(sandbox, session):
     assert sandbox.exec("2", session)["value"] == "2"  # and it goes on
 
 
-def test_a_destroyed_session_leaves_no_process_and_no_folder(sandbox):
+def test_a_destroyed_session_leaves_no_process_and_no_folder(sandbox: lib.Sandbox) -> None:
     pid = int(sandbox.exec("import os; os.getpid()", "ends")["value"])
     sandbox.destroy("ends")
     assert not os.path.exists(f"/proc/{pid}")
@@ -88,7 +92,7 @@ def test_a_destroyed_session_leaves_no_process_and_no_folder(sandbox):
 # What is said of it -------------------------------------------------------------------------------
 
 
-def test_it_is_claimed_and_never_taken_unasked(sandbox):
+def test_it_is_claimed_and_never_taken_unasked(sandbox: lib.Sandbox) -> None:
     manifest = sandbox.exec("1")["manifest"]
     assert (manifest["tier"], manifest["claimed"], manifest["rank"]) == ("example", True, 0)
     taken = json.loads(sandbox.cli("exec", "--json", "--allow-degraded", "1").stdout)["manifest"]
@@ -100,7 +104,7 @@ def test_it_is_claimed_and_never_taken_unasked(sandbox):
     assert wrong.returncode == 2 and "auto, native, local, example" in wrong.stderr and "mean example?" in wrong.stderr
 
 
-def test_a_name_that_is_promised_is_taken_once_there_is_such_a_tier(fresh_sandbox):
+def test_a_name_that_is_promised_is_taken_once_there_is_such_a_tier(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     box = fresh_sandbox("user", tier="example")
     assert box.exec("1", options=["--env", "docker"])["manifest"]["tier"] == "native"
     with open(os.path.join(box.folder, NAME)) as source:
@@ -114,7 +118,7 @@ def test_a_name_that_is_promised_is_taken_once_there_is_such_a_tier(fresh_sandbo
     assert box.cli("exec", "print('r' + 'an')").stdout == "ran\n"
 
 
-def test_a_session_whose_tier_has_gone_says_so(fresh_sandbox):
+def test_a_session_whose_tier_has_gone_says_so(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     box = fresh_sandbox("user", tier="example")
     box.exec("1", "work")
     box.stop()
@@ -127,16 +131,16 @@ def test_a_session_whose_tier_has_gone_says_so(fresh_sandbox):
 # Where it may lie ----------------------------------------------------------------------------------
 
 
-def other_owner(path):
+def other_owner(path: str) -> None:
     os.chown(path, 12345, -1, follow_symlinks=False)
 
 
-def by_link(path):
+def by_link(path: str) -> None:
     os.rename(path, path + ".real")
     os.symlink(path + ".real", path)
 
 
-def above(path, n):
+def above(path: str, n: int) -> str:
     for _ in range(n):
         path = os.path.dirname(path)
     return path
@@ -155,7 +159,8 @@ def above(path, n):
     (lambda path: os.rename(path, above(path, 5) + "/tier-example"), "expected one of"),  # where one works
 ], ids=["file others", "file group", "folder others", "above group", "file owner", "folder owner", "file link",
         "folder link", "name", "project"])
-def test_a_tier_that_somebody_else_may_have_put_there_is_refused(sandbox_root_user, spoil, says):
+def test_a_tier_that_somebody_else_may_have_put_there_is_refused(sandbox_root_user: Callable[[], lib.Sandbox],
+                                                                 spoil: Callable[..., Any], says: str) -> None:
     box = sandbox_root_user()
     path = os.path.join(box.folder, NAME)
     assert box.exec("6 * 7")["value"] == "42"  # the control
@@ -169,13 +174,13 @@ def test_a_tier_that_somebody_else_may_have_put_there_is_refused(sandbox_root_us
 
 
 @pytest.fixture
-def sandbox_root_user(fresh_sandbox):
+def sandbox_root_user(fresh_sandbox: Callable[..., lib.Sandbox]) -> Callable[[], lib.Sandbox]:
     lib.need("root", os.geteuid() == 0, "files of other users are made")
     return lambda: fresh_sandbox("user", tier="example")
 
 
 @pytest.mark.parametrize("name", ["../example", "/tmp/tier-x", ".", "", "Example", "-x"])
-def test_names_are_no_paths(sandbox, name):
+def test_names_are_no_paths(sandbox: lib.Sandbox, name: str) -> None:
     box = sandbox
     assert stat.S_ISREG(os.lstat(os.path.join(box.folder, NAME)).st_mode)
     done = box.cli("exec", f"--env={name}", "print('ran')")

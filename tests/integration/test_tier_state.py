@@ -11,6 +11,8 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -27,7 +29,7 @@ class TierError(Exception):
 class Tier:
     """A tier program, and the daemon's side of its protocol."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.state = tempfile.TemporaryDirectory(prefix="snp-tier-")
         os.chmod(self.state.name, 0o700)
         mine, theirs = socket.socketpair()
@@ -35,14 +37,15 @@ class Tier:
         fd = theirs.fileno()
         self.process = subprocess.Popen(
             [os.path.join(lib.BUILD, f"tier-{name}"), "--state", self.state.name], pass_fds=[3],
-            preexec_fn=lambda: os.dup2(fd, 3), env=dict(os.environ, SNIPARA_SANDBOX_POOL="0"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            preexec_fn=lambda: os.dup2(fd, 3), env=dict(os.environ, SNIPARA_SANDBOX_POOL="0"), stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL)
         theirs.close()
         self.socket = mine
         self.count = 0
-        self.answers = {}
+        self.answers: dict[int | str, Any] = {}
         self.lock = threading.Lock()
 
-    def close(self):
+    def close(self) -> None:
         self.socket.close()
         try:
             self.process.wait(30)
@@ -51,7 +54,7 @@ class Tier:
             self.process.wait()
         self.state.cleanup()
 
-    def send(self, method, raw=b"", fd=None, **members):
+    def send(self, method: str, raw: bytes = b"", fd: int | None = None, **members: Any) -> int:
         self.count += 1
         text = json.dumps(dict(members, method=method)).encode()
         start = HEADER.pack(len(text) + len(raw), self.count, len(text), 1)
@@ -62,7 +65,7 @@ class Tier:
         self.socket.sendall(text + raw)
         return self.count
 
-    def take(self, size):
+    def take(self, size: int) -> bytes:
         data = b""
         while len(data) < size:
             chunk = self.socket.recv(size - len(data))
@@ -71,7 +74,7 @@ class Tier:
             data += chunk
         return data
 
-    def answer(self, ident, timeout=120):
+    def answer(self, ident: int, timeout: int = 120) -> Any:
         self.socket.settimeout(timeout)
         while ident not in self.answers:
             body_len, which, head_len, kind = HEADER.unpack(self.take(HEADER.size))
@@ -85,42 +88,43 @@ class Tier:
             raise TierError(head["message"])
         return head
 
-    def call(self, method, raw=b"", fd=None, **members):
+    def call(self, method: str, raw: bytes = b"", fd: int | None = None, **members: Any) -> Any:
         return self.answer(self.send(method, raw, fd, **members))
 
-    def open(self, **members):
+    def open(self, **members: Any) -> "Session":
         session = secrets.token_hex(16)
-        self.call("open", session=session, template="base", limits=members.pop("limits", {}), env={}, lasting=True, **members)
+        self.call("open", session=session, template="base", limits=members.pop("limits", {}), env={}, lasting=True,
+                  **members)
         return Session(self, session)
 
 
 class Session:
-    def __init__(self, tier, ident):
+    def __init__(self, tier: Tier, ident: str) -> None:
         self.tier = tier
         self.id = ident
         self.cell = 0
 
-    def start(self, code, wall_ms=100000, **members):
+    def start(self, code: str, wall_ms: int = 100000, **members: Any) -> int:
         self.cell += 1
         source = code.encode()
         return self.tier.send("exec", source, session=self.id, cell=self.cell, kind="python", code_len=len(source),
                               stdin=False, wall_ms=wall_ms, stream=False, **members)
 
-    def run(self, code, **members):
+    def run(self, code: str, **members: Any) -> Any:
         return self.tier.answer(self.start(code, **members))
 
-    def ok(self, code):
+    def ok(self, code: str) -> Any:
         result = self.run(code)
         assert result["status"] == "ok", result
         return result["value"]
 
-    def save_start(self, known=(), branch=None, **members):
+    def save_start(self, known: Sequence[str] = (), branch: int | None = None, **members: Any) -> tuple[Any, int]:
         read, write = os.pipe()
         ident = self.tier.send("save", "\n".join(known).encode(), write, session=self.id, branch=branch, **members)
         os.close(write)
         return ident, read
 
-    def save(self, known=(), branch=None, **members):
+    def save(self, known: Sequence[str] = (), branch: int | None = None, **members: Any) -> "Parts":
         ident, read = self.save_start(known, branch, **members)
         reader = Reader(read)
         try:
@@ -130,12 +134,12 @@ class Session:
         assert set(answer) == {"us"}
         return Parts(data)
 
-    def load(self, data, **members):
+    def load(self, data: bytes, **members: Any) -> Any:
         read, write = os.pipe()
         ident = self.tier.send("load", b"", read, session=self.id, **members)
         os.close(read)
 
-        def feed():
+        def feed() -> None:
             view = memoryview(data)
             try:
                 while view:
@@ -152,22 +156,22 @@ class Session:
             writer.join(120)
             assert not writer.is_alive()
 
-    def names(self):
+    def names(self) -> list[Any]:
         return [entry["name"] for entry in self.tier.call("ls", session=self.id, path=".")["entries"]]
 
-    def close(self):
+    def close(self) -> None:
         self.tier.call("close", session=self.id)
 
 
 class Reader:
     """Reads a pipe to its end."""
 
-    def __init__(self, fd):
+    def __init__(self, fd: int) -> None:
         self.data = bytearray()
         self.thread = threading.Thread(target=self.run, args=(fd,))
         self.thread.start()
 
-    def run(self, fd):
+    def run(self, fd: int) -> None:
         while True:
             chunk = os.read(fd, 1 << 20)
             if not chunk:
@@ -175,7 +179,7 @@ class Reader:
             self.data.extend(chunk)
         os.close(fd)
 
-    def end(self):
+    def end(self) -> bytes:
         self.thread.join(120)
         assert not self.thread.is_alive(), "the stream has no end"
         return bytes(self.data)
@@ -184,10 +188,10 @@ class Reader:
 class Parts:
     """Both parts of a bundle."""
 
-    def __init__(self, data):
+    def __init__(self, data: bytes) -> None:
         self.data = data
-        self.items = {"vars": [], "files": []}
-        self.ends = []
+        self.items: dict[str, list[lib.Json]] = {"vars": [], "files": []}
+        self.ends: list[str] = []
         at, items = 0, []
         while at < len(data):
             body_len, _, head_len, kind = HEADER.unpack_from(data, at)
@@ -204,24 +208,23 @@ class Parts:
                 items = []
         assert self.ends == ["vars", "files"], "torn"
 
-    def names(self):
+    def names(self) -> set[Any]:
         return {name for item in self.items["vars"] for name in item["meta"].get("names", ())}
 
-    def files(self):
+    def files(self) -> set[Any]:
         return {item["name"] for item in self.items["files"] if item["kind"] == "file"}
 
-    def lost(self):
+    def lost(self) -> lib.Json:
         return {item["name"]: item["meta"]["reason"] for item in self.items["vars"] if item["kind"] == "lost"}
 
-    def keys(self):
+    def keys(self) -> list[Any]:
         return [item["key"] for part in self.items.values() for item in part if item["key"]]
 
 
 @pytest.fixture(scope="module", params=["native", "local"])
-def tier(request):
+def tier(request: pytest.FixtureRequest) -> Iterator[Tier]:
     lib.need("root", os.getuid() == 0, "the tier is started without a daemon")
     made = Tier(request.param)
-    made.name = request.param
     try:
         first = made.open()
         first.close()
@@ -233,7 +236,7 @@ def tier(request):
 
 
 @pytest.fixture
-def session(tier):
+def session(tier: Tier) -> Iterator[Session]:
     made = tier.open()
     yield made
     try:
@@ -242,24 +245,27 @@ def session(tier):
         pass  # it has ended by itself, as the test wanted
 
 
-def count_fds(tier):
+def count_fds(tier: Tier) -> int:
     return len(os.listdir(f"/proc/{tier.process.pid}/fd"))
 
 
-def test_a_session_moves_to_another_sandbox(tier, session):
+def test_a_session_moves_to_another_sandbox(tier: Tier, session: Session) -> None:
     session.ok("x = [1, 2]; y = {'x': x}\ndef f(): return k\nk = 5\nclass C:\n    def m(self): return f()\nc = C()\n"
-               "open('data.txt', 'w').write('hello'); import os; os.mkdir('sub'); open('sub/b', 'w').write('b')\nfh = open('data.txt'); fh.read(2)")
+               "open('data.txt', 'w').write('hello'); import os; os.mkdir('sub'); open('sub/b', 'w').write('b')\n"
+               "fh = open('data.txt'); fh.read(2)")
     parts = session.save()
     assert {"x", "y", "f", "k", "C", "c", "fh"} <= parts.names() and {"data.txt", "sub/b"} <= parts.files()
     other = tier.open()
     answer = other.load(parts.data)
     assert answer["failed"] == []
-    other.ok("assert y['x'] is x and c.m() == 5\nk = 6\nassert f() == 6 and fh.read() == 'llo' and open('sub/b').read() == 'b'\nimport os; assert os.path.exists('data.txt')")
+    other.ok("assert y['x'] is x and c.m() == 5\nk = 6\n"
+             "assert f() == 6 and fh.read() == 'llo' and open('sub/b').read() == 'b'\n"
+             "import os; assert os.path.exists('data.txt')")
     assert session.ok("x") == "[1, 2]"  # the first goes on
     other.close()
 
 
-def test_unchanged_things_are_not_written_again(session):
+def test_unchanged_things_are_not_written_again(session: Session) -> None:
     session.ok("big = bytes(3 << 20); open('f', 'wb').write(bytes(2 << 20)); n = 1")
     first = session.save()
     second = session.save(known=first.keys())
@@ -269,13 +275,13 @@ def test_unchanged_things_are_not_written_again(session):
     assert [i["name"] for i in third.items["vars"] if not i["same"] and i["kind"] == "vars"] == ["n"]
 
 
-def test_describe(session):
+def test_describe(session: Session) -> None:
     session.ok("big = bytes(3 << 20); open('f', 'wb').write(bytes(2 << 20))")
     told = session.save(describe=True)
     assert len(told.data) < 20000 and told.keys() == session.save().keys()
 
 
-def test_saving_before_the_first_cell(tier, session):
+def test_saving_before_the_first_cell(tier: Tier, session: Session) -> None:
     parts = session.save()
     assert parts.names() == set() and parts.files() == set()
     other = tier.open()
@@ -284,7 +290,7 @@ def test_saving_before_the_first_cell(tier, session):
     other.close()
 
 
-def test_a_save_is_of_the_moment_before_a_running_cell(session):
+def test_a_save_is_of_the_moment_before_a_running_cell(session: Session) -> None:
     session.ok("x = 1; open('f', 'w').write('before')")
     ident = session.start("import os, time\nx = 2; open('f', 'w').write('after'); open('g', 'w').write('')\n"
                           "while not os.path.exists('go'): time.sleep(0.02)")
@@ -297,7 +303,7 @@ def test_a_save_is_of_the_moment_before_a_running_cell(session):
     assert b"before" in parts.data and b"after" not in parts.data
 
 
-def test_a_snapshot_is_saved_while_cells_go_on(session):
+def test_a_snapshot_is_saved_while_cells_go_on(session: Session) -> None:
     session.ok("x = 'of the snapshot'")
     branch = session.tier.call("snapshot", session=session.id)["branch"]
     session.ok("x = 'later'")
@@ -308,8 +314,9 @@ def test_a_snapshot_is_saved_while_cells_go_on(session):
         session.save(branch=branch)
 
 
-def test_beside_threads_it_is_the_interpreter_that_forks(tier, session):
-    session.ok("import threading\nstop = threading.Event()\nt = threading.Thread(target=stop.wait, daemon=True); t.start()\nx = 1")
+def test_beside_threads_it_is_the_interpreter_that_forks(tier: Tier, session: Session) -> None:
+    session.ok("import threading\nstop = threading.Event()\nt = threading.Thread(target=stop.wait, daemon=True); "
+               "t.start()\nx = 1")
     parts = session.save()
     assert "x" in parts.names() and "t" in parts.lost()
     session.ok("assert t.is_alive() and x == 1; stop.set(); t.join()")
@@ -317,9 +324,10 @@ def test_beside_threads_it_is_the_interpreter_that_forks(tier, session):
     assert "t" in parts.lost()
 
 
-def test_a_cell_waits_for_a_save_beside_threads(session):
+def test_a_cell_waits_for_a_save_beside_threads(session: Session) -> None:
     session.ok("import threading, time\nt = threading.Thread(target=time.sleep, args=(60,), daemon=True); t.start()\n"
-               "class Slow:\n    def __reduce__(self):\n        time.sleep(1)\n        return (int, ())\ns = Slow()\nopen('f', 'w').write('one')")
+               "class Slow:\n    def __reduce__(self):\n        time.sleep(1)\n        return (int, ())\ns = Slow()\n"
+               "open('f', 'w').write('one')")
     ident, read = session.save_start()
     reader = Reader(read)
     cell = session.start("open('f', 'w').write('two'); open('new', 'w').write('')")
@@ -329,7 +337,7 @@ def test_a_cell_waits_for_a_save_beside_threads(session):
     assert parts.files() == {"f"} and b"two" not in parts.data
 
 
-def test_busy_and_wrong_requests(tier, session):
+def test_busy_and_wrong_requests(tier: Tier, session: Session) -> None:
     with pytest.raises(TierError, match="descriptor is missing"):
         tier.call("save", session=session.id)
     with pytest.raises(TierError, match="takes no descriptor"):
@@ -345,7 +353,7 @@ def test_busy_and_wrong_requests(tier, session):
         session.load(b"")
 
 
-def test_epochs(tier):
+def test_epochs(tier: Tier) -> None:
     session = tier.open(epoch=4)
     with pytest.raises(TierError, match="epoch 4, not 3"):
         session.save(epoch=3)
@@ -358,8 +366,9 @@ def test_epochs(tier):
     session.close()
 
 
-def test_what_cannot_be_restored_is_told(tier, session):
-    session.ok("import os\nclass Bad:\n    def __setstate__(self, s): raise ValueError('no')\n    def __getstate__(self): return 1\nbad = Bad(); x = 1")
+def test_what_cannot_be_restored_is_told(tier: Tier, session: Session) -> None:
+    session.ok("import os\nclass Bad:\n    def __setstate__(self, s): raise ValueError('no')\n"
+               "    def __getstate__(self): return 1\nbad = Bad(); x = 1")
     parts = session.save()
     other = tier.open()
     assert other.load(parts.data)["failed"] == [{"name": "bad", "reason": "ValueError: no"}]
@@ -367,7 +376,7 @@ def test_what_cannot_be_restored_is_told(tier, session):
     other.close()
 
 
-def test_a_killed_cell_goes_back_to_what_was_loaded(tier, session):
+def test_a_killed_cell_goes_back_to_what_was_loaded(tier: Tier, session: Session) -> None:
     session.ok("x = [1]; open('f', 'w').write('one')")
     parts = session.save()
     other = tier.open(transaction=True)
@@ -391,15 +400,23 @@ ATTACKS = [
     ("ends early", "os._exit(0)", "has ended"),
     ("dies", "__import__('ctypes').string_at(0)", "has ended"),
     ("closes the stream", "[os.close(f) for f in range(3, 300) if closes(f)]; os._exit(0)", "has ended"),
-    ("writes without end", "w = pipe()\n        while True: os.write(w, bytes(1 << 16))", "more than the session's memory"),
-    ("forges its answer", "s = stream(); os.write(s, struct.pack('<IIIB3x', 20, 1, 20, 37) + b'{\"ok\":true,\"error\":1}'); __import__('time').sleep(1000)", "broke the protocol"),
+    ("writes without end", "w = pipe()\n        while True: os.write(w, bytes(1 << 16))",
+     "more than the session's memory"),
+    ("forges its answer",
+     "s = stream(); os.write(s, struct.pack('<IIIB3x', 20, 1, 20, 37) + b'{\"ok\":true,\"error\":1}'); "
+     "__import__('time').sleep(1000)", "broke the protocol"),
     ("floods its stream", "s = stream()\n        while True: os.write(s, b'x' * 65536)", "protocol|has ended"),
-    ("a huge frame", "s = stream(); os.write(s, struct.pack('<IIIB3x', 1 << 30, 1, 0, 37)); __import__('time').sleep(1000)", "has ended"),
+    ("a huge frame",
+     "s = stream(); os.write(s, struct.pack('<IIIB3x', 1 << 30, 1, 0, 37)); __import__('time').sleep(1000)",
+     "has ended"),
 ]
 SILENT = [
-    ("never ends", "import signal; signal.setitimer(signal.ITIMER_REAL, 0)\n        for n in range(1, 65):\n            try: signal.signal(n, signal.SIG_IGN)\n"
+    ("never ends",
+     "import signal; signal.setitimer(signal.ITIMER_REAL, 0)\n        for n in range(1, 65):\n"
+     "            try: signal.signal(n, signal.SIG_IGN)\n"
      "            except (OSError, ValueError): pass\n        while True: pass", "nothing was written for 18 s"),
-    ("sleeps", "import signal; signal.setitimer(signal.ITIMER_REAL, 0); __import__('time').sleep(1000)", "nothing was written for 18 s"),
+    ("sleeps", "import signal; signal.setitimer(signal.ITIMER_REAL, 0); __import__('time').sleep(1000)",
+     "nothing was written for 18 s"),
 ]
 HELPERS = """
 import os, struct, stat
@@ -420,15 +437,16 @@ saved = os.getpid()
 class Attack:
     """A session with a variable that does something while it is saved."""
 
-    def __init__(self, tier, name, body, message):
+    def __init__(self, tier: Tier, name: str, body: str, message: str) -> None:
         self.tier, self.message = tier, message
         self.session = tier.open(limits={"memory_bytes": 96 << 20} if name == "writes without end" else {})
-        self.session.ok(HELPERS + f"class Bad:\n    def __reduce__(self):\n        {body}\n        return (int, ())\nbad = Bad(); x = [1]")
+        self.session.ok(HELPERS + f"class Bad:\n    def __reduce__(self):\n        {body}\n        return (int, ())\n"
+                                  f"bad = Bad(); x = [1]")
         self.start = time.monotonic()
         self.ident, read = self.session.save_start()
         self.reader = Reader(read)
 
-    def end(self):
+    def end(self) -> None:
         with pytest.raises(TierError, match=self.message):
             self.tier.answer(self.ident)
         assert time.monotonic() - self.start < 100  # of the 1000 s that it would take
@@ -440,21 +458,22 @@ class Attack:
 
 
 @pytest.mark.parametrize("name, body, message", ATTACKS, ids=[row[0] for row in ATTACKS])
-def test_a_hostile_saver_is_bounded_and_the_session_unharmed(tier, name, body, message):
+def test_a_hostile_saver_is_bounded_and_the_session_unharmed(tier: Tier, name: str, body: str, message: str) -> None:
     fds = count_fds(tier)
     Attack(tier, name, body, message).end()
     assert lib.wait_for(lambda: count_fds(tier) <= fds), "descriptors are left"
 
 
-def test_savers_that_say_nothing_are_ended(tier):
+def test_savers_that_say_nothing_are_ended(tier: Tier) -> None:
     fds = count_fds(tier)
     for attack in [Attack(tier, *row) for row in SILENT]:  # at once, because it takes 18 s
         attack.end()
     assert lib.wait_for(lambda: count_fds(tier) <= fds), "descriptors are left"
 
 
-def test_a_grandchild_of_the_saver_holds_nothing_up(tier, session):
-    session.ok(HELPERS + "class Bad:\n    def __reduce__(self):\n        if os.fork() == 0:\n            os.setsid()\n            __import__('time').sleep(300)\n            os._exit(0)\n"
+def test_a_grandchild_of_the_saver_holds_nothing_up(tier: Tier, session: Session) -> None:
+    session.ok(HELPERS + "class Bad:\n    def __reduce__(self):\n        if os.fork() == 0:\n            os.setsid()\n"
+                         "            __import__('time').sleep(300)\n            os._exit(0)\n"
                "        return (int, ())\nbad = Bad(); x = 1")
     start = time.monotonic()
     parts = session.save()
@@ -462,7 +481,7 @@ def test_a_grandchild_of_the_saver_holds_nothing_up(tier, session):
     assert "x" in parts.names()
 
 
-def test_savers_do_not_stay(tier, session):
+def test_savers_do_not_stay(tier: Tier, session: Session) -> None:
     session.ok("x = 1")
     session.save()
     before = lib.settled(lambda: len(lib.descendants(tier.process.pid)))
@@ -471,7 +490,7 @@ def test_savers_do_not_stay(tier, session):
     assert lib.wait_for(lambda: len(lib.descendants(tier.process.pid)) <= before)
 
 
-def test_torn_bundles_end_the_load_and_nothing_else(tier, session):
+def test_torn_bundles_end_the_load_and_nothing_else(tier: Tier, session: Session) -> None:
     session.ok("x = 1; open('f', 'wb').write(bytes(100000))")
     parts = session.save()
     for cut in (0, 30, 2000, len(parts.data) - 5):
@@ -485,9 +504,10 @@ def test_torn_bundles_end_the_load_and_nothing_else(tier, session):
     session.ok("assert x == 1")
 
 
-def test_a_session_that_ends_meanwhile_answers(tier):
+def test_a_session_that_ends_meanwhile_answers(tier: Tier) -> None:
     session = tier.open()
-    session.ok("import time\nclass Slow:\n    def __reduce__(self):\n        time.sleep(5)\n        return (int, ())\ns = Slow()")
+    session.ok("import time\nclass Slow:\n    def __reduce__(self):\n        time.sleep(5)\n        return (int, ())\n"
+               "s = Slow()")
     ident, read = session.save_start()
     reader = Reader(read)
     time.sleep(0.5)

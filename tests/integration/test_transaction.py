@@ -13,6 +13,9 @@ import socket
 import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import lib
 import pytest
@@ -21,14 +24,14 @@ MIB = 1 << 20
 
 
 @pytest.fixture(params=["native", "local"])
-def tier(request, sandbox):
+def tier(request: pytest.FixtureRequest, sandbox: lib.Sandbox) -> Iterator[Any]:
     sandbox.exec_options = ["--env", request.param]
     yield request.param
     sandbox.exec_options = []
 
 
 @pytest.fixture
-def session(sandbox, tier):
+def session(sandbox: lib.Sandbox, tier: Any) -> Iterator[str]:
     """A session with x = 1 and a file of the same."""
     name = "t-" + secrets.token_hex(4)
     done = sandbox.exec("x = 1\nopen('f', 'w').write('one')", name)
@@ -37,13 +40,13 @@ def session(sandbox, tier):
     sandbox.destroy(name)
 
 
-def is_as_before(sandbox, session):
+def is_as_before(sandbox: lib.Sandbox, session: str) -> bool:
     done = sandbox.exec("x, open('f').read(), sorted(__import__('os').listdir())", session)
     assert done["value"] == "(1, 'one', ['f'])" and not done["restarted"], done
     return True
 
 
-def covered(done):
+def covered(done: lib.Json) -> bool:
     cover = done["transaction"]
     return (cover["interpreter"], cover["workspace"]) == ("standby", "copied")
 
@@ -61,7 +64,7 @@ KILLED = {
 
 
 @pytest.mark.parametrize("name", KILLED)
-def test_a_killed_cell_leaves_variables_and_files_as_before(sandbox, session, name):
+def test_a_killed_cell_leaves_variables_and_files_as_before(sandbox: lib.Sandbox, session: str, name: str) -> None:
     done = sandbox.exec(CHANGE + KILLED[name], session, options=["--timeout", "0.5"])
     assert done["status"] in ("killed", "timeout"), done
     assert done["state"] == "rolled_back" and covered(done), done["transaction"]
@@ -69,7 +72,7 @@ def test_a_killed_cell_leaves_variables_and_files_as_before(sandbox, session, na
     assert is_as_before(sandbox, session)
 
 
-def test_without_a_transaction_the_same_is_lost(sandbox, session):
+def test_without_a_transaction_the_same_is_lost(sandbox: lib.Sandbox, session: str) -> None:
     done = sandbox.exec(CHANGE + KILLED["exit"], session, options=["--no-transaction"])
     assert done["state"] == "lost"
     assert done["transaction"] == {"interpreter": "off", "workspace": "off", "notes": []}
@@ -77,12 +80,12 @@ def test_without_a_transaction_the_same_is_lost(sandbox, session):
     assert after["stdout"] == "two\n" and after["error"]["type"] == "NameError" and after["restarted"]
 
 
-def state_of(sandbox, session):
+def state_of(sandbox: lib.Sandbox, session: str) -> Any:
     rows = json.loads(sandbox.cli("sessions", "list", "--json").stdout)
     return next(row["state"] for row in rows if row["name"] == session)
 
 
-def test_an_interpreter_that_ends_between_cells_is_not_replaced_in_silence(sandbox, session):
+def test_an_interpreter_that_ends_between_cells_is_not_replaced_in_silence(sandbox: lib.Sandbox, session: str) -> None:
     """With a thread no copy stands by; then it is as if the whole sandbox had died."""
     done = sandbox.exec("import os, threading, time\nx = 2\ndef end():\n"
                         "    while not os.path.exists('go'): time.sleep(0.01)\n    os._exit(0)\n"
@@ -97,7 +100,7 @@ def test_an_interpreter_that_ends_between_cells_is_not_replaced_in_silence(sandb
     assert 2 in done["restored"]["missing"] and done["value"] != "2"
 
 
-def test_one_that_ends_before_its_first_cell_is_replaced(sandbox, tier):
+def test_one_that_ends_before_its_first_cell_is_replaced(sandbox: lib.Sandbox, tier: Any) -> None:
     """Nothing was in it: a command, which ends it, and then a cell."""
     name = "t-" + secrets.token_hex(4)
     sandbox.exec(session=name, sh="for p in /proc/[0-9]*; do case $(readlink $p/exe) in *python*) "
@@ -108,7 +111,7 @@ def test_one_that_ends_before_its_first_cell_is_replaced(sandbox, tier):
     sandbox.destroy(name)
 
 
-def test_twice_and_in_the_first_cell(sandbox, tier):
+def test_twice_and_in_the_first_cell(sandbox: lib.Sandbox, tier: Any) -> None:
     name = "t-" + secrets.token_hex(4)
     for _ in range(2):
         done = sandbox.exec("open('f', 'w').write('x')\n" + KILLED["exit"], name)
@@ -117,7 +120,7 @@ def test_twice_and_in_the_first_cell(sandbox, tier):
     sandbox.destroy(name)
 
 
-def test_errors_and_interrupts_keep_what_was_done(sandbox, session):
+def test_errors_and_interrupts_keep_what_was_done(sandbox: lib.Sandbox, session: str) -> None:
     done = sandbox.exec(CHANGE + "1 / 0", session)
     assert (done["status"], done["state"]) == ("error", "kept")
     done = sandbox.exec("x = 3\nimport time\ntime.sleep(60)", session, options=["--timeout", "0.3"])
@@ -125,7 +128,7 @@ def test_errors_and_interrupts_keep_what_was_done(sandbox, session):
     assert sandbox.exec("x, open('f').read()", session)["value"] == "(3, 'two')"
 
 
-def test_atomic_undoes_errors(sandbox, session):
+def test_atomic_undoes_errors(sandbox: lib.Sandbox, session: str) -> None:
     for code in ("1 / 0", "import sys; sys.exit(3)", "import time; time.sleep(60)"):
         done = sandbox.exec(CHANGE + code, session, options=["--atomic", "--timeout", "0.5"])
         assert done["state"] == "rolled_back" and done["status"] in ("error", "timeout"), done
@@ -136,7 +139,7 @@ def test_atomic_undoes_errors(sandbox, session):
     assert sandbox.exec("x", session)["value"] == "5"
 
 
-def test_commands_roll_files_back(sandbox, session):
+def test_commands_roll_files_back(sandbox: lib.Sandbox, session: str) -> None:
     done = sandbox.exec(sh="echo two >f; trap '' INT; while :; do :; done", session=session,
                         options=["--timeout", "0.3"])
     assert (done["status"], done["state"]) == ("timeout", "rolled_back")
@@ -152,7 +155,7 @@ def test_commands_roll_files_back(sandbox, session):
 # What is not covered is said ----------------------------------------------------------------------
 
 
-def test_threads_are_named_and_atomic_is_refused_before_it_runs(sandbox, session):
+def test_threads_are_named_and_atomic_is_refused_before_it_runs(sandbox: lib.Sandbox, session: str) -> None:
     sandbox.exec("import threading\nstop = threading.Event()\n"
                  "threading.Thread(target=stop.wait, name='worker', daemon=True).start()", session)
     done = sandbox.exec("x", session)
@@ -166,7 +169,7 @@ def test_threads_are_named_and_atomic_is_refused_before_it_runs(sandbox, session
     assert done["state"] == "lost" and "worker" in str(done["transaction"]["notes"])
 
 
-def test_threads_that_have_ended_are_none(sandbox, session):
+def test_threads_that_have_ended_are_none(sandbox: lib.Sandbox, session: str) -> None:
     code = ("import concurrent.futures\nwith concurrent.futures.ThreadPoolExecutor(4) as pool:\n"
             "    numbers = list(pool.map(abs, range(-20, 0)))")
     for _ in range(5):
@@ -175,19 +178,20 @@ def test_threads_that_have_ended_are_none(sandbox, session):
         assert covered(done), done["transaction"]
 
 
-def test_threads_of_asyncio_that_wait_for_work_are_none(sandbox, session):
+def test_threads_of_asyncio_that_wait_for_work_are_none(sandbox: lib.Sandbox, session: str) -> None:
     for turn in range(3):
         call = f"import asyncio, time\nawait asyncio.gather(*[asyncio.to_thread(abs, -{turn}) for _ in range(3)])"
         assert sandbox.exec(call, session)["value"] == str([turn] * 3)
         done = sandbox.exec("x", session)
         assert covered(done), done["transaction"]
-    left = "loop = asyncio.get_event_loop()\nleft = loop.run_in_executor(None, time.sleep, 600)\nawait asyncio.sleep(0.1)"
+    left = ("loop = asyncio.get_event_loop()\nleft = loop.run_in_executor(None, time.sleep, 600)\n"
+            "await asyncio.sleep(0.1)")
     assert sandbox.exec(left, session)["status"] == "ok"
     done = sandbox.exec("await asyncio.to_thread(abs, -7)", session)  # the control run: one that works is not ended
     assert done["value"] == "7" and done["transaction"]["interpreter"] == "unavailable"
 
 
-def test_pipes_between_cells_prevent_a_copy_and_are_no_longer_than_they_are(sandbox, session):
+def test_pipes_between_cells_prevent_a_copy_and_are_no_longer_than_they_are(sandbox: lib.Sandbox, session: str) -> None:
     """A copy would hold the other end: the reader below would wait for ever."""
     sandbox.exec("import os\nr, w = os.pipe()", session)
     done = sandbox.exec("os.close(w)\nos.read(r, 1)", session, options=["--timeout", "25"])
@@ -196,12 +200,12 @@ def test_pipes_between_cells_prevent_a_copy_and_are_no_longer_than_they_are(sand
     assert covered(sandbox.exec("x", session))
 
 
-def test_atomic_outside_of_a_session_is_refused(sandbox, tier):
+def test_atomic_outside_of_a_session_is_refused(sandbox: lib.Sandbox, tier: Any) -> None:
     done = sandbox.cli("exec", *sandbox.exec_options, "--atomic", "print('ran')")
     assert done.returncode != 0 and "ran" not in done.stdout and "atomic" in done.stderr
 
 
-def test_a_daemon_ends_with_the_cell_that_is_undone(sandbox, session):
+def test_a_daemon_ends_with_the_cell_that_is_undone(sandbox: lib.Sandbox, session: str) -> None:
     """It is named before, and neither it nor what it writes outlives the sweep."""
     start = ("import subprocess\n"
              "subprocess.Popen(['sh', '-c', 'setsid sh -c \"while sleep 0.05; do date >>beat; done\" &']).wait()")
@@ -244,7 +248,7 @@ reached == [mine.pid], mine.wait(20), other.wait(20)
 """
 
 
-def test_no_signal_reaches_a_copy(sandbox, session):
+def test_no_signal_reaches_a_copy(sandbox: lib.Sandbox, session: str) -> None:
     """The same calls end the code's own processes: that is the control."""
     done = sandbox.exec(KILL_ALL, session)
     assert covered(done) and done["value"] == "(True, -9, -9)", done
@@ -253,14 +257,14 @@ def test_no_signal_reaches_a_copy(sandbox, session):
     assert is_as_before(sandbox, session)
 
 
-def test_nobody_waits_for_a_copy(sandbox, session):
+def test_nobody_waits_for_a_copy(sandbox: lib.Sandbox, session: str) -> None:
     code = "import os\ntry: answer = os.wait()\nexcept ChildProcessError: answer = None\nanswer"
     for _ in range(3):
         done = sandbox.exec(code, session, options=["--timeout", "25"])
         assert (done["status"], done["value"]) == ("ok", None) and covered(done)
 
 
-def test_the_process_stays_the_same_one_and_keeps_nothing_of_copies(sandbox, session):
+def test_the_process_stays_the_same_one_and_keeps_nothing_of_copies(sandbox: lib.Sandbox, session: str) -> None:
     sandbox.exec("import os\ndef open_fd(fd):\n    try: return os.fstat(fd) and True\n"
                  "    except OSError: return False", session)
     seen = {sandbox.exec("os.getpid(), len([fd for fd in range(3, 1024) if open_fd(fd)])", session)["value"]
@@ -268,7 +272,7 @@ def test_the_process_stays_the_same_one_and_keeps_nothing_of_copies(sandbox, ses
     assert len(seen) == 1, seen
 
 
-def test_forged_answers_make_no_copy(sandbox, session):
+def test_forged_answers_make_no_copy(sandbox: lib.Sandbox, session: str) -> None:
     """It says HELD, ok, with every number that may come, while no copy is asked for."""
     code = """
 import os, socket, struct
@@ -291,7 +295,7 @@ x
     assert is_as_before(sandbox, session)
 
 
-def test_no_descriptor_left(sandbox, session):
+def test_no_descriptor_left(sandbox: lib.Sandbox, session: str) -> None:
     done = sandbox.exec("import os\nfull = []\ntry:\n    while True: full.append(os.open('/dev/null', os.O_RDONLY))\n"
                         "except OSError: pass\nlen(full) > 10", session)
     assert done["value"] == "True"
@@ -304,7 +308,7 @@ def test_no_descriptor_left(sandbox, session):
 # Files and memory -----------------------------------------------------------------------------------
 
 
-def test_open_files_are_where_they_were(sandbox, tier):
+def test_open_files_are_where_they_were(sandbox: lib.Sandbox, tier: Any) -> None:
     name = "t-" + secrets.token_hex(4)
     sandbox.exec("open('r', 'w').write('abcdef')\nr = open('r')\nr.read(2)\n"
                  "w = open('w', 'w')\nw.write('one')\nw.flush()", name)
@@ -318,7 +322,7 @@ def test_open_files_are_where_they_were(sandbox, tier):
     sandbox.destroy(name)
 
 
-def test_room_of_deleted_files_is_free_at_once(sandbox):
+def test_room_of_deleted_files_is_free_at_once(sandbox: lib.Sandbox) -> None:
     name = "t-" + secrets.token_hex(4)
     code = "f = open('/tmp/f', 'wb', 0)\nfor _ in range(6): f.write(bytes(1 << 20))"
     for _ in range(3):
@@ -328,7 +332,7 @@ def test_room_of_deleted_files_is_free_at_once(sandbox):
     sandbox.destroy(name)
 
 
-def test_files_that_were_put_stay(sandbox, session):
+def test_files_that_were_put_stay(sandbox: lib.Sandbox, session: str) -> None:
     path = sandbox.make_file("put-" + session, "put")
     assert sandbox.cli("put", path, session + ":given").returncode == 0
     done = sandbox.exec("open('given').read()", session)
@@ -339,7 +343,7 @@ def test_files_that_were_put_stay(sandbox, session):
     assert sandbox.exec("open('given').read() + open('again').read()", session)["value"] == "'putput'"
 
 
-def test_files_that_are_put_while_a_cell_runs_stay_if_it_is_undone(sandbox, session):
+def test_files_that_are_put_while_a_cell_runs_stay_if_it_is_undone(sandbox: lib.Sandbox, session: str) -> None:
     """Who put them has been told that they are there."""
     big = os.urandom(1 << 19) * 5  # in three parts
     paths = {"big": sandbox.make_file("big-" + session, big), "f": sandbox.make_file("f-" + session, "put"),
@@ -366,8 +370,9 @@ def test_files_that_are_put_while_a_cell_runs_stay_if_it_is_undone(sandbox, sess
 
 
 @pytest.mark.parametrize("way", ["process", "thread"])
-def test_what_is_written_between_cells_is_before_the_next_one(sandbox, session, way):
-    start = {"process": "import subprocess\np = subprocess.Popen(['/bin/sh', '-c', 'sleep 0.2; echo L >late; sleep 1000'])",
+def test_what_is_written_between_cells_is_before_the_next_one(sandbox: lib.Sandbox, session: str, way: str) -> None:
+    start = {"process": "import subprocess\np = subprocess.Popen(['/bin/sh', '-c', 'sleep 0.2; echo L >late; sleep "
+                        "1000'])",
              "thread": "import threading, time\ndef late():\n    time.sleep(0.2); open('late', 'w').write('L\\n')\n"
                        "    time.sleep(1000)\nthreading.Thread(target=late, daemon=True).start()"}[way]
     assert sandbox.exec(start, session)["status"] == "ok"
@@ -379,7 +384,8 @@ def test_what_is_written_between_cells_is_before_the_next_one(sandbox, session, 
 
 
 @pytest.mark.parametrize("how", ["signal", "timeout"])
-def test_a_killed_command_costs_no_variables_that_cannot_be_copied(sandbox, session, how):
+def test_a_killed_command_costs_no_variables_that_cannot_be_copied(sandbox: lib.Sandbox, session: str,
+                                                                   how: str) -> None:
     """The interpreter, with a thread, has no part in what the command does."""
     code = "import threading, time\nt = threading.Thread(target=time.sleep, args=(1000,), daemon=True)\nt.start()"
     assert sandbox.exec(code, session)["status"] == "ok"
@@ -391,7 +397,7 @@ def test_a_killed_command_costs_no_variables_that_cannot_be_copied(sandbox, sess
     assert (done["value"], done["restarted"]) == ("(1, True, 'two\\n')", False), done
 
 
-def test_an_array_of_more_than_half_the_memory_is_changed_in_place(sandbox):
+def test_an_array_of_more_than_half_the_memory_is_changed_in_place(sandbox: lib.Sandbox) -> None:
     name = "t-" + secrets.token_hex(4)
     done = sandbox.exec("a = bytearray(160 << 20)", name, options=["--memory", "256m"])
     assert done["status"] == "ok", done["error"]
@@ -406,17 +412,18 @@ def test_an_array_of_more_than_half_the_memory_is_changed_in_place(sandbox):
     sandbox.destroy(name)
 
 
-def test_code_that_passes_the_memory_limit_is_undone(sandbox):
+def test_code_that_passes_the_memory_limit_is_undone(sandbox: lib.Sandbox) -> None:
     """By pages that no limit of a process counts, so that it is killed and not told."""
     name = "t-" + secrets.token_hex(4)
     sandbox.exec("x = 1\nopen('f', 'w').write('one')", name, options=["--memory", "128m"])
-    done = sandbox.exec(CHANGE + "with open('big', 'wb') as out:\n    while True:\n        out.write(bytes(1 << 20))", name)
+    done = sandbox.exec(CHANGE + "with open('big', 'wb') as out:\n    while True:\n        out.write(bytes(1 << 20))",
+                        name)
     assert (done["status"], done["state"]) == ("oom", "rolled_back"), done
     assert is_as_before(sandbox, name)
     sandbox.destroy(name)
 
 
-def test_forks_of_the_same_moment_draw_other_numbers(sandbox, session):
+def test_forks_of_the_same_moment_draw_other_numbers(sandbox: lib.Sandbox, session: str) -> None:
     draw = "open(place, 'a').write(f'{random.random()}\\n')\n"
     sandbox.exec("import os, random\nrandom.seed(1)\nplace = os.environ['TMPDIR'] + '/n'", session)
     for _ in range(2):
@@ -428,8 +435,8 @@ def test_forks_of_the_same_moment_draw_other_numbers(sandbox, session):
 # Many cells -----------------------------------------------------------------------------------------
 
 
-def census(box):
-    daemon = box.tier_pid()
+def census(box: lib.Sandbox) -> tuple[int, int]:
+    daemon = lib.some(box.tier_pid())
     pids = [daemon, *lib.descendants(daemon)]
     fds = 0
     for pid in pids:
@@ -440,11 +447,11 @@ def census(box):
     return len(pids), fds
 
 
-def test_a_thousand_cells_leave_nothing_behind(fresh_sandbox):
+def test_a_thousand_cells_leave_nothing_behind(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     box = fresh_sandbox("root", env={"SNIPARA_SANDBOX_POOL": "0"})  # nothing that comes and goes
     code = b"x = globals().get('x', 0) + 1\nx"
 
-    def run(client, count):
+    def run(client: lib.Client, count: int) -> lib.Json:
         for _ in range(count):
             _, done, _, _ = client.call("exec", raw=code, session="many", kind="python", code_len=len(code),
                                         durability="process")
@@ -469,7 +476,7 @@ def test_a_thousand_cells_leave_nothing_behind(fresh_sandbox):
 class Tier:
     """A tier program, asked by hand (docs/wire.md)."""
 
-    def __init__(self, program, state):
+    def __init__(self, program: str, state: str) -> None:
         mine, theirs = socket.socketpair()
         self.process = subprocess.Popen(
             [os.path.join(lib.BUILD, program), "--state", state],
@@ -482,27 +489,27 @@ class Tier:
         self.client.last = 0
         self.session = secrets.token_hex(16)
         self.cells = 0
-        self.ends = {}
+        self.ends: dict[int, tuple[int, lib.Json]] = {}
         self.ok("open", session=self.session, env={}, limits={}, lasting=True, epoch=1)
 
-    def ok(self, method, **head):
+    def ok(self, method: str, **head: Any) -> Any:
         kind, answer = self.answer(self.client.send({"method": method, **head}))
         assert kind == lib.RESPONSE, answer
         return answer
 
-    def error(self, method, **head):
+    def error(self, method: str, **head: Any) -> Any:
         kind, answer = self.answer(self.client.send({"method": method, **head}))
         assert kind == lib.ERROR, answer
         return answer
 
-    def start(self, code, epoch, number=None):
+    def start(self, code: str, epoch: int, number: int | None = None) -> int:
         """Send a cell; the id of its request."""
         self.cells += 1
         text = code.encode()
         return self.client.send({"method": "exec", "session": self.session, "cell": number or self.cells,
                                  "kind": "python", "code_len": len(text), "wall_ms": 60000, "epoch": epoch}, text)
 
-    def answer(self, ident):
+    def answer(self, ident: int) -> Any:
         """The end of that request; other frames are kept out."""
         while ident not in self.ends:
             kind, got, head, _ = self.client.recv()
@@ -510,12 +517,12 @@ class Tier:
                 self.ends[got] = kind, head
         return self.ends.pop(ident)
 
-    def run(self, code, epoch=1):
+    def run(self, code: str, epoch: int = 1) -> Any:
         kind, head = self.answer(self.start(code, epoch))
         assert kind == lib.RESPONSE, head
         return head
 
-    def close(self):
+    def close(self) -> None:
         self.client.sock.close()
         try:
             self.process.wait(60)
@@ -524,18 +531,18 @@ class Tier:
             self.process.wait()
             raise
 
-    def names(self):
+    def names(self) -> list[Any]:
         return [entry["name"] for entry in self.ok("ls", session=self.session, path=".")["entries"]]
 
 
 @pytest.fixture(params=["tier-native", "tier-local"])
-def by_hand(request, tmp_path):
+def by_hand(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tier]:
     made = Tier(request.param, str(tmp_path / "state"))
     yield made
     made.close()
 
 
-def test_snapshots_are_gone_back_to_and_dropped(by_hand):
+def test_snapshots_are_gone_back_to_and_dropped(by_hand: Tier) -> None:
     tier = by_hand
     tier.run("x = 1\nopen('f', 'w').write('one')")
     first = tier.ok("snapshot", session=tier.session)["branch"]
@@ -552,7 +559,7 @@ def test_snapshots_are_gone_back_to_and_dropped(by_hand):
     assert tier.run("x", 4)["value"] == "1"
 
 
-def test_two_hundred_rollbacks_are_no_flood_of_frames(by_hand):
+def test_two_hundred_rollbacks_are_no_flood_of_frames(by_hand: Tier) -> None:
     """Each new interpreter says that it is ready, to no cell."""
     tier = by_hand
     tier.run("x = 1")
@@ -563,7 +570,7 @@ def test_two_hundred_rollbacks_are_no_flood_of_frames(by_hand):
         assert done["value"] == "2" and not done["restarted"] and covered(done), epoch
 
 
-def test_another_epoch_is_refused(by_hand):
+def test_another_epoch_is_refused(by_hand: Tier) -> None:
     tier = by_hand
     tier.run("x = 1")
     branch = tier.ok("snapshot", session=tier.session)["branch"]
@@ -605,7 +612,7 @@ while True:
 
 
 @pytest.mark.parametrize("code", [DEAF, LATE], ids=["deaf", "late"])
-def test_an_executor_that_will_not_die_is_dead_before_the_next_runs(by_hand, code):
+def test_an_executor_that_will_not_die_is_dead_before_the_next_runs(by_hand: Tier, code: str) -> None:
     tier = by_hand
     tier.run("x = 1\nopen('f', 'w').write('one')")
     branch = tier.ok("snapshot", session=tier.session)["branch"]
@@ -622,7 +629,7 @@ def test_an_executor_that_will_not_die_is_dead_before_the_next_runs(by_hand, cod
     assert tier.run("sorted(os.listdir())", 2)["value"] == "['f']"
 
 
-def test_no_snapshot_while_a_cell_runs_or_of_threads(by_hand):
+def test_no_snapshot_while_a_cell_runs_or_of_threads(by_hand: Tier) -> None:
     tier = by_hand
     tier.run("import threading, time")
     running = tier.start("import os\nwhile not os.path.exists('go'): time.sleep(0.02)", 1)
@@ -634,7 +641,7 @@ def test_no_snapshot_while_a_cell_runs_or_of_threads(by_hand):
     assert error["code"] == "unsupported" and "sleeper" in error["message"]
 
 
-def test_so_many_snapshots_and_no_more(by_hand):
+def test_so_many_snapshots_and_no_more(by_hand: Tier) -> None:
     tier = by_hand
     for turn in range(64):
         tier.run(f"x = {turn}")

@@ -13,63 +13,70 @@ import socket
 import subprocess
 import time
 import urllib.parse
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
 
 import pytest
 
 import trajectories
-from lib import Sandbox
+from lib import Sandbox, some
 
 HOSTILE = "</script><script>alert(1)</script><!--<script>--><b>\u2028\u0000 \u202e</style>&lt;"
 
 
 @pytest.fixture(scope="module")
-def box():
+def box() -> Iterator[Sandbox]:
     box = Sandbox("user")
     yield box
     box.close()
 
 
 @pytest.fixture
-def logs(box, tmp_path_factory):
+def logs(box: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = box.make_folder(f"logs{time.monotonic_ns()}")
     return folder
 
 
-def some_run(prompt="Count", n=2, answer="42"):
+def some_run(prompt: str = "Count", n: int = 2, answer: str = "42") -> list[str]:
     records = [trajectories.head(prompt)]
     for i in range(n):
         code = {"code": f"print({i})"}
-        records += trajectories.turn(i, f"step {i}", ("execute_code", code, trajectories.cell(f"{i}\n"), False), clock=i * 600)
+        records += trajectories.turn(i, f"step {i}", ("execute_code", code, trajectories.cell(f"{i}\n"), False),
+                                     clock=i * 600)
     return trajectories.chained([*records, trajectories.end(answer, n, 1100 * n)])
 
 
 class Tags(html.parser.HTMLParser):
     """The elements of a page, and what is in its scripts."""
 
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         super().__init__()
-        self.tags, self.scripts, self.styles, self.policy, self.inside = [], [], [], None, None
+        self.tags: list[tuple[str, str | None]] = []
+        self.scripts: list[list[Any]] = []  # type, id, text
+        self.styles: list[list[Any]] = []
+        self.policy = ""
+        self.inside: str | None = None
         self.feed(text)
         self.close()
 
-    def handle_starttag(self, tag, attrs):
-        attrs = dict(attrs)
-        self.tags.append((tag, attrs.get("id") if tag == "script" else None))
-        if attrs.get("http-equiv") == "Content-Security-Policy":
-            self.policy = attrs["content"]
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = dict(attrs)
+        self.tags.append((tag, known.get("id") if tag == "script" else None))
+        if known.get("http-equiv") == "Content-Security-Policy":
+            self.policy = known["content"] or ""
         self.inside = tag
         if tag in ("script", "style"):
-            (self.scripts if tag == "script" else self.styles).append([attrs.get("type"), attrs.get("id"), ""])
+            (self.scripts if tag == "script" else self.styles).append([known.get("type"), known.get("id"), ""])
 
-    def handle_endtag(self, _):
+    def handle_endtag(self, tag: str) -> None:
         self.inside = None
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         if self.inside in ("script", "style"):
             (self.scripts if self.inside == "script" else self.styles)[-1][2] += data
 
 
-def page_of(box, logs, *args):
+def page_of(box: Sandbox, logs: str, *args: str) -> str:
     path = os.path.join(box.make_folder("out"), "page.html")
     done = box.cli("visualize", "--dir", logs, "--out", path, *args)
     assert done.returncode == 0, done.stderr
@@ -80,14 +87,15 @@ def page_of(box, logs, *args):
 # The page as bytes --------------------------------------------------------------------------------
 
 
-def test_records_are_in_it_and_none_is_markup(box, logs):
+def test_records_are_in_it_and_none_is_markup(box: Sandbox, logs: str) -> None:
     calm = trajectories.write(logs, some_run("calm"))
     wild = trajectories.write(logs, some_run(HOSTILE, answer=HOSTILE))
     pages = {name: Tags(page_of(box, logs, ident)) for name, ident in (("calm", calm), ("wild", wild))}
     assert pages["calm"].tags == pages["wild"].tags
     for ident, page in zip((calm, wild), pages.values()):
         (index, records, program) = page.scripts
-        assert [each[:2] for each in page.scripts] == [["application/json", "index"], ["application/json", "run-0"], [None, None]]
+        assert [each[:2] for each in page.scripts] == [["application/json", "index"], ["application/json", "run-0"],
+                                                       [None, None]]
         assert "<" not in index[2] + records[2]
         with open(os.path.join(logs, ident + ".jsonl")) as lines:
             assert json.loads(records[2]) == [json.loads(line) for line in lines]
@@ -98,7 +106,7 @@ def test_records_are_in_it_and_none_is_markup(box, logs):
     assert not re.search(r"(src|href)=.?(https?:)?//", page_of(box, logs, calm))
 
 
-def test_a_file_has_all_runs_or_the_one_that_is_named(box, logs):
+def test_a_file_has_all_runs_or_the_one_that_is_named(box: Sandbox, logs: str) -> None:
     idents = [trajectories.write(logs, some_run(f"run {i}")) for i in range(3)]
     for i, ident in enumerate(idents):
         os.utime(os.path.join(logs, ident + ".jsonl"), (1000 + i, 1000 + i))
@@ -114,7 +122,7 @@ def test_a_file_has_all_runs_or_the_one_that_is_named(box, logs):
     assert os.stat(os.path.join(box.folder, "out", "page.html")).st_mode & 0o777 == 0o600
 
 
-def test_damaged_and_old_files_are_shown_and_told_of(box, logs):
+def test_damaged_and_old_files_are_shown_and_told_of(box: Sandbox, logs: str) -> None:
     lines = some_run()
     lines[2] = lines[2].replace("step 0", "step X")
     lines.insert(5, "{not JSON")
@@ -127,10 +135,10 @@ def test_damaged_and_old_files_are_shown_and_told_of(box, logs):
     assert not runs["old-one"]["chained"] and runs["old-one"]["tokens"] == 42 and runs["old-one"]["state"] == "done"
 
 
-def test_logs_export_makes_the_same_page(box, logs):
+def test_logs_export_makes_the_same_page(box: Sandbox, logs: str) -> None:
     ident = trajectories.write(logs, some_run())
 
-    def without_time(text):
+    def without_time(text: str) -> str:
         return re.sub(r'"made":"[^"]*"', "", text)
 
     exported = box.cli("logs", "export", ident[:8], "--dir", logs, "--format", "html")
@@ -149,7 +157,7 @@ def test_logs_export_makes_the_same_page(box, logs):
     (["--host", "example.com"], 2, "a number, or localhost"),
     (["--host", "unix:/tmp/x"], 2, "a number, or localhost"),
 ])
-def test_wrong_use_is_told(box, logs, args, code, says):
+def test_wrong_use_is_told(box: Sandbox, logs: str, args: list[str], code: int, says: str) -> None:
     done = box.cli("visualize", "--dir", logs, *args)
     assert done.returncode == code and says in done.stderr, done.stderr
 
@@ -158,23 +166,24 @@ def test_wrong_use_is_told(box, logs, args, code, says):
 
 
 class Served:
-    def __init__(self, box, logs, *args):
+    def __init__(self, box: Sandbox, logs: str, *args: str) -> None:
         self.process = subprocess.Popen(
             [os.path.join(box.bin, "snipara-sandbox"), "visualize", "--dir", logs, "--port", "0", *args],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=box.env, cwd=box.folder, text=True, **box.identity())
-        self.url = self.process.stdout.readline().strip()
+        self.url = some(self.process.stdout).readline().strip()
         self.at = urllib.parse.urlsplit(self.url)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        self.process.stdout.close()
+        some(self.process.stdout).close()
 
-    def ask(self, path=None, method="GET", headers=(), host=None):
+    def ask(self, path: str | None = None, method: str = "GET", headers: Sequence[tuple[str, str]] = (),
+            host: str | None = None) -> tuple[int, http.client.HTTPMessage, str]:
         connection = http.client.HTTPConnection(self.at.hostname, self.at.port, timeout=60)
         try:
             connection.putrequest(method, self.at.path if path is None else path, skip_host=True)
@@ -188,13 +197,14 @@ class Served:
             connection.close()
 
 
-def test_a_page_is_served_and_new_runs_are_in_the_next(box, logs):
+def test_a_page_is_served_and_new_runs_are_in_the_next(box: Sandbox, logs: str) -> None:
     with Served(box, logs) as served:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[0-9a-f]{32}/", served.url), served.url
         status, headers, text = served.ask()
         assert status == 200 and json.loads(Tags(text).scripts[0][2])["runs"] == []
         assert headers["Content-Security-Policy"] == Tags(text).policy + "; frame-ancestors 'none'"
-        for name, value in (("Cache-Control", "no-store"), ("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "DENY"),
+        for name, value in (("Cache-Control", "no-store"), ("Referrer-Policy", "no-referrer"),
+                            ("X-Frame-Options", "DENY"),
                             ("X-Content-Type-Options", "nosniff"), ("Cross-Origin-Resource-Policy", "same-origin"),
                             ("Content-Type", "text/html; charset=utf-8")):
             assert headers[name] == value
@@ -211,7 +221,7 @@ def test_a_page_is_served_and_new_runs_are_in_the_next(box, logs):
         assert served.process.wait(60) == 0
 
 
-def test_nobody_else_gets_a_page(box, logs):
+def test_nobody_else_gets_a_page(box: Sandbox, logs: str) -> None:
     ident = trajectories.write(logs, some_run("secret prompt"))
     with Served(box, logs, ident[:8]) as served:
         assert served.at.path.endswith("/" + ident) and "secret prompt" in served.ask()[2]
@@ -238,9 +248,10 @@ def test_nobody_else_gets_a_page(box, logs):
         assert served.ask(host=f"localhost:{port}")[0] == 200
 
 
-def test_heads_that_are_read_differently_are_refused(box, logs):
+def test_heads_that_are_read_differently_are_refused(box: Sandbox, logs: str) -> None:
     """As in test_mcp_http.py; the first is the control."""
-    heads = ["Host: {at}\r\nX: y \r\n\r\n", "Host : {at}\r\n\r\n", "X : y\r\nHost: {at}\r\n\r\n", "Host: {at}\nX: y\r\n\r\n",
+    heads = ["Host: {at}\r\nX: y \r\n\r\n", "Host : {at}\r\n\r\n", "X : y\r\nHost: {at}\r\n\r\n",
+             "Host: {at}\nX: y\r\n\r\n",
              "Host: {at}\r\nX: y\r\n z\r\n\r\n", "Host: {at}\r\nX: y\0z\r\n\r\n", "Host: {at}\r\n\n"]
     with Served(box, logs) as served:
         for head in heads:
@@ -250,7 +261,8 @@ def test_heads_that_are_read_differently_are_refused(box, logs):
         # a body is refused, and never taken for the next request
         page = f"GET {served.at.path} HTTP/1.1\r\nHost: {served.at.netloc}\r\n"
         hidden = page + "\r\n"
-        for more in (f"Content-Length: {len(hidden)}\r\n\r\n{hidden}", f"Transfer-Encoding: chunked\r\n\r\n5\nabcde\r\n0\n\r\n{hidden}"):
+        for more in (f"Content-Length: {len(hidden)}\r\n\r\n{hidden}",
+                     f"Transfer-Encoding: chunked\r\n\r\n5\nabcde\r\n0\n\r\n{hidden}"):
             with socket.create_connection((served.at.hostname, served.at.port), 60) as sock:
                 sock.sendall((page + more).encode())
                 sock.shutdown(socket.SHUT_WR)
@@ -260,12 +272,12 @@ def test_heads_that_are_read_differently_are_refused(box, logs):
                 assert data.count(b"HTTP/1.1 403 ") == 1 and b"HTTP/1.1 200 " not in data, more
 
 
-def test_further_names_are_served_when_they_are_given(box, logs):
+def test_further_names_are_served_when_they_are_given(box: Sandbox, logs: str) -> None:
     with Served(box, logs, "--host", "localhost", "--allow-host", "My.Proxy.example") as served:
         assert served.ask(host="my.proxy.example")[0] == 200 and served.ask(host="other.example")[0] == 403
 
 
-def test_a_port_that_is_taken_is_told(box, logs):
+def test_a_port_that_is_taken_is_told(box: Sandbox, logs: str) -> None:
     with Served(box, logs) as served:
         done = box.cli("visualize", "--dir", logs, "--port", str(served.at.port))
         assert done.returncode == 1 and "--port 0" in done.stderr

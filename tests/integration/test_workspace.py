@@ -3,40 +3,47 @@
 
 import hashlib
 import os
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+
+import lib
+from lib import Json, Sandbox
 
 SECRETS = {
     ".env": "KEY=planted", ".env.local": "KEY=planted", "sub/.env": "KEY=planted", ".envrc": "planted",
     "id_rsa": "planted", "id_ed25519": "planted", ".ssh/config": "planted", ".aws/credentials": "planted",
     ".netrc": "planted", ".npmrc": "planted", ".pypirc": "planted", ".git-credentials": "planted",
     "keys/server.pem": "-----BEGIN PRIVATE KEY-----\nplanted\n", "deep/er/credentials.json": "planted",
-    "prod.env": "planted", ".docker/config.json": "planted", ".cargo/credentials.toml": "planted", ".vault-token": "planted",
+    "prod.env": "planted", ".docker/config.json": "planted", ".cargo/credentials.toml": "planted",
+    ".vault-token": "planted",
     "prod.tfvars": "planted", "terraform.tfstate": "planted", "id_rsa.bak": "planted", "kubeconfig": "planted",
     ".my.cnf": "planted", "deploy": "-----BEGIN OPENSSH PRIVATE KEY-----\nplanted\n",
     "docs/.environment": "planted", "UPPER.PEM": "-----BEGIN RSA PRIVATE KEY-----\nplanted\n",
 }
-SHOWN = {"env.py": "plain", "cert.pem": "-----BEGIN CERTIFICATE-----\nplain\n", "id_rsa.pub": "plain", "id_map.csv": "plain"}
+SHOWN = {"env.py": "plain", "cert.pem": "-----BEGIN CERTIFICATE-----\nplain\n", "id_rsa.pub": "plain",
+         "id_map.csv": "plain"}
 
 
-def ok(result):
+def ok(result: Json) -> Json:
     assert result["status"] == "ok", result["error"]
     return result
 
 
 @pytest.fixture
-def project(sandbox, request):
+def project(sandbox: lib.Sandbox, request: pytest.FixtureRequest) -> str:
     """A folder of our user below its home."""
     name = "p" + hashlib.sha1(request.node.nodeid.encode()).hexdigest()[:12]
     return sandbox.make_folder(os.path.join("home", name))
 
 
-def fill(sandbox, project, files):
+def fill(sandbox: Sandbox, project: str, files: dict[str, str]) -> None:
     for path, content in files.items():
         sandbox.make_file(os.path.join(project, path), content)
 
 
-def snapshot(folder):
+def snapshot(folder: str) -> dict[Any, tuple[int, int, int, int, int, bytes]]:
     """Every path below a folder with its kind, mode, owner, times and content."""
     found = {}
     for at, dirs, files in os.walk(folder):
@@ -54,14 +61,14 @@ def snapshot(folder):
 # Scratch --------------------------------------------------------------------------------------
 
 
-def test_alone_it_is_empty_scratch(sandbox):
+def test_alone_it_is_empty_scratch(sandbox: lib.Sandbox) -> None:
     done = ok(sandbox.exec("import os\nprint(os.getcwd(), os.listdir('.'), os.environ['HOME'])\n"
                            "os.makedirs('a/b'); open('a/b/f', 'w').write('x'); open('g', 'w').close()"))
     assert done["stdout"] == "/workspace [] /tmp/.home\n"
     assert done["files"] == {"created": ["a/b/f", "g"], "modified": [], "deleted": [], "truncated": False}
 
 
-def test_lists_of_changes_are_exact(sandbox):
+def test_lists_of_changes_are_exact(sandbox: lib.Sandbox) -> None:
     ok(sandbox.exec("open('keep', 'w').write('1'); open('edit', 'w').write('1'); open('drop', 'w').write('1')", "chg"))
     done = ok(sandbox.exec("import os\nopen('edit', 'a').write('2'); os.remove('drop'); open('new', 'w').close()\n"
                            "open('keep').read(); open('brief', 'w').close(); os.remove('brief')\n"
@@ -75,16 +82,17 @@ def test_lists_of_changes_are_exact(sandbox):
     sandbox.destroy("chg")
 
 
-def test_of_an_empty_workspace_all_is_known(sandbox):
+def test_of_an_empty_workspace_all_is_known(sandbox: lib.Sandbox) -> None:
     nothing = {"created": [], "modified": [], "deleted": [], "truncated": False}
     assert ok(sandbox.exec("1", session="untouched"))["files"] == nothing
-    assert ok(sandbox.exec("open('f', 'w').close()\nimport os; os.unlink('f')", session="untouched"))["files"] == nothing
+    assert ok(sandbox.exec("open('f', 'w').close()\nimport os; os.unlink('f')",
+                           session="untouched"))["files"] == nothing
     sandbox.destroy("untouched")
 
 
-def test_a_workspace_that_is_empty_again_tells_of_the_end_of_its_files(sandbox):
-    def deleted(code):
-        return ok(sandbox.exec(code, session="emptied"))["files"]["deleted"]
+def test_a_workspace_that_is_empty_again_tells_of_the_end_of_its_files(sandbox: lib.Sandbox) -> None:
+    def deleted(code: str) -> list[str]:
+        return list(ok(sandbox.exec(code, session="emptied"))["files"]["deleted"])
 
     assert deleted("1") == []
     given = sandbox.make_file("given", "text")
@@ -96,14 +104,14 @@ def test_a_workspace_that_is_empty_again_tells_of_the_end_of_its_files(sandbox):
     sandbox.destroy("emptied")
 
 
-def test_very_many_changes_are_cut_and_said_so(sandbox):
+def test_very_many_changes_are_cut_and_said_so(sandbox: lib.Sandbox) -> None:
     done = ok(sandbox.exec("for i in range(3000): open(f'f{i:04}', 'w').close()"))
     assert done["files"]["truncated"] and len(done["files"]["created"]) == 1000
     assert done["files"]["created"][:2] == ["f0000", "f0001"]
 
 
 @pytest.mark.parametrize("name", ["ünï€𝄞", "a\nb", "tab\t", "  ", "-rf", "*", "a\"b\\", "\x01\x1b[2J", "x" * 255])
-def test_names_of_any_characters(sandbox, name):
+def test_names_of_any_characters(sandbox: lib.Sandbox, name: str) -> None:
     done = ok(sandbox.exec(f"open({name!r}, 'w').write('x')", "names"))
     assert done["files"]["created"] == [name]
     done = ok(sandbox.exec(f"import os\nos.remove({name!r})", "names"))
@@ -111,7 +119,7 @@ def test_names_of_any_characters(sandbox, name):
     sandbox.destroy("names")
 
 
-def test_a_name_that_is_no_utf8(sandbox):
+def test_a_name_that_is_no_utf8(sandbox: lib.Sandbox) -> None:
     done = ok(sandbox.exec("open(b'\\xff\\xfe', 'w').close()"))
     assert done["files"]["created"] == ["\ufffd\ufffd"]
 
@@ -119,7 +127,7 @@ def test_a_name_that_is_no_utf8(sandbox):
 # Project --------------------------------------------------------------------------------------
 
 
-def test_project_is_read_through_and_never_written(sandbox, project):
+def test_project_is_read_through_and_never_written(sandbox: lib.Sandbox, project: str) -> None:
     fill(sandbox, project, {"data.csv": "a,b\n1,2\n", "src/mod.py": "VALUE = 41\n", "gone.txt": "x",
                             "dir/one": "1", "dir/two": "2", "script.sh": "#!/bin/sh\necho run\n"})
     os.chmod(os.path.join(project, "script.sh"), 0o755)
@@ -154,7 +162,7 @@ print(sorted(os.listdir('.')), open('data.csv').read())
     sandbox.destroy("proj")
 
 
-def test_a_file_of_the_project_that_is_replaced_is_modified(sandbox, project):
+def test_a_file_of_the_project_that_is_replaced_is_modified(sandbox: lib.Sandbox, project: str) -> None:
     fill(sandbox, project, {"whole": "old", "moved": "x", "dir/deep": "old"})
     name = f"replace-{sandbox.who}"
     done = ok(sandbox.exec("""
@@ -174,21 +182,21 @@ os.symlink("/etc/passwd", "link")
     sandbox.destroy(name)
 
 
-def test_manifest_says_that_it_is_a_project(sandbox, project):
+def test_manifest_says_that_it_is_a_project(sandbox: lib.Sandbox, project: str) -> None:
     plain = sandbox.exec("1")["manifest"]["controls"]["filesystem"]["workspace"]
     shown = sandbox.exec("1", options=["--project", project])["manifest"]["controls"]["filesystem"]["workspace"]
     assert plain != shown and "project" in shown
 
 
 @pytest.mark.parametrize("path", ["/", "HOME", "HOME/.", "HOME/..", "/tmp"])
-def test_home_and_what_holds_it_are_refused(sandbox, path):
+def test_home_and_what_holds_it_are_refused(sandbox: lib.Sandbox, path: str) -> None:
     path = path.replace("HOME", sandbox.home)
     done = sandbox.cli("exec", "--project", path, "print('ran')")
     assert done.returncode != 0 and done.stdout == "" and len(done.stderr.strip()) > 20
     assert "project" in done.stderr
 
 
-def test_home_behind_a_link_is_refused(sandbox, project):
+def test_home_behind_a_link_is_refused(sandbox: lib.Sandbox, project: str) -> None:
     link = os.path.join(project, "link")
     os.symlink(sandbox.home, link)
     done = sandbox.cli("exec", "--project", link, "print('ran')")
@@ -196,7 +204,7 @@ def test_home_behind_a_link_is_refused(sandbox, project):
 
 
 @pytest.mark.parametrize("path", ["missing", "file"])
-def test_no_such_project(sandbox, project, path):
+def test_no_such_project(sandbox: lib.Sandbox, project: str, path: str) -> None:
     sandbox.make_file(os.path.join(project, "file"), "x")
     done = sandbox.cli("exec", "--project", os.path.join(project, path), "print('ran')")
     assert done.returncode in (1, 2) and done.stdout == "" and path in done.stderr
@@ -213,7 +221,7 @@ def grab(folder):
 """
 
 
-def test_secrets_are_masked_and_listed(sandbox, project):
+def test_secrets_are_masked_and_listed(sandbox: lib.Sandbox, project: str) -> None:
     fill(sandbox, project, {**SECRETS, **SHOWN})
     done = ok(sandbox.exec(READ_ALL + "for path, text in grab('.'): print(path, text)\n"
                            "print(os.path.exists('.env'), [n for n in os.listdir('.') if 'env' in n])",
@@ -229,20 +237,22 @@ def test_secrets_are_masked_and_listed(sandbox, project):
                                         cwd=project).stdout
 
 
-def test_credentials_in_git_config_are_cut_out(sandbox, project):
+def test_credentials_in_git_config_are_cut_out(sandbox: lib.Sandbox, project: str) -> None:
     fill(sandbox, project, {".git/config": '[core]\n\tbare = false\n[remote "origin"]\n'
                             "\turl = https://me:planted@example.org/r.git\n[http]\n\textraheader = AUTH planted\n"
                             "[credential]\n\thelper = store --file planted\n[github]\n\toauth = planted\n",
-                            ".gitmodules": '[submodule "s"]\n\turl = https://me:planted@example.org/s.git\n', ".git/HEAD": "ref: refs/heads/main\n"})
+                            ".gitmodules": '[submodule "s"]\n\turl = https://me:planted@example.org/s.git\n',
+                            ".git/HEAD": "ref: refs/heads/main\n"})
     before = snapshot(project)
     done = ok(sandbox.exec("print(open('.git/config').read(), open('.git/HEAD').read(), open('.gitmodules').read())",
                            options=["--project", project]))
-    assert "planted" not in done["stdout"] and "example.org/r.git" in done["stdout"] and "example.org/s.git" in done["stdout"] and "refs/heads" in done["stdout"]
+    assert "planted" not in done["stdout"] and "example.org/r.git" in done["stdout"]
+    assert "example.org/s.git" in done["stdout"] and "refs/heads" in done["stdout"]
     assert ".git/config" in done["manifest"]["controls"]["filesystem"]["masked"]
     assert snapshot(project) == before
 
 
-def test_secrets_cannot_be_had_by_links_or_a_new_name(sandbox, project):
+def test_secrets_cannot_be_had_by_links_or_a_new_name(sandbox: lib.Sandbox, project: str) -> None:
     fill(sandbox, project, {".env": "planted", "sub/keep": "x"})
     os.symlink(".env", os.path.join(project, "innocent"))
     os.symlink(os.path.join(project, ".env"), os.path.join(project, "absolute"))
@@ -259,7 +269,7 @@ open('.env', 'w').write('own'); print(open('.env').read(), open('innocent').read
     assert "planted" not in done["stdout"] and "own own" in done["stdout"]
 
 
-def test_links_out_of_the_project_lead_nowhere(sandbox, project):
+def test_links_out_of_the_project_lead_nowhere(sandbox: lib.Sandbox, project: str) -> None:
     outside = sandbox.make_file("home/outside.txt", "planted")
     os.symlink(outside, os.path.join(project, "abs"))
     os.symlink("../outside.txt", os.path.join(project, "rel"))
@@ -269,7 +279,7 @@ def test_links_out_of_the_project_lead_nowhere(sandbox, project):
     assert done["stdout"].splitlines() == ["FileNotFoundError"] * 3
 
 
-def test_big_project(sandbox, project):
+def test_big_project(sandbox: lib.Sandbox, project: str) -> None:
     for folder in range(20):
         at = os.path.join(project, f"d{folder}")
         os.mkdir(at)
@@ -286,7 +296,7 @@ def test_big_project(sandbox, project):
 # Owners and modes -----------------------------------------------------------------------------
 
 
-def test_own_private_files_are_readable(sandbox, project):
+def test_own_private_files_are_readable(sandbox: lib.Sandbox, project: str) -> None:
     """0600 files and 0700 folders of the user who runs it are the code's own, too."""
     fill(sandbox, project, {"private/file": "mine", "plain": "p"})
     os.chmod(os.path.join(project, "private"), 0o700)
@@ -301,7 +311,7 @@ def test_own_private_files_are_readable(sandbox, project):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of others")
 @pytest.mark.parametrize("owner", [0, 1000, 65534])
-def test_files_of_others_in_ones_project(sandbox, project, owner):
+def test_files_of_others_in_ones_project(sandbox: lib.Sandbox, project: str, owner: int) -> None:
     """What others may read of them is read; what only their owner may, is not, unless one is the owner."""
     fill(sandbox, project, {"open": "shown", "closed": "hidden", "dir/inner": "hidden"})
     for name, mode in (("open", 0o644), ("closed", 0o600), ("dir", 0o700)):
@@ -318,7 +328,7 @@ def test_files_of_others_in_ones_project(sandbox, project, owner):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of others")
-def test_project_of_another_user_as_root(fresh_sandbox):
+def test_project_of_another_user_as_root(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     """The folder's owner is the one the code runs as, so its private files are there and stay theirs."""
     box = fresh_sandbox("root")
     project = box.make_folder("foreign")

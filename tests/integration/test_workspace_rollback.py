@@ -4,6 +4,8 @@ ordinary user, with and without a project."""
 
 import os
 import secrets
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ STATES = ["native-root", "native-user", "local-root", "local-user"]
 
 
 @pytest.fixture(scope="module", params=STATES)
-def box(request):
+def box(request: pytest.FixtureRequest) -> Iterator[lib.Sandbox]:
     tier, who = request.param.split("-")
     made = lib.Sandbox(who, tier=tier)
     yield made
@@ -22,14 +24,14 @@ def box(request):
 
 
 @pytest.fixture
-def session(box):
+def session(box: lib.Sandbox) -> Iterator[str]:
     name = "s" + secrets.token_hex(4)
     yield name
     box.destroy(name)
 
 
 @pytest.fixture
-def project(box):
+def project(box: lib.Sandbox) -> str:
     folder = box.make_folder(f"home/p{secrets.token_hex(4)}")
     for name, text in {"readme": "readme", "src/a.py": "a", "src/deep/b.py": "b", ".env": "SECRET=hidden",
                        "data": "d" * 100000}.items():
@@ -56,20 +58,20 @@ sorted(tree().items())
 """
 
 
-def tree(box, session):
+def tree(box: lib.Sandbox, session: str) -> Any:
     done = box.exec(TREE, session=session)
     assert done["error"] is None, done["error"]
     return done["value"]
 
 
-def die(box, session, code, **kwargs):
+def die(box: lib.Sandbox, session: str, code: str, **kwargs: Any) -> lib.Json:
     done = box.exec(code + DIE, session=session, **kwargs)
     assert done["state"] == "rolled_back", (done["state"], done["transaction"], done["error"])
     assert done["transaction"]["workspace"] == "copied"
     return done
 
 
-def test_what_a_killed_cell_did_to_files_is_undone(box, session):
+def test_what_a_killed_cell_did_to_files_is_undone(box: lib.Sandbox, session: str) -> None:
     box.exec("""
 import os
 open('kept', 'w').write('kept'); open('changed', 'w').write('before'); os.mkdir('folder', 0o750)
@@ -85,7 +87,7 @@ os.rename('kept', 'moved')
     assert tree(box, session) == before
 
 
-def test_a_project_a_killed_cell_deleted_is_there_again(box, session, project):
+def test_a_project_a_killed_cell_deleted_is_there_again(box: lib.Sandbox, session: str, project: str) -> None:
     box.exec("open('mine', 'w').write('m'); open('readme', 'a').write('+')", session=session,
              options=["--project", project])
     before = tree(box, session)
@@ -98,7 +100,7 @@ def test_a_project_a_killed_cell_deleted_is_there_again(box, session, project):
     assert open(os.path.join(project, ".env")).read() == "SECRET=hidden"
 
 
-def test_the_next_cell_is_told_its_own_changes_only(box, session):
+def test_the_next_cell_is_told_its_own_changes_only(box: lib.Sandbox, session: str) -> None:
     box.exec("open('a', 'w').write('a'); open('b', 'w').write('b')", session=session)
     done = die(box, session, "import os; os.unlink('a'); open('b', 'w').write('other'); open('c', 'w')")
     assert done["files"]["created"] == done["files"]["modified"] == done["files"]["deleted"] == []
@@ -109,7 +111,7 @@ def test_the_next_cell_is_told_its_own_changes_only(box, session):
     assert done["files"]["created"] == done["files"]["modified"] == done["files"]["deleted"] == []
 
 
-def test_a_link_in_the_place_of_a_folder_leads_no_restore_out(box, session):
+def test_a_link_in_the_place_of_a_folder_leads_no_restore_out(box: lib.Sandbox, session: str) -> None:
     target = box.make_folder(f"home/t{secrets.token_hex(4)}", 0o777)
     box.make_file(os.path.join(target, "x"), "precious", 0o666)
     box.exec("import os; os.mkdir('folder'); open('folder/x', 'w').write('mine'); open('f', 'w').write('mine')",
@@ -125,7 +127,7 @@ def test_a_link_in_the_place_of_a_folder_leads_no_restore_out(box, session):
         assert box.exec("import os; os.path.exists('/tmp/x')", session=session)["value"] == "False"
 
 
-def test_a_workspace_that_is_full_is_restored(box, session):
+def test_a_workspace_that_is_full_is_restored(box: lib.Sandbox, session: str) -> None:
     if box.tier == "local":
         pytest.skip("in the local tier a workspace over its limit ends the session, full or not")
     box.exec("open('a', 'wb').write(b'a' * (3 << 20))", session=session,
@@ -143,7 +145,7 @@ except OSError: pass
                     session=session)["value"] == "(['a'], 3145728, 'aa')"
 
 
-def test_a_write_through_a_mapping_is_undone(box, session):
+def test_a_write_through_a_mapping_is_undone(box: lib.Sandbox, session: str) -> None:
     """In memory it leaves no other trace than in the contents."""
     box.exec("""
 import mmap
@@ -156,7 +158,7 @@ open('m', 'wb').write(b'0' * 9000)
     assert box.exec("open('m', 'rb').read(1)", session=session)["value"] == "b'1'"
 
 
-def test_more_than_is_kept_is_said_before(box, session):
+def test_more_than_is_kept_is_said_before(box: lib.Sandbox, session: str) -> None:
     if box.tier == "local":
         pytest.skip("so many files on a disk take long, and the rule is pid 1's in both tiers")
     box.exec("for i in range(20001): open(f'f{i}', 'w').close()", session=session)
@@ -165,7 +167,7 @@ def test_more_than_is_kept_is_said_before(box, session):
     assert done["transaction"]["notes"]
 
 
-def test_a_copy_that_memory_has_no_room_for_costs_no_variable(box, session):
+def test_a_copy_that_memory_has_no_room_for_costs_no_variable(box: lib.Sandbox, session: str) -> None:
     """The cell was answered: a kill for the lack of memory may not follow it."""
     if box.tier == "local":
         pytest.skip("there copies are on a disk")
@@ -184,7 +186,8 @@ with open('f', 'wb') as f:
 
 
 @pytest.mark.parametrize("with_project", [False, True], ids=["own", "project"])
-def test_files_are_the_same_after_a_sleep_on_disk(box, session, project, with_project):
+def test_files_are_the_same_after_a_sleep_on_disk(box: lib.Sandbox, session: str, project: str,
+                                                  with_project: bool) -> None:
     box.exec(r"""
 import os, shutil
 open('a', 'w').write('a'); os.chmod('a', 0o600); os.mkdir('folder', 0o700); open('folder/x', 'w').write('x' * 70000)
@@ -201,4 +204,5 @@ if os.path.exists('src'):
     done = box.exec("open('a', 'w').write('b'); open('new', 'w').close()", session=session)
     assert (done["files"]["created"], done["files"]["modified"], done["files"]["deleted"]) == (["new"], ["a"], [])
     die(box, session, "import os; os.unlink('folder/x'); open('a', 'w').write('c')")
-    assert box.exec("import os; os.stat('folder/x').st_size, open('a').read()", session=session)["value"] == "(70000, 'b')"
+    assert box.exec("import os; os.stat('folder/x').st_size, open('a').read()",
+                    session=session)["value"] == "(70000, 'b')"
