@@ -99,9 +99,6 @@ def some(value: T | None) -> T:
     return value
 
 
-piped = some  # of a process that was started with a pipe there
-
-
 def search(pattern: str, text: str, flags: int = 0) -> re.Match[str]:
     """Where a pattern is in a text; it must be there."""
     found = re.search(pattern, text, flags)

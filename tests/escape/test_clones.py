@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lib import PYTHON, Sandbox, descendants, is_alive, piped
+from lib import PYTHON, Sandbox, descendants, is_alive, some
 
 MARK = "import ctypes; ctypes.CDLL(None).prctl(15, b'{name}', 0, 0, 0)"
 SEE = """
@@ -125,7 +125,7 @@ def test_the_control_without_sandboxes_sees_and_signals_its_sibling(sandbox: San
             "ctypes.CDLL(None).prctl(15, b'is-clone-2', 0, 0, 0)\nprint(flush=True)\ntime.sleep(60)")
     victim = subprocess.Popen([PYTHON, "-c", code], stdout=subprocess.PIPE, **sandbox.identity())
     try:
-        piped(victim.stdout).readline()
+        some(victim.stdout).readline()
         assert "is-clone-2" in sandbox.outside(SEE + "print(*names())").stdout
         sandbox.outside(f"import os, signal; os.kill({victim.pid}, signal.SIGTERM)")
         assert victim.wait(60) == -signal.SIGTERM

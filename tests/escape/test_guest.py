@@ -169,12 +169,12 @@ while time.monotonic() < end:
     libc.syscall(321, 0, 0, 0)
 '''
     with witness.popen("exec", "--json", "-", stdin=-1, text=True) as flooding:
-        with lib.piped(flooding.stdin) as source:
+        with lib.some(flooding.stdin) as source:
             source.write(FIND + flood)
         for _ in range(5):
             result = witness.exec("kept", session="witness")
             assert result["status"] == "ok" and result["usage"]["wall_us"] < 20_000_000
-        assert '"status": "ok"' in lib.piped(flooding.stdout).read()
+        assert '"status": "ok"' in lib.some(flooding.stdout).read()
 
 
 def test_passed_descriptors_cost_nothing(witness: lib.Sandbox) -> None:

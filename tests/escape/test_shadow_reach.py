@@ -289,7 +289,7 @@ def test_who_makes_the_copies_is_out_of_reach(who: str, tier: str) -> None:
     other = subprocess.Popen([lib.PYTHON, "-c", "import ctypes\nb = ctypes.create_string_buffer(8)\n"
                               "print(ctypes.addressof(b), flush=True)\ninput()"],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **user)
-    place = lib.piped(other.stdout).readline().strip()
+    place = lib.some(other.stdout).readline().strip()
     seen = subprocess.run([lib.PYTHON, "-c", ON_HELPER.replace("TARGET", str(other.pid)).replace("PLACE", place)],
                           capture_output=True, text=True, check=True, **user)
     other.communicate()

@@ -126,7 +126,7 @@ def other_process(world: World) -> lib.Json:
     """A process of the user that has the token in its memory, environment and arguments."""
     victim = world.plant_process("/usr/bin/python3", "-c", "import sys, time; print(1, flush=True); time.sleep(600)",
                                  world.token, env={"SECRET": world.token}, stdout=subprocess.PIPE)
-    with lib.piped(victim.stdout) as output:
+    with lib.some(victim.stdout) as output:
         output.read(2)
     return {"pid": victim.pid}
 

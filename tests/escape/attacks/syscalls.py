@@ -28,7 +28,7 @@ def victim(world: World) -> lib.Json:
     """A process of the user; its memory and one of its descriptors hold the token."""
     secret = world.plant_file("victim.txt")
     process = world.plant_process("/usr/bin/python3", "-c", VICTIM, world.token, secret, stdout=subprocess.PIPE)
-    with lib.piped(process.stdout) as output:
+    with lib.some(process.stdout) as output:
         address = int(output.readline())
     world.state["victim"] = process
     # Inside, every process there is may be tried, at the same address.
@@ -60,7 +60,7 @@ while peer.recv(1):
 def peer(world: World) -> lib.Json:
     """A process of the user at the other end of a socket. Inside it is who runs the sandbox."""
     process = world.plant_process("/usr/bin/python3", "-c", SERVER, world.path("peer"), stdout=subprocess.PIPE)
-    with lib.piped(process.stdout) as output:
+    with lib.some(process.stdout) as output:
         output.readline()
     world.state["victim"] = process
     if world.inside:
