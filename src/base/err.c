@@ -44,7 +44,6 @@ static const char *const remedy_names[] = {
     [SNP_REMEDY_WEAKER_TIER] = "weaker_tier",
     [SNP_REMEDY_ALLOW_DEGRADED] = "allow_degraded",
     [SNP_REMEDY_ALLOW_INEXACT] = "allow_inexact",
-    [SNP_REMEDY_TEMPLATE] = "template",
     [SNP_REMEDY_ADD_TEMPLATE] = "add_template",
     [SNP_REMEDY_RENEW_TEMPLATE] = "renew_template",
     [SNP_REMEDY_ALLOW_PYTHON] = "allow_python",

@@ -50,7 +50,6 @@ enum snp_remedy_kind {
     SNP_REMEDY_WEAKER_TIER,    /* name: a tier that can, and contains less */
     SNP_REMEDY_ALLOW_DEGRADED, /* run without the control */
     SNP_REMEDY_ALLOW_INEXACT,  /* run with controls that are approximate */
-    SNP_REMEDY_TEMPLATE,       /* name: a template that fits */
     SNP_REMEDY_ADD_TEMPLATE,   /* make one of that name */
     SNP_REMEDY_RENEW_TEMPLATE, /* name: the template to be built anew */
     SNP_REMEDY_ALLOW_PYTHON,   /* name: path of the interpreter to be allowed */

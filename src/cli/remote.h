@@ -33,10 +33,11 @@ int snp_remote_list(struct snp_cli *cli,
 int snp_remote_find(struct snp_cli *cli, struct snp_err *err) SNP_NODISCARD;
 
 /* A record of an answer, by name: `SNP_READ(snp_fork_answer, made, reply.head);`. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): names */
 #define SNP_READ(tag, name, object) \
     struct tag name;                \
     snp_record_read((object), &tag##_form, &name)
-
+/* NOLINTEND(bugprone-macro-parentheses) */
 /*
  * The session a verb is about: what was given, else the only one with a name, else the one
  * called `default`. *ret_session is the caller's. SNP_E_INVALID: there are several, which are

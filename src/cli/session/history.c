@@ -362,7 +362,7 @@ static int cell_show(struct snp_cli *cli,
     snp_autoreply struct snp_reply reply = {0};
     snp_autojson json_t *nothing = json_object();
     snp_autojson json_t *shown = NULL;
-    struct snp_cell_show_answer cell;
+    struct snp_cell_show_answer cell = {0};
     struct snp_view view;
     int r;
 
@@ -445,7 +445,7 @@ static int rerun_one(struct rerun *rerun, int64_t number, struct snp_err *err)
     snp_autoreply struct snp_reply recorded = {0};
     snp_autoreply struct snp_reply answer = {0};
     snp_autojson json_t *head = NULL;
-    struct snp_cell_show_answer cell;
+    struct snp_cell_show_answer cell = {0};
     struct snp_view view;
     struct snp_call call = {.event = snp_view_event, .ctx = &view};
     int r = cell_get(rerun->cli, &place, NULL, &recorded, &cell, err);

@@ -38,6 +38,29 @@ static void list_print(const json_t *list)
     snp_table_print(stdout, &table, "no sessions");
 }
 
+static int by_use(const void *a, const void *b)
+{
+    SNP_READ(snp_session_row, x, *(json_t *const *)a);
+    SNP_READ(snp_session_row, y, *(json_t *const *)b);
+
+    return (x.used < y.used) - (x.used > y.used);
+}
+
+/* The most recently used first. */
+static void list_sort(json_t *list)
+{
+    size_t n = json_array_size(list);
+    snp_autofree json_t **rows = snp_need(calloc(n + 1, sizeof(json_t *)));
+
+    for (size_t i = 0; i < n; i++) {
+        rows[i] = json_incref(json_array_get(list, i));
+    }
+    qsort(rows, n, sizeof(json_t *), by_use);
+    for (size_t i = 0; i < n; i++) {
+        (void)json_array_set_new(list, i, rows[i]);
+    }
+}
+
 int snp_sessions_names(struct snp_cli *cli)
 {
     snp_autoreply struct snp_reply reply = {0};
@@ -71,6 +94,7 @@ int snp_sessions_tell(struct snp_cli *cli, const char *next)
     int r = snp_remote_list(cli, &reply, &err);
 
     list = json_object_get(reply.head, "sessions");
+    list_sort(list);
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, list);
     }
@@ -428,7 +452,7 @@ static const struct snp_opt_arg any_sessions[] = {
 
 static const struct snp_verb verb_list = {
     .name = "list",
-    .summary = "list the sessions",
+    .summary = "list the sessions, the most recently used first",
     .spec = SNP_OPTIONS(list_options),
     .run = run_list,
 };

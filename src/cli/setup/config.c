@@ -154,7 +154,8 @@ static char *value_text(const struct snp_config *config, enum snp_config_key key
 
 /* Sections in the order they are printed; those of the table of keys, and Source. */
 static const char *const sections[] = {
-    "Runtime", "Sandbox", "Docker", "Limits", "Sub-calls", "Security", "Logging", "Snipara",
+    "Runtime",   "Sessions", "Sandbox", "Docker",  "Limits",
+    "Sub-calls", "Security", "Logging", "Snipara",
 };
 
 static void add_files(struct snp_table *table, const struct snp_config *config)

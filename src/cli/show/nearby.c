@@ -89,17 +89,18 @@ static char *advice(const char *path, const char *session)
     rest = tilde != NULL ? NULL : path[0] == '/' ? rest_of(path, cwd) : path;
     if (rest != NULL && cwd[1] != '\0' && is_below(cwd, rest)) {
         return snp_need_format(
-            "%s is on this machine, not in the sandbox. With --project . it is "
-            "/workspace/%s; or %s",
-            path, rest, put == NULL ? "" : put);
+            "%s is on this machine, not in the sandbox. %s --project . %s /workspace/%s; or %s",
+            path, session == NULL ? "With" : "A new session with",
+            session == NULL ? "it is" : "has it at", rest, put);
     }
     rest = tilde != NULL ? tilde + 2 : path[0] == '/' ? rest_of(path, home) : NULL;
     return rest == NULL || home == NULL || !is_below(home, rest)
                ? NULL
                : snp_need_format(
                      "%s is on this machine, not in the sandbox. Show its folder as "
-                     "/workspace with --project DIR; or %s",
-                     tilde != NULL ? tilde : path, put == NULL ? "" : put);
+                     "/workspace with --project DIR%s; or %s",
+                     tilde != NULL ? tilde : path, session == NULL ? "" : " in a new session",
+                     put);
 }
 
 char *snp_nearby_error(const json_t *error, const char *session)
@@ -127,8 +128,24 @@ static bool is_missed(const char *word, const struct snp_buf *said)
            memmem(snp_buf_bytes(said), said->len, word, strlen(word)) != NULL;
 }
 
+/* Debian has no `python`, so a sandbox over it has none. */
+static bool lacks_python(const struct snp_buf *said)
+{
+    static const char *const signs[] = {"python: not found", "python: command not found"};
+
+    for (size_t i = 0; said->len > 0 && i < SNP_ARRAY_LEN(signs); i++) {
+        if (memmem(snp_buf_bytes(said), said->len, signs[i], strlen(signs[i])) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 char *snp_nearby_words(const json_t *argv, const struct snp_buf *said, const char *session)
 {
+    if (lacks_python(said)) {
+        return snp_need_copy("The sandbox has no `python`. Use python3.");
+    }
     for (size_t i = 0; i < json_array_size(argv); i++) {
         const char *text = json_string_value(json_array_get(argv, i));
         char *words =

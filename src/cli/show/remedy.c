@@ -33,7 +33,6 @@ static const struct snp_remedy_words words = {
         [SNP_REMEDY_WEAKER_TIER]    = "--env {name} runs it in the weaker {name} tier",
         [SNP_REMEDY_ALLOW_DEGRADED] = "--allow-degraded runs without it",
         [SNP_REMEDY_ALLOW_INEXACT]  = "or allow less with --no-require-exact; snipara-sandbox doctor has the rows",
-        [SNP_REMEDY_TEMPLATE]       = "open the session with --template {name}",
         [SNP_REMEDY_ADD_TEMPLATE]   = "snipara-sandbox template add makes one",
         [SNP_REMEDY_RENEW_TEMPLATE] = "snipara-sandbox template add {name} --replace rebuilds it",
         [SNP_REMEDY_ALLOW_PYTHON]   = "snipara-sandbox template add NAME --python {name} says that it may be used",

@@ -100,7 +100,6 @@ static const struct snp_remedy_words words = {
         [SNP_REMEDY_WEAKER_TIER]    = "ask the user to start this server with --env {name}, the weaker tier",
         [SNP_REMEDY_ALLOW_DEGRADED] = "ask the user to start this server with --allow-degraded",
         [SNP_REMEDY_ALLOW_INEXACT]  = "ask the user to start this server with --no-require-exact",
-        [SNP_REMEDY_TEMPLATE]       = "ask the user to start this server with --template {name}",
         [SNP_REMEDY_ADD_TEMPLATE]   = "the user makes one with: snipara-sandbox template add",
         [SNP_REMEDY_RENEW_TEMPLATE] = "the user builds it anew with: snipara-sandbox template add {name} --replace",
         [SNP_REMEDY_ALLOW_PYTHON]   = "the user allows it with: snipara-sandbox template add NAME --python {name}",
