@@ -272,7 +272,7 @@ int snp_files_get(struct snp_body *b, struct snp_buf *out)
     const char *path = snp_body_text(b);
     const bool is_good = !b->bad && offset <= INT64_MAX / 2;
     snp_autoclose int fd = is_good ? open_path(path, O_RDONLY, 0) : -1;
-    struct stat st;
+    struct stat st = {0};
     char *space = NULL;
     ssize_t n = 0;
     int r = !is_good ? EINVAL : fd < 0 ? errno : length > GET_MAX ? EINVAL : regular(fd, &st);
