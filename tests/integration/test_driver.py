@@ -1165,27 +1165,6 @@ def test_random_state_differs_between_interpreters(tmp_path: pathlib.Path) -> No
     assert len(values) == 2
 
 
-# --- speed (printed, not judged: the machine may be busy) -----------------------------
-
-
-def test_speed(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
-    def best(code: str, n: int) -> tuple[float, float]:
-        times = []
-        for _ in range(n):
-            start = time.perf_counter()
-            driver.run(code)
-            times.append(time.perf_counter() - start)
-        times.sort()
-        return times[0] * 1e6, times[len(times) // 2] * 1e6
-
-    best("1+1", 200)
-    one = best("1+1", 2000)
-    prints = best("for i in range(100000): print(i)", 1)
-    with capsys.disabled():
-        print("\n  1+1: best {:.0f} us, median {:.0f} us".format(*one))
-        print("  100k prints: {:.0f} ms".format(prints[0] / 1000))
-
-
 def test_a_copy_is_refused_where_none_can_be_made(tmp_path: pathlib.Path) -> None:
     """HOLD without a descriptor, as when the code has filled its table: a reason, and it goes on."""
     driver = Driver(tmp_path)

@@ -309,9 +309,9 @@ def test_item_20_a_link_swapped_while_it_is_read(server: mcp.Server, box: lib.Sa
 
 
 def test_item_21_the_environment_is_an_allow_list(server: mcp.Server) -> None:
-    with open(f"/proc/{server.process.pid}/environ") as text:  # the control: the server has it
-        assert SECRET in text.read()
-    for said in (server.text("execute_shell", command="env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'"),
+    with open(f"/proc/{server.process.pid}/environ") as file:  # the control: the server has it
+        assert SECRET in file.read()
+    for text in (server.text("execute_shell", command="env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'"),
                  server.text("execute_python", code="import os; dict(os.environ)")):
         assert SECRET not in text and "SNIPARA" not in text and "PATH" in text
 

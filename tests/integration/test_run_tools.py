@@ -28,13 +28,6 @@ def toml(members: Json) -> str:
     return "\n".join(f"{key} = {value(each)}" for key, each in members.items())
 
 
-@pytest.fixture(scope="module")
-def box() -> Iterator[Sandbox]:
-    box = Sandbox("user")
-    yield box
-    box.close()
-
-
 class Tools(Runs):
     """Runs whose configuration names tools; each is a Python script."""
 

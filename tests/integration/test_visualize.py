@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import pytest
@@ -22,13 +22,6 @@ import trajectories
 from lib import Sandbox, some
 
 HOSTILE = "</script><script>alert(1)</script><!--<script>--><b>\u2028\u0000 \u202e</style>&lt;"
-
-
-@pytest.fixture(scope="module")
-def box() -> Iterator[Sandbox]:
-    box = Sandbox("user")
-    yield box
-    box.close()
 
 
 @pytest.fixture

@@ -64,13 +64,6 @@ def png(width: int = 6, height: int = 4) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def box() -> Iterator[Sandbox]:
-    box = Sandbox("user")
-    yield box
-    box.close()
-
-
-@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     with Browser() as browser:
         yield browser
