@@ -244,7 +244,7 @@ def killed(runs: Runs, script: str, until: Callable[..., Any]) -> str:
             return [json.loads(line) for line in lines if line.endswith("\n")]
 
     try:
-        wait_for(lambda: until(records()), 120)
+        assert wait_for(lambda: until(records()), 120)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -291,7 +291,7 @@ def test_cancelling_ends_a_sub_call_at_once(runs: Runs) -> None:
             "sub_ask" in line for name in os.listdir(logs) for line in open(os.path.join(logs, name))) == 2
 
     try:
-        wait_for(asked, 120)
+        assert wait_for(asked, 120)
         process.send_signal(signal.SIGINT)
         result = json.loads(process.communicate(timeout=60)[0])
     finally:

@@ -184,7 +184,7 @@ def is_alive(pid: int) -> bool:
 
 
 def pids_of(runs: Tools, mark: str) -> list[int]:
-    wait_for(lambda: os.path.exists(mark), 60)
+    assert wait_for(lambda: os.path.exists(mark), 60)
     with open(mark) as file:
         pids = [int(each) for each in file.read().split()]
     runs.pids += pids
@@ -197,7 +197,7 @@ def test_a_command_that_takes_too_long_ends_with_all_it_started(runs: Tools) -> 
     result = runs.run(turn(call("slow")), turn(text="done"), options=ALLOW)
     assert "did not end within 2 s" in runs.results(result)[0]["error"]
     for pid in pids_of(runs, mark):
-        wait_for(lambda: not is_alive(pid), 30)
+        assert wait_for(lambda: not is_alive(pid), 30)
 
 
 def test_cancelling_ends_the_command_and_says_so_on_record(runs: Tools) -> None:
@@ -215,7 +215,7 @@ def test_cancelling_ends_the_command_and_says_so_on_record(runs: Tools) -> None:
     assert result["stopped_by"] == "cancelled"
     assert "The run was cancelled, so the tool was stopped" in runs.results(result)[0]["error"]
     for pid in pids:
-        wait_for(lambda: not is_alive(pid), 30)
+        assert wait_for(lambda: not is_alive(pid), 30)
     again = runs.cli("resume", result["trajectory_id"], "--json", *ALLOW)
     assert again.returncode == 0 and json.loads(again.stdout)["response"] == "after"
 

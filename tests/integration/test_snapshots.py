@@ -304,7 +304,7 @@ def test_a_copy_that_is_written_late_does_not_undo_a_rollback(start: Callable[..
     take(client, "b", wait=False)  # its copy is on its way for half a second
     good(client.call("rollback", snapshot="a"))
     if end == signal.SIGKILL:
-        wait_for(lambda: listed(client)["b"]["where"] == ["memory", "disk"])
+        assert wait_for(lambda: listed(client)["b"]["where"] == ["memory", "disk"])
     kill(daemon, end)
     client = start(*LATER).client()
     assert client.run("x", "s") == "1"
@@ -341,7 +341,7 @@ def test_a_file_put_while_a_snapshot_is_written_is_not_in_it(start: Callable[...
     put(client, "before", b"0")
     take(client, "a", wait=False)
     put(client, "after", b"1")
-    wait_for(lambda: "disk" in listed(client)["a"]["where"])
+    assert wait_for(lambda: "disk" in listed(client)["a"]["where"])
     kill(daemon)
     client = start(*LATER).client()
     assert client.fail("x", "s")["code"] == "denied"

@@ -375,18 +375,18 @@ class World:
         life.keep()
         inner, space = done["stdout"].split()
         for pid in lib.descendants(lib.some(self.box.tier_pid())):
-            with contextlib.suppress(OSError, AttributeError):
+            with contextlib.suppress(OSError):
                 with open(f"/proc/{pid}/status") as status:
-                    numbers = lib.search(r"^NSpid:\s+(.*)$", status.read(), re.MULTILINE).group(1).split()
-                if numbers[-1] == inner and os.readlink(f"/proc/{pid}/ns/pid") == space:
+                    numbers = re.search(r"^NSpid:\s+(.*)$", status.read(), re.MULTILINE)
+                if numbers and numbers.group(1).split()[-1] == inner and os.readlink(f"/proc/{pid}/ns/pid") == space:
                     os.kill(pid, signal.SIGKILL)
                     life.was_shot = True
 
     def kill_tier(self, _: Life) -> None:
-        tier = lib.some(self.box.tier_pid())
+        tier = self.box.tier_pid() or 0  # none after it was killed
         if tier:
             os.kill(tier, signal.SIGKILL)
-            lib.wait_for(lambda: not lib.is_alive(tier))
+            assert lib.wait_for(lambda: not lib.is_alive(tier))
 
     def kill_daemon(self, _: Life) -> None:
         lib.some(self.box.daemon).kill()
