@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     SNP_ASSERT(w->forked.setup_poll != NULL);
     (void)uv_run(&w->loop, UV_RUN_NOWAIT);
     SNP_ASSERT(s->state == SNP_SANDBOX_READY || s->reason[0] != '\0');
-    uv_close((uv_handle_t *)SNP_TAKE_PTR(w->forked.timer), free_handle);
+    snp_handle_close(&w->forked.timer);
     close_streams(&w->forked);
     snp_sandbox_disconnect(s);
     snp_closep(&w->forked.process.control_fd);

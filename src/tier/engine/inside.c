@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "guest/pid1/wire.h"
+#include "tier/engine/stream/handle.h"
 #include "tier/engine/supervisor.h"
 #include "wire/rpc.h"
 
@@ -24,19 +25,6 @@ enum {
     READ_CHUNK = 64 << 10,
     READS_MAX = 4
 };
-
-static void free_handle(uv_handle_t *handle)
-{
-    free(handle);
-}
-
-static void close_poll(uv_poll_t **poll)
-{
-    if (*poll != NULL) {
-        (void)uv_poll_stop(*poll);
-        uv_close((uv_handle_t *)SNP_TAKE_PTR(*poll), free_handle);
-    }
-}
 
 void snp_sandbox_ask_init(struct snp_sandbox *s,
                           uint8_t type,
@@ -261,15 +249,11 @@ int snp_sandbox_connect(struct snp_sandbox *s, int init_fd, struct snp_err *err)
         return err->code;
     }
     for (int i = 0; i < 2; i++) {
-        uv_poll_t *poll = calloc(1, sizeof(*poll));
-
-        if (poll == NULL || uv_poll_init(s->supervisor->loop, poll, s->out_fd[i]) < 0) {
-            free(poll);
+        s->out_poll[i] = snp_poll_new(s->supervisor->loop, s->out_fd[i], s);
+        if (s->out_poll[i] == NULL) {
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
-        poll->data = s;
-        s->out_poll[i] = poll;
-        (void)uv_poll_start(poll, UV_READABLE, on_output);
+        (void)uv_poll_start(s->out_poll[i], UV_READABLE, on_output);
     }
     return 0;
 }
@@ -277,7 +261,7 @@ int snp_sandbox_connect(struct snp_sandbox *s, int init_fd, struct snp_err *err)
 void snp_sandbox_disconnect(struct snp_sandbox *s)
 {
     for (int i = 0; i < 2; i++) {
-        close_poll(&s->out_poll[i]);
+        snp_handle_close(&s->out_poll[i]);
         snp_closep(&s->out_fd[i]);
     }
     snp_link_close(&s->guest);

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "tier/engine/open.h"
+#include "tier/engine/stream/handle.h"
 #include "tier/engine/supervisor.h"
 
 enum {
@@ -38,11 +39,6 @@ struct snp_pool {
     uint64_t calm_us; /* make none before */
     bool is_closed;
 };
-
-static void free_handle(uv_handle_t *handle)
-{
-    free(handle);
-}
 
 static bool same_path(const char *a, const char *b)
 {
@@ -185,14 +181,11 @@ static struct snp_pool *pool_get(struct snp_supervisor *supervisor)
 
     if (pool == NULL) {
         pool = calloc(1, sizeof(*pool));
-        uv_timer_t *timer = calloc(1, sizeof(*timer));
-        if (pool == NULL || timer == NULL) {
+        uv_timer_t *timer = pool == NULL ? NULL : snp_timer_new(supervisor->loop, pool);
+        if (timer == NULL) {
             free(pool);
-            free(timer);
             return NULL;
         }
-        (void)uv_timer_init(supervisor->loop, timer);
-        timer->data = pool;
         pool->supervisor = supervisor;
         pool->timer = timer;
         supervisor->pool = pool;
@@ -253,6 +246,6 @@ void snp_pool_close(struct snp_supervisor *supervisor)
     for (size_t i = 0; i < KINDS_MAX; i++) {
         kind_done(&pool->kind[i]);
     }
-    uv_close((uv_handle_t *)pool->timer, free_handle);
+    snp_handle_close(&pool->timer);
     free(pool);
 }

@@ -20,6 +20,7 @@
 #include "os/idmap.h"
 #include "tier/engine/inside.h"
 #include "tier/engine/open.h"
+#include "tier/engine/stream/handle.h"
 #include "tier/host/host.h"
 #include "tier/host/procs.h"
 
@@ -31,29 +32,11 @@ enum {
     END_MS = 4000
 };
 
-static void free_handle(uv_handle_t *handle)
-{
-    free(handle);
-}
-
-static void close_poll(uv_poll_t **poll)
-{
-    if (*poll != NULL) {
-        (void)uv_poll_stop(*poll);
-        uv_close((uv_handle_t *)SNP_TAKE_PTR(*poll), free_handle);
-    }
-}
-
 static uv_poll_t *watch(struct snp_sandbox *s, int fd, uv_poll_cb cb)
 {
-    uv_poll_t *poll = calloc(1, sizeof(*poll));
+    uv_poll_t *poll = snp_poll_new(s->supervisor->loop, fd, s);
 
-    if (poll != NULL && uv_poll_init(s->supervisor->loop, poll, fd) < 0) {
-        free(poll);
-        return NULL;
-    }
     if (poll != NULL) {
-        poll->data = s;
         (void)uv_poll_start(poll, UV_READABLE, cb);
     }
     return poll;
@@ -62,11 +45,9 @@ static uv_poll_t *watch(struct snp_sandbox *s, int fd, uv_poll_cb cb)
 int snp_forked_make(struct snp_sandbox *s, size_t size)
 {
     struct snp_forked *f = calloc(1, size);
-    uv_timer_t *timer = calloc(1, sizeof(*timer));
 
-    if (f == NULL || timer == NULL) {
+    if (f == NULL || (f->timer = snp_timer_new(s->supervisor->loop, s)) == NULL) {
         free(f);
-        free(timer);
         return -1;
     }
     f->process = (struct snp_pending){.pidfd = -1, .control_fd = -1, .slot = -1};
@@ -74,9 +55,6 @@ int snp_forked_make(struct snp_sandbox *s, size_t size)
     for (int i = 0; i < SNP_SETUP_FS_N; i++) {
         f->fs_fd[i] = -1;
     }
-    f->timer = timer;
-    (void)uv_timer_init(s->supervisor->loop, timer);
-    timer->data = s;
     s->own = f;
     return 0;
 }
@@ -84,7 +62,7 @@ int snp_forked_make(struct snp_sandbox *s, size_t size)
 /* Everything but the process and its cgroups. */
 static void close_streams(struct snp_forked *f)
 {
-    close_poll(&f->setup_poll);
+    snp_handle_close(&f->setup_poll);
     for (int i = 0; i < 2; i++) {
         snp_closep(&f->out_wr_fd[i]);
     }
@@ -104,7 +82,7 @@ void snp_forked_unmake(struct snp_sandbox *s)
     } else {
         snp_host_free_slot(s->supervisor, f->process.slot);
     }
-    uv_close((uv_handle_t *)SNP_TAKE_PTR(f->timer), free_handle);
+    snp_handle_close(&f->timer);
     free(SNP_TAKE_PTR(s->own));
 }
 
@@ -150,7 +128,7 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
 
     (void)status;
     (void)events;
-    close_poll(&f->pidfd_poll);
+    snp_handle_close(&f->pidfd_poll);
     snp_sandbox_ended(s);
     close_streams(f);
     snp_forked_abandon(s);
@@ -241,7 +219,7 @@ static void on_setup(uv_poll_t *poll, int status, int events)
 
     (void)status;
     (void)events;
-    close_poll(&f->setup_poll);
+    snp_handle_close(&f->setup_poll);
     if (n > 0 && n < (ssize_t)sizeof(reply)) {
         ssize_t rest =
             snp_read_all(f->process.control_fd, (char *)&reply + n, sizeof(reply) - (size_t)n);

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "tier/engine/stream/handle.h"
 
 enum {
     RATE_MAX = 500,
@@ -73,11 +74,6 @@ static const struct {
     {AF_XDP,       "AF_XDP"      },
     {AF_TIPC,      "AF_TIPC"     }
 };
-
-static void free_handle(uv_handle_t *handle)
-{
-    free(handle);
-}
 
 bool snp_asked_waits(const struct snp_asked *a)
 {
@@ -211,28 +207,22 @@ int snp_notify_open(struct snp_notify *notify,
                     struct snp_err *err)
 {
     *notify = (struct snp_notify){.fd = fd, .cb = cb, .data = data};
-    notify->poll = calloc(1, sizeof(*notify->poll));
-    notify->pause = calloc(1, sizeof(*notify->pause));
-    if (notify->poll == NULL || notify->pause == NULL ||
-        uv_poll_init(loop, notify->poll, fd) < 0) {
-        free(SNP_TAKE_PTR(notify->poll));
-        free(SNP_TAKE_PTR(notify->pause));
+    notify->poll = snp_poll_new(loop, fd, notify);
+    notify->pause = snp_timer_new(loop, notify);
+    if (notify->poll == NULL || notify->pause == NULL) {
+        snp_notify_close(notify);
         snp_closep(&notify->fd);
         return snp_fail(err, SNP_E_NOMEM, "cannot watch the seccomp listener");
     }
-    (void)uv_timer_init(loop, notify->pause);
-    notify->poll->data = notify->pause->data = notify;
     (void)uv_poll_start(notify->poll, UV_READABLE | UV_DISCONNECT, on_listener);
     return 0;
 }
 
 void snp_notify_close(struct snp_notify *notify)
 {
-    if (notify->poll == NULL) {
-        return;
+    if (notify->poll != NULL || notify->pause != NULL) {
+        snp_handle_close(&notify->poll);
+        snp_handle_close(&notify->pause);
+        snp_closep(&notify->fd);
     }
-    (void)uv_poll_stop(notify->poll);
-    uv_close((uv_handle_t *)SNP_TAKE_PTR(notify->poll), free_handle);
-    uv_close((uv_handle_t *)SNP_TAKE_PTR(notify->pause), free_handle);
-    snp_closep(&notify->fd);
 }

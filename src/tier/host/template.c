@@ -25,6 +25,7 @@
 #include "policy/template_name.h"
 #include "registry/python.h"
 #include "tier/engine/pool.h"
+#include "tier/engine/stream/handle.h"
 #include "tier/host/host.h"
 #include "tier/host/procs.h"
 
@@ -74,18 +75,6 @@ struct snp_template {
     struct waiter *last;
 };
 
-static void free_handle(uv_handle_t *handle)
-{
-    free(handle);
-}
-
-static void close_handle(void *handle)
-{
-    if (handle != NULL) {
-        uv_close(handle, free_handle);
-    }
-}
-
 /* Groups whose processes are on their way out. */
 struct snp_dead_group {
     struct snp_dead_group *next;
@@ -121,11 +110,7 @@ static void remove_later(struct snp_supervisor *supervisor, const char *name)
     struct snp_dead_group *group = calloc(1, sizeof(*group));
 
     if (host->sweep_timer == NULL) {
-        host->sweep_timer = calloc(1, sizeof(*host->sweep_timer));
-        if (host->sweep_timer != NULL) {
-            (void)uv_timer_init(supervisor->loop, host->sweep_timer);
-            host->sweep_timer->data = supervisor;
-        }
+        host->sweep_timer = snp_timer_new(supervisor->loop, supervisor);
     }
     if (group == NULL || host->sweep_timer == NULL) {
         free(group); /* the next start removes it */
@@ -167,8 +152,8 @@ static void template_end(struct snp_template *t, const struct snp_err *err)
     if (t->control == NULL) {
         return;
     }
-    close_handle(SNP_TAKE_PTR(t->control));
-    close_handle(SNP_TAKE_PTR(t->timer));
+    snp_handle_close(&t->control);
+    snp_handle_close(&t->timer);
     snp_closep(&t->control_fd);
     for (unsigned i = 0; i < t->n_ordered; i++) {
         snp_pending_drop(t->supervisor, &t->ordered[i]);
@@ -225,7 +210,7 @@ static void on_stderr(uv_poll_t *poll, int status, int events)
 
     (void)events;
     if (status < 0 || n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-        close_handle(SNP_TAKE_PTR(t->stderr_poll));
+        snp_handle_close(&t->stderr_poll);
         snp_closep(&t->stderr_fd);
         return;
     }
@@ -677,7 +662,7 @@ static void on_process_exit(uv_process_t *process, int64_t status, int signal_nu
 {
     (void)status;
     (void)signal_number;
-    uv_close((uv_handle_t *)process, free_handle);
+    snp_handle_close(&process);
 }
 
 static int spawn_process(struct snp_template *t,
@@ -711,7 +696,7 @@ static int spawn_process(struct snp_template *t,
     }
     r = uv_spawn(supervisor->loop, process, &options);
     if (r < 0) {
-        uv_close((uv_handle_t *)process, free_handle);
+        snp_handle_close(&process);
         return snp_fail_sys(err, -r, "start template %s", t->name);
     }
     t->process = process;
@@ -720,15 +705,10 @@ static int spawn_process(struct snp_template *t,
 
 static uv_poll_t *watch(struct snp_template *t, int fd, uv_poll_cb cb)
 {
-    uv_poll_t *poll = calloc(1, sizeof(*poll));
+    uv_poll_t *poll =
+        snp_set_nonblock(fd, true) < 0 ? NULL : snp_poll_new(t->supervisor->loop, fd, t);
 
-    if (poll != NULL &&
-        (snp_set_nonblock(fd, true) < 0 || uv_poll_init(t->supervisor->loop, poll, fd) < 0)) {
-        free(poll);
-        return NULL;
-    }
     if (poll != NULL) {
-        poll->data = t;
         (void)uv_poll_start(poll, UV_READABLE, cb);
     }
     return poll;
@@ -773,7 +753,7 @@ static int template_start(struct snp_supervisor *supervisor,
     r = spawn_process(t, control[1], errors[1], err);
     (void)close(control[1]);
     (void)close(errors[1]);
-    t->timer = r < 0 ? NULL : calloc(1, sizeof(*t->timer));
+    t->timer = r < 0 ? NULL : snp_timer_new(supervisor->loop, t);
     if (t->timer == NULL) {
         (void)close(control[0]);
         (void)close(errors[0]);
@@ -782,8 +762,6 @@ static int template_start(struct snp_supervisor *supervisor,
     }
     t->control = watch(t, t->control_fd, on_control);
     t->stderr_poll = watch(t, t->stderr_fd, on_stderr);
-    (void)uv_timer_init(supervisor->loop, t->timer);
-    t->timer->data = t;
     (void)uv_timer_start(t->timer, on_start_timeout, START_TIMEOUT_MS, 0);
     t->next = snp_host_of(supervisor)->templates;
     snp_host_of(supervisor)->templates = t;

@@ -18,6 +18,7 @@
 #include "os/idmap.h"
 #include "registry/python.h"
 #include "tier/engine/open.h"
+#include "tier/engine/stream/handle.h"
 #include "tier/host/procs.h"
 #include "tier/local/filter.h"
 #include "tier/local/folder.h"
@@ -211,28 +212,22 @@ static int folder(const struct snp_supervisor *supervisor,
 
 /* A sandbox ---------------------------------------------------------------------------------- */
 
-static void free_handle(uv_handle_t *handle)
-{
-    free(handle);
-}
-
 static int make(struct snp_sandbox *s)
 {
-    uv_timer_t *watch = calloc(1, sizeof(*watch));
-
-    if (watch == NULL || snp_forked_make(s, sizeof(struct snp_local_sandbox)) < 0) {
-        free(watch);
+    if (snp_forked_make(s, sizeof(struct snp_local_sandbox)) < 0) {
         return -1;
     }
-    (void)uv_timer_init(s->supervisor->loop, watch);
-    watch->data = s;
-    snp_local_sandbox_of(s)->watch = watch;
+    snp_local_sandbox_of(s)->watch = snp_timer_new(s->supervisor->loop, s);
+    if (snp_local_sandbox_of(s)->watch == NULL) {
+        snp_forked_unmake(s);
+        return -1;
+    }
     return 0;
 }
 
 static void unmake(struct snp_sandbox *s)
 {
-    uv_close((uv_handle_t *)SNP_TAKE_PTR(snp_local_sandbox_of(s)->watch), free_handle);
+    snp_handle_close(&snp_local_sandbox_of(s)->watch);
     snp_forked_unmake(s);
 }
 

@@ -44,6 +44,7 @@
 #include "tier/engine/snapshot/rollback.h"
 #include "tier/engine/snapshot/snapshot.h"
 #include "tier/engine/snapshot/state.h"
+#include "tier/engine/stream/handle.h"
 #include "tier/engine/stream/output.h"
 #include "tier/engine/supervisor.h"
 #include "wire/result.h"
@@ -66,11 +67,6 @@ enum {
     MIMES_MAX = 16,
     MIME_NAME_MAX = 100
 };
-
-static void free_handle(uv_handle_t *handle)
-{
-    free(handle);
-}
 
 static void on_ignored(void *data, int eno, const char *bytes, size_t n)
 {
@@ -131,7 +127,7 @@ static void cell_free(struct snp_tier_cell *c)
     if (!c->sandbox->returning.is_on) {
         snp_puts_forget(c->sandbox);
     }
-    uv_close((uv_handle_t *)SNP_TAKE_PTR(c->timer), free_handle);
+    snp_handle_close(&c->timer);
     snp_output_done(&c->output[0]);
     snp_output_done(&c->output[1]);
     snp_denials_done(&c->denials);
@@ -545,7 +541,7 @@ static int cell_init(struct snp_tier_cell *c,
     c->epoch = rq->epoch;
     c->wall_ms = rq->wall_ms;
     c->start_us = snp_now_us();
-    c->timer = calloc(1, sizeof(*c->timer));
+    c->timer = snp_timer_new(s->supervisor->loop, c);
     for (int i = 0; i < 2; i++) {
         const struct snp_output_keeper keeper = {.spools = &s->supervisor->spools,
                                                  .owner = s->spec.id,
@@ -553,12 +549,7 @@ static int cell_init(struct snp_tier_cell *c,
                                                  .stream = stream_name(i)};
         snp_output_init(&c->output[i], s->spec.limits.value[SNP_LIMIT_OUTPUT], &keeper);
     }
-    if (c->timer == NULL) {
-        return -1;
-    }
-    (void)uv_timer_init(s->supervisor->loop, c->timer);
-    c->timer->data = c;
-    return 0;
+    return c->timer == NULL ? -1 : 0;
 }
 
 /* Its stream is of no use any more; the next cell gets a new interpreter. */
@@ -698,7 +689,6 @@ int snp_cell_start(struct snp_sandbox *s,
     }
     c = calloc(1, sizeof(*c));
     if (c == NULL || cell_init(c, s, rq) < 0) {
-        free(c == NULL ? NULL : c->timer);
         free(c);
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }

@@ -28,6 +28,7 @@
 #include "tier/engine/sandbox.h"
 #include "tier/engine/snapshot/rollback.h"
 #include "tier/engine/snapshot/state.h"
+#include "tier/engine/stream/handle.h"
 #include "tier/engine/supervisor.h"
 #include "wire/rpc.h"
 
@@ -605,13 +606,7 @@ static uv_timer_t *timer_of(struct snp_sandbox *s)
 {
     struct snp_tier_snapshots *bs = of(s);
 
-    if (bs->timer == NULL) {
-        bs->timer = calloc(1, sizeof(*bs->timer));
-        if (bs->timer != NULL) {
-            (void)uv_timer_init(s->supervisor->loop, bs->timer);
-            bs->timer->data = s;
-        }
-    }
+    bs->timer = bs->timer == NULL ? snp_timer_new(s->supervisor->loop, s) : bs->timer;
     return bs->timer;
 }
 
@@ -914,11 +909,6 @@ void snp_snapshot_watch(struct snp_sandbox *s, bool is_running)
 
 /* The end --------------------------------------------------------------------------------------- */
 
-static void free_handle(uv_handle_t *handle)
-{
-    free(handle);
-}
-
 void snp_snapshot_sandbox_ended(struct snp_sandbox *s)
 {
     struct snp_snapshot_making *m = &of(s)->making;
@@ -932,9 +922,7 @@ void snp_snapshots_done(struct snp_sandbox *s)
 {
     struct snp_tier_snapshots *bs = of(s);
 
-    if (bs->timer != NULL) {
-        uv_close((uv_handle_t *)SNP_TAKE_PTR(bs->timer), free_handle);
-    }
+    snp_handle_close(&bs->timer);
     json_decref(SNP_TAKE_PTR(bs->making.written));
     snp_guarantee_done(&bs->guarantee);
 }

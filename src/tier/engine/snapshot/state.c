@@ -30,6 +30,7 @@
 #include "tier/engine/inside.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/snapshot/snapshot.h"
+#include "tier/engine/stream/handle.h"
 #include "tier/engine/stream/relay.h"
 #include "tier/engine/supervisor.h"
 #include "wire/rpc.h"
@@ -93,18 +94,11 @@ struct snp_loading {
     uint64_t start_us;
 };
 
-static void free_handle(uv_handle_t *handle)
-{
-    free(handle);
-}
-
 static uv_timer_t *timer_new(struct snp_sandbox *s, uv_timer_cb cb, void *data)
 {
-    uv_timer_t *timer = calloc(1, sizeof(*timer));
+    uv_timer_t *timer = snp_timer_new(s->supervisor->loop, data);
 
     if (timer != NULL) {
-        (void)uv_timer_init(s->supervisor->loop, timer);
-        timer->data = data;
         (void)uv_timer_start(timer, cb, WHOLE_MS, 0);
     }
     return timer;
@@ -753,7 +747,7 @@ static void loading_end(struct snp_loading *v, json_t *failed, const struct snp_
     s->transfer.loading = NULL;
     s->supervisor->n_loading--;
     snp_closep(&v->in_fd);
-    uv_close((uv_handle_t *)SNP_TAKE_PTR(v->timer), free_handle);
+    snp_handle_close(&v->timer);
     if (err != NULL) {
         snp_answer_error(s->supervisor, id, err);
     } else {

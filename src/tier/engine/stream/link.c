@@ -7,21 +7,16 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <unistd.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "tier/engine/stream/handle.h"
 
 enum {
     READ_CHUNK = 64 << 10,
     READS_MAX = 16 /* before others have their turn */
 };
-
-static void free_handle(uv_handle_t *handle)
-{
-    free(handle);
-}
 
 static void end(struct snp_link *link, const struct snp_err *err)
 {
@@ -176,14 +171,11 @@ int snp_link_open(struct snp_link *link,
     *link = (struct snp_link){.ops = ops, .owner = owner, .fd = fd, .passed_fd = -1};
     snp_buf_init(&link->in, ops->body_max + SNP_FRAME_HEADER_LEN + (size_t)2 * READ_CHUNK);
     snp_buf_init(&link->out, ops->queue_max);
-    link->poll = calloc(1, sizeof(*link->poll));
-    if (link->poll == NULL || snp_set_nonblock(fd, true) < 0 ||
-        uv_poll_init(loop, link->poll, fd) < 0) {
-        free(SNP_TAKE_PTR(link->poll));
+    link->poll = snp_set_nonblock(fd, true) < 0 ? NULL : snp_poll_new(loop, fd, link);
+    if (link->poll == NULL) {
         snp_closep(&link->fd);
         return snp_fail(err, SNP_E_NOMEM, "cannot watch a stream");
     }
-    link->poll->data = link;
     want_events(link);
     return 0;
 }
@@ -205,8 +197,7 @@ void snp_link_close(struct snp_link *link)
     if (link->poll == NULL) {
         return;
     }
-    (void)uv_poll_stop(link->poll);
-    uv_close((uv_handle_t *)SNP_TAKE_PTR(link->poll), free_handle);
+    snp_handle_close(&link->poll);
     snp_closep(&link->fd);
     snp_closep(&link->passed_fd);
     snp_buf_done(&link->out);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "tier/engine/stream/handle.h"
 
 enum {
     PIPE_BYTES = 1 << 20, /* asked for */
@@ -29,11 +30,6 @@ struct snp_relay {
     bool is_finishing;
     bool has_ended;
 };
-
-static void free_handle(uv_handle_t *handle)
-{
-    free(handle);
-}
 
 static void end(struct snp_relay *relay, enum snp_relay_end why)
 {
@@ -119,26 +115,10 @@ static int handles_new(struct snp_relay *relay)
 {
     uv_loop_t *loop = relay->spec.loop;
 
-    relay->in_poll = calloc(1, sizeof(*relay->in_poll));
-    relay->out_poll = calloc(1, sizeof(*relay->out_poll));
-    relay->timer = calloc(1, sizeof(*relay->timer));
-    if (relay->in_poll == NULL || relay->out_poll == NULL || relay->timer == NULL ||
-        uv_poll_init(loop, relay->in_poll, relay->in_fd) < 0) {
-        free(SNP_TAKE_PTR(relay->in_poll));
-        free(SNP_TAKE_PTR(relay->out_poll));
-        free(SNP_TAKE_PTR(relay->timer));
-        return -1;
-    }
-    if (uv_poll_init(loop, relay->out_poll, relay->spec.out_fd) < 0) {
-        free(SNP_TAKE_PTR(relay->out_poll));
-        free(SNP_TAKE_PTR(relay->timer));
-        return -1;
-    }
-    (void)uv_timer_init(loop, relay->timer);
-    relay->in_poll->data = relay;
-    relay->out_poll->data = relay;
-    relay->timer->data = relay;
-    return 0;
+    relay->in_poll = snp_poll_new(loop, relay->in_fd, relay);
+    relay->out_poll = snp_poll_new(loop, relay->spec.out_fd, relay);
+    relay->timer = snp_timer_new(loop, relay);
+    return relay->in_poll == NULL || relay->out_poll == NULL || relay->timer == NULL ? -1 : 0;
 }
 
 int snp_relay_new(const struct snp_relay_spec *spec,
@@ -188,17 +168,9 @@ void snp_relay_free(struct snp_relay *relay)
     if (relay == NULL) {
         return;
     }
-    if (relay->in_poll != NULL) {
-        (void)uv_poll_stop(relay->in_poll);
-        uv_close((uv_handle_t *)relay->in_poll, free_handle);
-    }
-    if (relay->out_poll != NULL) {
-        (void)uv_poll_stop(relay->out_poll);
-        uv_close((uv_handle_t *)relay->out_poll, free_handle);
-    }
-    if (relay->timer != NULL) {
-        uv_close((uv_handle_t *)relay->timer, free_handle);
-    }
+    snp_handle_close(&relay->in_poll);
+    snp_handle_close(&relay->out_poll);
+    snp_handle_close(&relay->timer);
     snp_closep(&relay->in_fd);
     free(relay);
 }
