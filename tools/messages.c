@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * messages-print PART: the tables of docs/wire.md and docs/result.md as Markdown. PART is client,
- * tier, result or events. tools/messages writes them into the pages.
+ * tier, error, result or events. tools/messages writes them into the pages.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -73,6 +73,7 @@ static void type_print(FILE *out, const struct snp_field *field)
                   (field->types & SNP_T_OPT) == 0 ? ""
                   : field->held == SNP_HELD_YES   ? ", optional (true)"
                                                   : ", optional");
+    (void)fputs((field->types & SNP_T_3_1) != 0 ? ", since 3.1" : "", out);
     if (field->max != 0) {
         (void)fprintf(out, ", at most %llu%s", (unsigned long long)field->max,
                       (field->types & (SNP_T_STR | SNP_T_TEXT)) != 0 ? " bytes" : "");
@@ -163,6 +164,9 @@ static bool messages_print(FILE *out, const char *what)
         head_print(out);
         rows_print(out, &snp_result_form, "", &shown);
         rows_print(out, &snp_result_added_form, "", &shown);
+    } else if (strcmp(what, "error") == 0) {
+        head_print(out);
+        rows_print(out, &snp_error_form, "", &shown);
     } else if (strcmp(what, "events") == 0) {
         events_print(out);
     } else {

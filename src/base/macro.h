@@ -9,6 +9,7 @@
 #define SNP_PRINTF(fmt, first) __attribute__((__format__(__printf__, fmt, first)))
 #define SNP_NODISCARD          __attribute__((__warn_unused_result__))
 #define SNP_UNUSED             __attribute__((__unused__))
+#define SNP_PACKED             __attribute__((__packed__))
 #define SNP_NORETURN           __attribute__((__noreturn__))
 #define SNP_ARRAY_LEN(a)       (sizeof(a) / sizeof((a)[0]))
 

@@ -59,8 +59,8 @@ int snp_prefix_check(const char *path, const char *home, struct snp_err *err)
     }
     if (path[1] == '\0' || is_home(path, home)) {
         return snp_fail(err, SNP_E_DENIED,
-                        "%s would show more than an interpreter: it is or holds a home folder; "
-                        "use a Python that is installed in a folder of its own",
+                        "%s would show more than an interpreter, because it is or contains a "
+                        "home folder; use a Python that is installed in a separate folder",
                         path);
     }
     return 0;

@@ -35,7 +35,7 @@ int snp_template_name_check(const char *name, struct snp_err *err)
     if (name[0] == '.' || name[0] == '-' || strspn(name, bytes) != n) {
         return snp_fail(err, SNP_E_INVALID,
                         "a template's name has only letters, digits, '.', '_' and '-', and "
-                        "starts with none of '.' and '-'");
+                        "cannot start with '.' or '-'");
     }
     return 0;
 }

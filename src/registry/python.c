@@ -156,7 +156,7 @@ int snp_python_locate(const char *path,
     base = strrchr(exe, '/') + 1;
     minor = snp_has_prefix(base, "python") ? minor_of(base + strlen("python")) : -1;
     if (minor < SNP_PYTHON_MINOR_MIN) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "%.200s is no CPython of 3.%d or later", exe,
+        return snp_fail(err, SNP_E_UNSUPPORTED, "%.200s is not CPython 3.%d or later", exe,
                         SNP_PYTHON_MINOR_MIN);
     }
     prefix = strdup(exe);
@@ -169,8 +169,7 @@ int snp_python_locate(const char *path,
     if (stat(exe, &st) < 0 || !S_ISREG(st.st_mode) || (st.st_mode & 0111) == 0 ||
         (st.st_mode & 0002) != 0 || access(landmark, R_OK) < 0) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "%.200s is not installed as a CPython is: there is no %.200s", exe,
-                        landmark);
+                        "%.200s is not a complete CPython: %.200s is missing", exe, landmark);
     }
     r = snp_prefix_is_system(exe) ? 0 : snp_prefix_check(prefix, home, err);
     if (r < 0) {
@@ -178,8 +177,8 @@ int snp_python_locate(const char *path,
     }
     if (!snp_prefix_is_system(exe) && snp_prefix_is_covered(prefix)) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "a sandbox has a %.20s of its own, so the interpreter in %.200s cannot "
-                        "be seen there: install it elsewhere, say in /opt",
+                        "a sandbox has a separate %.20s, so the interpreter in %.200s cannot "
+                        "be seen there; install it elsewhere, such as in /opt",
                         prefix, prefix);
     }
     *ret_minor = minor;
@@ -305,7 +304,7 @@ static int venv_use(const struct snp_python_query *query,
     wanted = minor_of(version);
     if (wanted < SNP_PYTHON_MINOR_MIN) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "it is of Python %.20s; 3.%d or later is needed",
+                        "it is for Python %.20s; 3.%d or later is needed",
                         version[0] == '\0' ? "?" : version, SNP_PYTHON_MINOR_MIN);
     }
     (void)snprintf(exe, sizeof(exe), "%s/python3.%d", home, wanted);
@@ -318,7 +317,7 @@ static int venv_use(const struct snp_python_query *query,
     }
     if (!is_usual_place(query, ret->exe) && !is_registered(query, ret->exe)) {
         return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_ALLOW_PYTHON, ret->exe, 0,
-                             "%.150s is in no usual place for an interpreter", ret->exe);
+                             "%.150s is not in a usual place for an interpreter", ret->exe);
     }
     if (minor != wanted || !has_packages(project_fd, minor)) {
         return snp_fail(err, SNP_E_UNSUPPORTED, "it has no lib/python3.%d/site-packages",
@@ -448,13 +447,13 @@ static int program_check(int fd, const char *path, struct snp_err *err)
 
     memcpy(&elf, head, sizeof(elf));
     if (n < (ssize_t)sizeof(elf) || memcmp(head, magic, sizeof(magic)) != 0) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "%s in the file system is no program", path);
+        return snp_fail(err, SNP_E_UNSUPPORTED, "%s in the file system is not a program", path);
     }
     if (head[EI_CLASS] != ELFCLASS64 || head[EI_DATA] != ELFDATA2LSB ||
         elf.e_machine != OUR_MACHINE) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
                         "%s in the file system is for another processor than this machine's: "
-                        "make one for it (mmdebstrap does by itself)",
+                        "build one for this machine (mmdebstrap does so by default)",
                         path);
     }
     if (memmem(head, (size_t)n, "/ld-musl-", 9) != NULL) {

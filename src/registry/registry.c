@@ -158,7 +158,7 @@ int snp_registry_read(const char *state_dir,
         r = snp_json_parse(text, n, &record, err);
     }
     if (r == 0 && !is_record(record, name)) {
-        r = snp_fail(err, SNP_E_INVALID, "it is not a template's record");
+        r = snp_fail(err, SNP_E_INVALID, "the file is not a template record");
     }
     if (r < 0) {
         (void)snp_err_wrap(err, "template %s: %.200s", name, path);
@@ -271,8 +271,8 @@ int snp_registry_preload_check(const char *list, struct snp_err *err)
         size_t n = strcspn(at, ",");
         if (n == 0 || strspn(at, bytes) < n || at[0] == '.') {
             return snp_fail(err, SNP_E_INVALID,
-                            "'%.*s' is no name of a module; a preload list is a,b.c,d", (int)n,
-                            at);
+                            "'%.*s' is not a module name; write a preload list as a,b.c,d",
+                            (int)n, at);
         }
         at += n;
         at += *at == ',' && at[1] != '\0' ? 1 : 0;

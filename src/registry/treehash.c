@@ -178,8 +178,8 @@ static int hash_entry(struct walk *w, int dir_fd, const char *name, struct snp_e
         (st.st_mode & (S_ISDIR(st.st_mode) ? 0005U : 0004U)) !=
             (S_ISDIR(st.st_mode) ? 0005U : 0004U)) {
         return snp_fail(err, SNP_E_DENIED,
-                        "%.200s is not readable for others, so not for a sandbox either: "
-                        "chmod -R o+rX the folder",
+                        "%.200s is not readable by others, so a sandbox cannot read it either; "
+                        "run chmod -R o+rX on the folder",
                         w->path);
     }
     if (S_ISLNK(st.st_mode)) {
@@ -200,7 +200,7 @@ static int hash_entry(struct walk *w, int dir_fd, const char *name, struct snp_e
         (void)close(fd);
         return r;
     }
-    return snp_fail(err, SNP_E_INVALID, "%.200s is neither file, folder nor link", w->path);
+    return snp_fail(err, SNP_E_INVALID, "%.200s is not a file, folder or link", w->path);
 }
 
 static int hash_dir(struct walk *w, int fd, struct snp_err *err)
@@ -232,7 +232,7 @@ static int hash_text(EVP_MD_CTX *ctx, char out[SNP_TREE_HASH_LEN + 1], struct sn
     unsigned n = 0;
 
     if (EVP_DigestFinal_ex(ctx, digest, &n) != 1 || n != 32) {
-        return snp_fail(err, SNP_E_INTERNAL, "the hash cannot be made");
+        return snp_fail(err, SNP_E_INTERNAL, "the hash cannot be computed");
     }
     (void)snprintf(out, SNP_TREE_HASH_LEN + 1, "sha256:");
     snp_hex(digest, n, out + strlen("sha256:"));

@@ -27,6 +27,17 @@ SNP_FILE_RECORDS(SNP_RECORD_DEFINE)
 SNP_SESSION_RECORDS(SNP_RECORD_DEFINE)
 SNP_SNAPSHOT_RECORDS(SNP_RECORD_DEFINE)
 SNP_RESULT_RECORDS(SNP_RECORD_DEFINE)
+SNP_ERROR_RECORDS(SNP_RECORD_DEFINE)
+
+static const struct snp_field error_fields[] = {
+    {.name = "code", .types = SNP_T_STR, .text = "kind of failure"},
+    {.name = "message", .types = SNP_T_TEXT, .text = "facts, without options or arguments"},
+    {.name = "errno", .types = SNP_T_INT | SNP_T_OPT, .text = "of a system call that failed"},
+    {.name = "object", .types = SNP_T_TEXT | SNP_T_OPT | SNP_T_3_1, .text = "a name, or `cell`"},
+    {.name = "limit", .types = SNP_T_OBJ | SNP_T_OPT | SNP_T_3_1, .of = &snp_error_limit_form, .text = "the limit that was met"},
+    {.name = "remedy", .types = SNP_T_OBJ | SNP_T_OPT | SNP_T_3_1, .of = &snp_error_remedy_form, .text = "the fix; the client words it for its users"},
+};
+const struct snp_record snp_error_form = SNP_RECORD("error", error_fields);
 
 const struct snp_method_form snp_methods[SNP_METHODS_N] = {
     [SNP_METHOD_HELLO] = {&snp_hello_request_form, &snp_hello_answer_form, 0, "The first request; `unsupported`: the daemon speaks another version."},

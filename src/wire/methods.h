@@ -49,6 +49,24 @@ struct snp_method_form {
     const char *text;                 /* what it does, for docs/wire.md */
 };
 
+/* The head of an ERROR, as snp_json_from_err (base/json.h) makes it. */
+/* clang-format off */
+#define SNP_ERROR_LIMIT(F, S) \
+    F(S, STR,  name,      MUST,   0, 0, "key of the limit that was met") \
+    F(S, NUM,  value,     OPT,    0, 0, "as a number")
+#define SNP_ERROR_REMEDY(F, S) \
+    F(S, STR,  kind,      MUST,   0, 0, "below; others may come") \
+    F(S, STR,  name,      OPT,    0, 0, "as the kind says") \
+    F(S, NEG,  value,     OPT,    0, 0, "of `raise_limit`: what would do; -1: none") \
+    F(S, STRS, ways,      OPT,    0, NULL, "of `recover`: values of `exec`'s `recover` that fit")
+
+#define SNP_ERROR_RECORDS(R) \
+    R(snp_error_limit, "error.limit", SNP_ERROR_LIMIT) \
+    R(snp_error_remedy, "error.remedy", SNP_ERROR_REMEDY)
+SNP_ERROR_RECORDS(SNP_RECORD_DECLARE)
+/* clang-format on */
+extern const struct snp_record snp_error_form; /* without a struct: errno is no name in C */
+
 extern const struct snp_method_form snp_methods[SNP_METHODS_N];
 
 #endif

@@ -8,7 +8,7 @@
  * A list of fields is a macro that says each field once: F(S, kind, name, need, max, more, text).
  *   S     the struct, from the macro's caller
  *   kind  STR, WORD, INT, ... as below: the JSON type and the type in C
- *   need  MUST, OPT (may be absent), NIL (may be null), OPTNIL, SAID (OPT, and written always)
+ *   need  MUST, OPT (may be absent), NIL (may be null), OPTNIL, SAID (OPT, and written always); with _3_1: not in 3.0
  *   max   as snp_field.max; 0 = no other limit than the frame's
  *   more  of a WORD its values, of OBJ and ARR the form of what they hold; else 0
  *   text  what it means, for docs/wire.md
@@ -33,6 +33,7 @@ enum {
     SNP_T_REAL = 1 << 9,
     SNP_T_STRS = 1 << 10, /* with ARR: of strings */
     SNP_T_SAID = 1 << 11, /* with OPT: written all the same */
+    SNP_T_3_1 = 1 << 12,  /* since version 3.1; else since 3.0 */
     SNP_T_ANY = SNP_T_TEXT | SNP_T_STR | SNP_T_INT | SNP_T_NEG | SNP_T_REAL | SNP_T_BOOL |
                 SNP_T_OBJ | SNP_T_ARR,
 };
@@ -100,6 +101,8 @@ struct snp_record {
 #define SNP_NEED_NIL    SNP_T_NULL
 #define SNP_NEED_OPTNIL (SNP_T_OPT | SNP_T_NULL)
 #define SNP_NEED_SAID   (SNP_T_OPT | SNP_T_SAID)
+#define SNP_NEED_MUST_3_1 SNP_T_3_1
+#define SNP_NEED_OPT_3_1  (SNP_T_OPT | SNP_T_3_1)
 
 #define SNP_KIND_STR(need, more)  .types = SNP_T_STR | (need), .held = SNP_HELD_STR
 #define SNP_KIND_WORD(need, more) .types = SNP_T_STR | (need), .held = SNP_HELD_STR, .words = (more)

@@ -45,7 +45,7 @@
     F(S, STR,  id,        MUST,   0, 0, "32 hex digits") \
     F(S, STR,  name,      NIL,    0, 0, "null: an unnamed session") \
     F(S, STR,  tier,      MUST,   0, 0, "name of its tier") \
-    F(S, INT,  rank,      MUST,   0, 0, "of its tier, as of `probe`; 0: it is the user's own") \
+    F(S, INT,  rank,      MUST_3_1, 0, 0, "of its tier, as of `probe`; 0: it is the user's own") \
     F(S, STR,  template,  MUST,   0, 0, "name of its template") \
     F(S, WORD, state,     MUST,   0, snp_session_states, "hibernated: asleep, nothing missing; incomplete: asleep, and cells after its checkpoint are missing; unknown: the same, and the end of its last cell is not known; lost: asleep, without a checkpoint") \
     F(S, INT,  cells,     MUST,   0, 0, "how many it has run") \
@@ -173,10 +173,10 @@
 #define SNP_PROBE_ANSWER(F, S) \
     F(S, ARR,  features,  MUST,   256, &snp_feature_row_form, "what this host can do") \
     F(S, BOOL, usable,    MUST,   0, 0, "the tier works here") \
-    F(S, INT,  rank,      MUST,   999, 0, "strength: `auto` takes the highest, one below 100 only with `allow_degraded`") \
-    F(S, STRS, guarantees, MUST,  256, NULL, "controls that are always in force: those of the manifest; `namespaces`: the host's files and processes cannot be seen") \
-    F(S, STRS, verbs,     MUST,   256, NULL, "methods of the tier protocol that it serves; `rootfs`: other file systems") \
-    F(S, OBJ,  limits,    MUST,   0, NULL, "of each limit's key how it is enforced; `approximate: ...` where not exactly")
+    F(S, INT,  rank,      MUST_3_1, 999, 0, "strength: `auto` takes the highest, one below 100 only with `allow_degraded`") \
+    F(S, STRS, guarantees, MUST_3_1, 256, NULL, "controls that are always in force: those of the manifest; `namespaces`: the host's files and processes cannot be seen") \
+    F(S, STRS, verbs,     MUST_3_1, 256, NULL, "methods of the tier protocol that it serves; `rootfs`: other file systems") \
+    F(S, OBJ,  limits,    MUST_3_1, 0, NULL, "of each limit's key how it is enforced; `approximate: ...` where not exactly")
 
 #define SNP_SHUTDOWN_LOST(F, S) \
     F(S, STR,  session,   MUST,   0, 0, "name or id") \

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/tier.h"
 
+#include "wire/guest.h"
+
 /* clang-format off */
 SNP_TIER_RECORDS(SNP_RECORD_DEFINE)
+SNP_GUEST_RECORDS(SNP_RECORD_DEFINE)
 
 const struct snp_method_form snp_tier_methods[SNP_TIER_METHODS_N] = {
     {&snp_tier_open_request_form, &snp_tier_open_answer_form, 0, "Opens a sandbox."},

@@ -247,7 +247,7 @@ def test_what_cannot_be_a_file_system_is_said(sandbox: lib.Sandbox, made: str, b
     program = os.path.join(broken, "usr", "bin", "python3")
     with open(os.path.join(made, "usr", "bin", "python3"), "rb") as out:
         right = out.read(65536)
-    for data, word in ((b"#!/bin/sh\n", "no program"),
+    for data, word in ((b"#!/bin/sh\n", "not a program"),
                        (right[:18] + b"\xf3\0" + right[20:], "another processor"),
                        (right.replace(b"/lib64/ld-linux-x86-64.so.2", b"/lib/ld-musl-x86_64.so.1\0\0\0"), "musl")):
         os.unlink(program)
@@ -260,7 +260,7 @@ def test_what_cannot_be_a_file_system_is_said(sandbox: lib.Sandbox, made: str, b
 
 def test_an_incomplete_python_is_said(sandbox: lib.Sandbox, broken: str) -> None:
     os.unlink(os.path.join(broken, "usr", "lib", "python" + packages.version(), "base64.py"))
-    refused(sandbox, broken, "base64", "whole CPython")
+    refused(sandbox, broken, "base64", "complete CPython")
 
 
 def test_a_file_system_of_mmdebstrap(sandbox: lib.Sandbox, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -180,7 +180,7 @@ def test_an_installation_of_its_own_is_shown_and_nothing_beside_it(sandbox: lib.
 def test_folders_that_may_not_be_shown_are_refused(sandbox: lib.Sandbox, name: str) -> None:
     program = packages.installation(os.path.join(sandbox.folder, "covered"))  # below /tmp
     done = sandbox.cli("template", "add", name, "--python", program)
-    assert done.returncode == 1 and "of its own" in done.stderr
+    assert done.returncode == 1 and "a separate" in done.stderr
     shutil.rmtree(os.path.join(sandbox.folder, "covered"))
     packages.installation(os.path.join(sandbox.folder, "i"))
     for part in ("bin", "lib"):

@@ -401,7 +401,7 @@ ATTACKS = [
     ("dies", "__import__('ctypes').string_at(0)", "has ended"),
     ("closes the stream", "[os.close(f) for f in range(3, 300) if closes(f)]; os._exit(0)", "has ended"),
     ("writes without end", "w = pipe()\n        while True: os.write(w, bytes(1 << 16))",
-     "more than the session's memory"),
+     "larger than the session's memory"),
     ("forges its answer",
      "s = stream(); os.write(s, struct.pack('<IIIB3x', 20, 1, 20, 37) + b'{\"ok\":true,\"error\":1}'); "
      "__import__('time').sleep(1000)", "broke the protocol"),

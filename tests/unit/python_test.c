@@ -152,7 +152,7 @@ TEST(an_interpreter_in_an_unusual_place_is_refused_until_it_is_named)
     put("downloads/bin/python3.9", "", 0755);
     put("downloads/lib/python3.9/os.py", "", 0644);
     config(at("downloads/bin"), "3.9.1");
-    refused("no usual place");
+    refused("not in a usual place");
     record = json_pack("{s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:[],s:[],s:i}", "name", "mine", "python",
                        at("downloads/bin/python3.9"), "version", "3.9.1", "venv", "/x", "hash",
                        "sha256:0", "files", 0, "bytes", 0, "preload", "modules", "created", 0);

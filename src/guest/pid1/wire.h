@@ -4,6 +4,10 @@
 
 /* Numbers of the init protocol (docs/wire.md), shared by pid 1 and the supervisor. */
 
+#include <stdint.h>
+
+#include "base/macro.h"
+
 enum {
     SNP_INIT_COMMAND = 48,
     SNP_INIT_SIGNAL = 49,
@@ -77,5 +81,40 @@ enum {
     SNP_ENTRY_LINK,
     SNP_ENTRY_OTHER
 };
+
+/* Requests of fixed size, and how those of files begin. */
+struct snp_init_signal {
+    uint8_t target;
+    uint32_t number;
+    int32_t pid; /* only of a job */
+} SNP_PACKED;
+struct snp_init_wake {
+    uint32_t number;
+    uint8_t is_job;
+} SNP_PACKED;
+struct snp_init_keep {
+    uint32_t number;
+    uint64_t most_bytes;
+    uint32_t most_files;
+    uint64_t most_new; /* bytes that are copied for it */
+} SNP_PACKED;
+struct snp_init_watch {
+    uint64_t memory;
+    uint32_t processes;
+} SNP_PACKED;
+struct snp_init_put {
+    uint64_t offset;
+    uint8_t truncate;
+    uint32_t mode;
+} SNP_PACKED;
+struct snp_init_get {
+    uint64_t offset;
+    uint32_t length;
+} SNP_PACKED;
+struct snp_init_got {
+    uint64_t size;
+    uint32_t mode;
+    uint64_t hole; /* bytes from the offset on that are zeros, and do not come */
+} SNP_PACKED;
 
 #endif

@@ -28,16 +28,15 @@ enum {
 
 void snp_sandbox_ask_init(struct snp_sandbox *s,
                           uint8_t type,
-                          const struct snp_buf *raw,
+                          const void *raw,
+                          size_t n,
                           int fd,
                           snp_init_cb cb,
                           void *data)
 {
     bool is_transfer = type == SNP_INIT_PACK || type == SNP_INIT_UNPACK;
     struct snp_init_call *slot = NULL;
-    struct snp_frame frame = {.type = type,
-                              .raw = raw == NULL ? NULL : snp_buf_bytes(raw),
-                              .raw_len = raw == NULL ? 0 : raw->len};
+    struct snp_frame frame = {.type = type, .raw = raw, .raw_len = n};
 
     for (size_t i = 0; i < SNP_CALLS_MAX && slot == NULL; i++) {
         slot = s->calls[i].id == 0 ? &s->calls[i] : NULL;
@@ -66,6 +65,14 @@ void snp_sandbox_ask_init(struct snp_sandbox *s,
         slot->id = 0;
         cb(data, EAGAIN, NULL, 0);
     }
+}
+
+void snp_sandbox_ignore(void *data, int eno, const char *bytes, size_t n)
+{
+    (void)data;
+    (void)eno;
+    (void)bytes;
+    (void)n;
 }
 
 static void on_spared(struct snp_sandbox *s, const char *raw)
@@ -279,6 +286,24 @@ void snp_sandbox_fail_calls(struct snp_sandbox *s)
             call.cb(call.data, EPIPE, NULL, 0);
         }
     }
+}
+
+int snp_guest_send(struct snp_link *link, const struct snp_frame *frame, json_t *head, int fd)
+{
+    snp_autojson json_t *owned = head;
+    snp_autofree char *text = owned == NULL ? NULL : snp_json_text(owned);
+    struct snp_frame whole = *frame;
+
+    if (text == NULL) {
+        return -1;
+    }
+    whole.head = text;
+    whole.head_len = strlen(text);
+    if (fd >= 0) {
+        return snp_link_send_fd(link, &whole, fd);
+    }
+    snp_link_send(link, &whole);
+    return 0;
 }
 
 void snp_sandbox_send_guest(struct snp_sandbox *s, uint8_t type, const char *raw, size_t n)

@@ -51,12 +51,20 @@ int snp_sandbox_connect(struct snp_sandbox *s, int init_fd, struct snp_err *err)
 /* Ask pid 1. cb runs once, with EPIPE when it goes away first. fd: passed along, or -1; stays the caller's. */
 void snp_sandbox_ask_init(struct snp_sandbox *s,
                           uint8_t type,
-                          const struct snp_buf *raw,
+                          const void *raw,
+                          size_t n,
                           int fd,
                           snp_init_cb cb,
                           void *data);
 
-/* A frame to the interpreter. */
+/* A callback for who does not care. */
+void snp_sandbox_ignore(void *data, int eno, const char *bytes, size_t n);
+
+/* A frame to the interpreter behind link, with head (taken) and fd (-1 = none). -1: it could not be sent. */
+int snp_guest_send(struct snp_link *link, const struct snp_frame *frame, json_t *head, int fd)
+    SNP_NODISCARD;
+
+/* A frame without a head to the session's own. */
 void snp_sandbox_send_guest(struct snp_sandbox *s, uint8_t type, const char *raw, size_t n);
 
 /* Send the guest what makes an interpreter this session's; for each new one. */

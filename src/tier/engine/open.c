@@ -42,10 +42,7 @@ static void sandbox_free(struct snp_sandbox *s)
     snp_buf_done(&s->mask);
     json_decref(s->masked);
     json_decref(s->degraded);
-    snp_python_done(&s->spec.python);
-    free(s->spec.project);
-    free(s->spec.env);
-    free(s->spec.instead_of);
+    snp_sandbox_spec_done(&s->spec);
     free(s);
 }
 
@@ -227,11 +224,10 @@ int snp_sandbox_check_exact(const struct snp_sandbox *s, struct snp_err *err)
     if (json_array_size(s->degraded) == 0) {
         return 0;
     }
-    return snp_fail_with(
-        err, SNP_E_DENIED, SNP_REMEDY_ALLOW_INEXACT, NULL, 0,
-        "exact controls are required, and not here: %.220s; run as root, have systemd "
-        "delegate control groups to your user",
-        json_string_value(json_array_get(s->degraded, 0)));
+    return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_ALLOW_INEXACT, NULL, 0,
+                         "exact controls are required, and this host cannot give them: %.220s; "
+                         "run as root, or have systemd delegate control groups to your user",
+                         json_string_value(json_array_get(s->degraded, 0)));
 }
 
 static int check_host(struct snp_sandbox *s, struct snp_err *err)
@@ -242,7 +238,8 @@ static int check_host(struct snp_sandbox *s, struct snp_err *err)
         return snp_fail(err, SNP_E_UNSUPPORTED, "%s", supervisor->why);
     }
     if (supervisor->n_sandboxes > SNP_SUPERVISOR_SANDBOXES_MAX) {
-        return snp_fail(err, SNP_E_LIMIT, "the tier has %d sandboxes, its most; close one",
+        return snp_fail(err, SNP_E_LIMIT,
+                        "the tier has reached its limit of %d sandboxes; close one",
                         SNP_SUPERVISOR_SANDBOXES_MAX);
     }
     if (supervisor->ops->folder(supervisor, s->spec.id, s->folder, sizeof(s->folder), err) <
@@ -272,10 +269,7 @@ static struct snp_sandbox *sandbox_new(struct snp_supervisor *supervisor,
     }
     if (s == NULL || supervisor->ops->make(s) < 0) {
         free(s);
-        snp_python_done(&spec->python);
-        free(SNP_TAKE_PTR(spec->project));
-        free(SNP_TAKE_PTR(spec->env));
-        free(SNP_TAKE_PTR(spec->instead_of));
+        snp_sandbox_spec_done(spec);
         return NULL;
     }
     s->spec = *spec;
@@ -329,20 +323,10 @@ int snp_sandbox_prepare(struct snp_supervisor *supervisor,
                         const struct snp_sandbox_spec *spec,
                         struct snp_err *err)
 {
-    struct snp_sandbox_spec own = *spec;
-    struct snp_sandbox *s;
+    struct snp_sandbox_spec own;
+    struct snp_sandbox *s =
+        snp_sandbox_spec_copy(spec, &own) < 0 ? NULL : sandbox_new(supervisor, &own);
 
-    own.id[0] = '\0';
-    own.env = NULL;
-    own.env_len = 0;
-    own.project = spec->project == NULL ? NULL : strdup(spec->project);
-    if (snp_python_copy(&spec->python, &own.python) < 0 ||
-        (spec->project != NULL && own.project == NULL)) {
-        snp_python_done(&own.python);
-        free(own.project);
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    s = sandbox_new(supervisor, &own);
     if (s == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }

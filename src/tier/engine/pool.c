@@ -170,8 +170,7 @@ static void on_timer(uv_timer_t *timer)
 
 static void kind_done(struct kind *kind)
 {
-    free(kind->spec.project);
-    snp_python_done(&kind->spec.python);
+    snp_sandbox_spec_done(&kind->spec);
     *kind = (struct kind){0};
 }
 
@@ -210,14 +209,7 @@ void snp_pool_want(struct snp_supervisor *supervisor, const struct snp_sandbox_s
         kind = kind == NULL || at->wanted_us < kind->wanted_us ? at : kind;
     }
     kind_done(kind);
-    kind->spec = *spec;
-    kind->spec.id[0] = '\0';
-    kind->spec.env = NULL;
-    kind->spec.env_len = 0;
-    kind->spec.project = spec->project == NULL ? NULL : strdup(spec->project);
-    if (snp_python_copy(&spec->python, &kind->spec.python) < 0 ||
-        (spec->project != NULL && kind->spec.project == NULL)) {
-        kind_done(kind);
+    if (snp_sandbox_spec_copy(spec, &kind->spec) < 0) {
         return;
     }
     kind->wanted_us = snp_now_us();

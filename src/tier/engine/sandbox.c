@@ -3,9 +3,34 @@
 #include "tier/engine/sandbox.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/str.h"
 #include "tier/engine/supervisor.h"
+
+void snp_sandbox_spec_done(struct snp_sandbox_spec *spec)
+{
+    snp_python_done(&spec->python);
+    free(SNP_TAKE_PTR(spec->project));
+    free(SNP_TAKE_PTR(spec->env));
+    free(SNP_TAKE_PTR(spec->instead_of));
+}
+
+int snp_sandbox_spec_copy(const struct snp_sandbox_spec *spec, struct snp_sandbox_spec *ret)
+{
+    *ret = *spec;
+    ret->id[0] = '\0';
+    ret->env = ret->instead_of = NULL;
+    ret->env_len = 0;
+    ret->project = spec->project == NULL ? NULL : strdup(spec->project);
+    if (snp_python_copy(&spec->python, &ret->python) < 0 ||
+        (spec->project != NULL && ret->project == NULL)) {
+        snp_sandbox_spec_done(ret);
+        return -1;
+    }
+    return 0;
+}
 
 /* Ids are random hex digits, so a few of them are hash enough. */
 static struct snp_sandbox **chain(struct snp_supervisor *supervisor, const char *id)

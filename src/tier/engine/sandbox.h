@@ -133,6 +133,15 @@ struct snp_sandbox {
     struct snp_err open_err;     /* why it could not be prepared; code 0 = not for that */
 };
 
+/*
+ * What sandboxes made ahead share with it: a copy without id, env and instead_of. -1: out of memory;
+ * then ret owns nothing.
+ */
+int snp_sandbox_spec_copy(const struct snp_sandbox_spec *spec,
+                          struct snp_sandbox_spec *ret) SNP_NODISCARD;
+/* Free what it owns; it then owns nothing. */
+void snp_sandbox_spec_done(struct snp_sandbox_spec *spec);
+
 /* Enter the lists of the supervisor; leave them, if it is in any. */
 void snp_sandbox_enter(struct snp_sandbox *s);
 void snp_sandbox_leave(struct snp_sandbox *s);

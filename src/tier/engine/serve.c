@@ -35,7 +35,19 @@
 struct request {
     struct snp_supervisor *supervisor;
     uint32_t id;
-    const json_t *head;
+    union {
+        struct snp_tier_open_request open;
+        struct snp_tier_exec_request exec;
+        struct snp_tier_answer_request answer;
+        struct snp_tier_rollback_request rollback;
+        struct snp_tier_drop_request drop;
+        struct snp_tier_save_request save;
+        struct snp_tier_load_request load;
+        struct snp_put_request put;
+        struct snp_get_request get;
+        struct snp_ls_request ls;
+        struct snp_output_request output;
+    } in; /* what the method's record says of the head */
     const char *raw;
     size_t raw_len;
     int fd;                      /* that came with it; whoever keeps it sets -1 */
@@ -125,8 +137,10 @@ static int read_env(const json_t *env,
     json_object_foreach((json_t *)(uintptr_t)env, key, value)
     {
         if (!json_is_string(value) || *key == '\0' || strchr(key, '=') != NULL) {
-            return snp_fail(err, SNP_E_INVALID,
-                            "environment variable '%.60s' must be a name with a text", key);
+            return snp_fail(
+                err, SNP_E_INVALID,
+                "environment variable '%.60s' must have a valid name and a text as its value",
+                key);
         }
         if (r == 0) {
             r = snp_buf_addf(&block, "%s=%s", key, json_string_value(value));
@@ -150,17 +164,16 @@ static int read_env(const json_t *env,
 
 static int on_open(struct request *rq, struct snp_err *err)
 {
+    const struct snp_tier_open_request *in = &rq->in.open;
     struct snp_sandbox_spec spec = {
-        .allow_degraded = snp_json_bool(rq->head, "allow_degraded", false),
-        .require_exact = snp_json_bool(rq->head, "require_exact", false),
-        .is_lasting = snp_json_bool(rq->head, "lasting", true),
-        .is_to_load = snp_json_bool(rq->head, "loads", false),
-        .epoch = (uint64_t)snp_json_int(rq->head, "epoch", 0),
-        .is_transactional = snp_json_bool(rq->head, "transaction", true),
+        .allow_degraded = in->allow_degraded,
+        .require_exact = in->require_exact,
+        .is_lasting = in->lasting,
+        .is_to_load = in->loads,
+        .epoch = in->epoch,
+        .is_transactional = in->transaction,
     };
-    const char *id = snp_json_str(rq->head, "session", "");
-    const char *project = snp_json_str(rq->head, "project", NULL);
-    const char *instead_of = snp_json_str(rq->head, "instead_of", NULL);
+    const char *id = in->session == NULL ? "" : in->session;
     char folder[SNP_FOLDER_MAX];
     int r;
 
@@ -173,17 +186,17 @@ static int on_open(struct request *rq, struct snp_err *err)
     }
     (void)snprintf(spec.id, sizeof(spec.id), "%s", id);
     snp_limits_default(&spec.limits);
-    r = snp_limits_from_json(json_object_get(rq->head, "limits"), &spec.limits, err);
-    if (r == 0 && project != NULL) {
-        r = snp_project_check(project, NULL, err);
-        spec.project = r == 0 ? strdup(project) : NULL;
+    r = snp_limits_from_json(in->limits, &spec.limits, err);
+    if (r == 0 && in->project != NULL) {
+        r = snp_project_check(in->project, NULL, err);
+        spec.project = r == 0 ? strdup(in->project) : NULL;
     }
-    spec.instead_of = instead_of == NULL ? NULL : strdup(instead_of);
+    spec.instead_of = in->instead_of == NULL ? NULL : strdup(in->instead_of);
     if (r == 0) {
         const struct snp_python_query query = {
-            .name = snp_json_str(rq->head, "template", NULL),
-            .project = project,
-            .rootfs = snp_json_str(rq->head, "rootfs", NULL),
+            .name = in->template,
+            .project = in->project,
+            .rootfs = in->rootfs,
             .state_dir = rq->supervisor->state_dir,
             .default_python = rq->supervisor->python,
             .home = rq->supervisor->home,
@@ -194,13 +207,10 @@ static int on_open(struct request *rq, struct snp_err *err)
         r = rq->supervisor->ops->folder(rq->supervisor, spec.id, folder, sizeof(folder), err);
     }
     if (r == 0) {
-        r = read_env(json_object_get(rq->head, "env"), folder, &spec, err);
+        r = read_env(in->env, folder, &spec, err);
     }
     if (r < 0) {
-        snp_python_done(&spec.python);
-        free(spec.project);
-        free(spec.env);
-        free(spec.instead_of);
+        snp_sandbox_spec_done(&spec);
         return r;
     }
     return snp_sandbox_open(rq->supervisor, &spec, rq->id, err);
@@ -226,22 +236,25 @@ static bool is_argv(const json_t *argv)
 static int on_exec(struct request *rq, struct snp_err *err)
 {
     const struct snp_limit_info *wall = snp_limit_info(SNP_LIMIT_WALL);
-    int64_t code_len = snp_json_int(rq->head, "code_len", 0);
-    int64_t wall_ms = snp_json_int(rq->head, "wall_ms", (int64_t)wall->fallback);
+    const struct snp_tier_exec_request *in = &rq->in.exec;
+    const int64_t wall_ms =
+        in->wall_ms == SNP_NO_NUMBER ? (int64_t)wall->fallback : in->wall_ms;
     struct snp_cell_request cell = {
         .id = rq->id,
-        .number = (uint64_t)snp_json_int(rq->head, "cell", 0),
-        .is_command = snp_streq(snp_json_str(rq->head, "kind", "python"), "command"),
-        .argv = json_object_get(rq->head, "argv"),
-        .is_transactional = snp_json_bool(rq->head, "transaction", true),
-        .is_atomic = snp_json_bool(rq->head, "atomic", false),
-        .has_calls = snp_json_bool(rq->head, "calls", false),
-        .epoch = (uint64_t)snp_json_int(rq->head, "epoch", 0),
-        .has_stdin = snp_json_bool(rq->head, "stdin", false),
+        .number = in->cell,
+        .is_command = snp_streq(in->kind, "command"),
+        .argv = in->argv,
+        .is_transactional = in->transaction,
+        .is_atomic = in->atomic,
+        .has_calls = in->calls,
+        .epoch = in->epoch,
+        .wall_ms = (uint64_t)wall_ms,
+        .has_stdin = in->stdin,
         .code = rq->raw,
+        .code_len = (size_t)in->code_len,
     };
 
-    if (code_len < 0 || (size_t)code_len > rq->raw_len) {
+    if (in->code_len > rq->raw_len) {
         return snp_fail(err, SNP_E_INVALID, "exec: 'code_len' is larger than what came");
     }
     if (wall_ms < (int64_t)wall->min || wall_ms > (int64_t)wall->max) {
@@ -253,16 +266,14 @@ static int on_exec(struct request *rq, struct snp_err *err)
     if ((cell.is_command || cell.argv != NULL) && !is_argv(cell.argv)) {
         return snp_fail(err, SNP_E_INVALID, "exec: 'argv' must be a list of texts");
     }
-    if (snp_json_bool(rq->head, "require_exact", false)) {
+    if (in->require_exact) {
         int r = snp_sandbox_check_exact(rq->sandbox, err);
         if (r < 0) {
             return r;
         }
     }
-    cell.wall_ms = (uint64_t)wall_ms;
-    cell.code_len = (size_t)code_len;
-    cell.input = rq->raw + code_len;
-    cell.input_len = rq->raw_len - (size_t)code_len;
+    cell.input = rq->raw + in->code_len;
+    cell.input_len = rq->raw_len - (size_t)in->code_len;
     return snp_cell_start(rq->sandbox, &cell, err);
 }
 
@@ -278,17 +289,17 @@ static int on_interrupt(struct request *rq, struct snp_err *err)
 
 static int on_answer(struct request *rq, struct snp_err *err)
 {
-    int64_t call = snp_json_int(rq->head, "call", 0);
+    const struct snp_tier_answer_request *in = &rq->in.answer;
     const struct snp_cell_answer said = {
-        .cell = (uint64_t)snp_json_int(rq->head, "cell", 0),
-        .call = (uint32_t)call,
-        .is_ok = snp_json_bool(rq->head, "ok", false),
+        .cell = in->cell,
+        .call = (uint32_t)in->call,
+        .is_ok = in->ok,
         .raw = rq->raw,
         .raw_len = rq->raw_len,
     };
     snp_autojson json_t *answer = NULL;
 
-    if (call < 1 || call > UINT32_MAX || rq->raw_len > SNP_CALL_BYTES_MAX) {
+    if (in->call < 1 || in->call > UINT32_MAX || rq->raw_len > SNP_CALL_BYTES_MAX) {
         return snp_fail(err, SNP_E_INVALID, "answer: out of range");
     }
     answer = SNP_WRITE(snp_tier_answer_answer, .answered = snp_cell_answer(rq->sandbox, &said));
@@ -303,10 +314,6 @@ static int on_close(struct request *rq, struct snp_err *err)
     snp_sandbox_kill(rq->sandbox, "it was closed");
     return 0;
 }
-
-enum {
-    GOT_HEAD = 20 /* of pid 1's answer to GET: u64 size, u32 mode, u64 bytes of a hole */
-};
 
 /* One file request on its way through pid 1. */
 struct file_call {
@@ -371,17 +378,17 @@ static void on_got(const struct file_call *call, uint64_t size, const char *byte
 {
     snp_autofree char *zeros = NULL;
     snp_autojson json_t *answer = NULL;
-    uint64_t hole = 0;
-    uint32_t mode = 0;
+    struct snp_init_got got;
+    uint64_t hole;
 
-    if (n < GOT_HEAD || n - GOT_HEAD > SNP_FILE_CHUNK_MAX) {
+    if (n < sizeof(got) || n - sizeof(got) > SNP_FILE_CHUNK_MAX) {
         file_error(call, EIO);
         return;
     }
-    memcpy(&mode, bytes + 8, sizeof(mode));
-    memcpy(&hole, bytes + 12, sizeof(hole));
-    bytes += GOT_HEAD;
-    n -= GOT_HEAD;
+    memcpy(&got, bytes, sizeof(got));
+    hole = got.hole;
+    bytes += sizeof(got);
+    n -= sizeof(got);
     if (hole > 0 && (n > 0 || call->offset > size || hole > size - call->offset)) {
         file_error(call, EIO);
         return;
@@ -396,7 +403,7 @@ static void on_got(const struct file_call *call, uint64_t size, const char *byte
             return;
         }
     }
-    answer = SNP_WRITE(snp_get_answer, .size = size, .mode = mode & 0777U,
+    answer = SNP_WRITE(snp_get_answer, .size = size, .mode = got.mode & 0777U,
                        .eof = call->offset + hole + n >= size || hole + n == 0,
                        .hole = call->tells_holes ? (int64_t)hole : SNP_NO_NUMBER,
                        .room = call->tells_holes ? (int64_t)call->room_bytes : SNP_NO_NUMBER,
@@ -433,18 +440,23 @@ static void on_file_reply(void *data, int eno, const char *bytes, size_t n)
 }
 
 /* What a call may be answered with at most. */
-static uint32_t read_length(const struct request *rq)
+static uint32_t bounded(uint64_t length)
 {
-    int64_t length = snp_json_int(rq->head, "length", SNP_FILE_CHUNK_MAX);
-
-    return length < 0 || length > SNP_FILE_CHUNK_MAX ? SNP_FILE_CHUNK_MAX : (uint32_t)length;
+    return length > SNP_FILE_CHUNK_MAX ? SNP_FILE_CHUNK_MAX : (uint32_t)length;
 }
 
-static int ask_file(struct request *rq, uint8_t type, struct snp_buf *raw, struct snp_err *err)
+/* head: n bytes before the path in the request to pid 1. asks: of a get; NULL = of none. */
+static int ask_file(struct request *rq,
+                    uint8_t type,
+                    const char *path,
+                    const struct snp_get_request *asks,
+                    const void *head,
+                    size_t n_head,
+                    struct snp_err *err)
 {
-    const char *path = snp_json_str(rq->head, "path", "");
-    size_t n = strlen(path);
-    struct file_call *call = n > 4095 ? NULL : malloc(sizeof(*call) + n);
+    size_t n = path == NULL ? 0 : strlen(path);
+    struct file_call *call = n > SNP_CAP_PATH ? NULL : malloc(sizeof(*call) + n);
+    snp_autobuf struct snp_buf raw = {0};
 
     if (call == NULL) {
         return snp_fail(err, SNP_E_INVALID, "the path is too long");
@@ -453,98 +465,79 @@ static int ask_file(struct request *rq, uint8_t type, struct snp_buf *raw, struc
         .supervisor = rq->supervisor,
         .id = rq->id,
         .type = type,
-        .offset = (uint64_t)snp_json_int(rq->head, "offset", 0),
+        .offset = asks == NULL ? 0 : asks->offset,
         .workspace_bytes = rq->sandbox->spec.limits.value[SNP_LIMIT_WORKSPACE],
         .room_bytes = rq->sandbox->spec.limits.value[SNP_LIMIT_WORKSPACE] +
                       rq->sandbox->spec.limits.value[SNP_LIMIT_TMP],
         .has_project = rq->sandbox->spec.project != NULL,
-        .length = read_length(rq),
-        .tells_holes = snp_json_bool(rq->head, "holes", false),
+        .length = asks == NULL ? 0 : bounded(asks->length),
+        .tells_holes = asks != NULL && asks->holes,
     };
-    memcpy(call->path, path, n + 1);
-    if (snp_buf_add(raw, path, n + 1) < 0 ||
-        (type == SNP_INIT_PUT && snp_buf_add(raw, rq->raw, rq->raw_len) < 0)) {
+    memcpy(call->path, path == NULL ? "" : path, n + 1);
+    snp_buf_init(&raw, SNP_FILE_CHUNK_MAX + 8192);
+    if (snp_buf_add(&raw, head, n_head) < 0 || snp_buf_add(&raw, call->path, n + 1) < 0 ||
+        (type == SNP_INIT_PUT && snp_buf_add(&raw, rq->raw, rq->raw_len) < 0)) {
         free(call);
         return snp_fail(err, SNP_E_LIMIT, "at most %d KiB at once", SNP_FILE_CHUNK_MAX >> 10);
     }
     if (type == SNP_INIT_PUT) {
-        snp_cell_on_put(rq->sandbox, raw);
+        snp_cell_on_put(rq->sandbox, &raw);
     }
-    snp_sandbox_ask_init(rq->sandbox, type, raw, -1, on_file_reply, call);
+    snp_sandbox_ask_init(rq->sandbox, type, snp_buf_bytes(&raw), raw.len, -1, on_file_reply,
+                         call);
     return 0;
 }
 
 static int on_put(struct request *rq, struct snp_err *err)
 {
-    uint64_t offset = (uint64_t)snp_json_int(rq->head, "offset", 0);
-    uint8_t truncate = snp_json_bool(rq->head, "truncate", false) ? 1 : 0;
-    uint32_t mode = (uint32_t)snp_json_int(rq->head, "mode", 0);
-    snp_autobuf struct snp_buf raw = {0};
+    const struct snp_put_request *in = &rq->in.put;
+    const struct snp_init_put head = {
+        .offset = in->offset, .truncate = in->truncate ? 1 : 0, .mode = (uint32_t)in->mode};
 
-    snp_buf_init(&raw, SNP_FILE_CHUNK_MAX + 8192);
-    if (snp_buf_add(&raw, &offset, 8) < 0 || snp_buf_add(&raw, &truncate, 1) < 0 ||
-        snp_buf_add(&raw, &mode, 4) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     rq->sandbox->is_unwritten = false;
     snp_snapshot_stale(rq->sandbox);
-    return ask_file(rq, SNP_INIT_PUT, &raw, err);
+    return ask_file(rq, SNP_INIT_PUT, in->path, NULL, &head, sizeof(head), err);
 }
 
 static int on_get(struct request *rq, struct snp_err *err)
 {
-    uint64_t offset = (uint64_t)snp_json_int(rq->head, "offset", 0);
-    uint32_t most = read_length(rq);
-    snp_autobuf struct snp_buf raw = {0};
+    const struct snp_get_request *in = &rq->in.get;
+    const struct snp_init_get head = {.offset = in->offset, .length = bounded(in->length)};
 
-    snp_buf_init(&raw, 8192);
-    if (snp_buf_add(&raw, &offset, 8) < 0 || snp_buf_add(&raw, &most, 4) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    return ask_file(rq, SNP_INIT_GET, &raw, err);
+    return ask_file(rq, SNP_INIT_GET, in->path, in, &head, sizeof(head), err);
 }
 
 static int on_ls(struct request *rq, struct snp_err *err)
 {
-    snp_autobuf struct snp_buf raw = {0};
-
-    snp_buf_init(&raw, 8192);
-    return ask_file(rq, SNP_INIT_LS, &raw, err);
+    return ask_file(rq, SNP_INIT_LS, rq->in.ls.path, NULL, "", 0, err);
 }
 
 static int on_output(struct request *rq, struct snp_err *err)
 {
-    int64_t length = snp_json_int(rq->head, "length", SNP_FILE_CHUNK_MAX);
-    int64_t offset = snp_json_int(rq->head, "offset", 0);
-    struct snp_spool_part part = {.room = length < 0 || length > SNP_FILE_CHUNK_MAX
-                                              ? SNP_FILE_CHUNK_MAX
-                                              : (size_t)length};
+    const struct snp_output_request *in = &rq->in.output;
+    struct snp_spool_part part = {.room = bounded(in->length)};
     snp_autofree char *bytes = malloc(part.room + 1);
     snp_autojson json_t *answer = NULL;
     int r;
 
-    if (bytes == NULL || offset < 0) {
-        return snp_fail(err, SNP_E_INVALID, "output: 'offset' must not be negative");
+    if (bytes == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     part.bytes = bytes;
-    r = snp_spool_read(&rq->supervisor->spools, snp_json_str(rq->head, "handle", ""),
-                       snp_json_str(rq->head, "stream", "stdout"), (uint64_t)offset, &part,
-                       err);
+    r = snp_spool_read(&rq->supervisor->spools, in->handle == NULL ? "" : in->handle,
+                       in->stream == NULL ? "stdout" : in->stream, in->offset, &part, err);
     if (r < 0) {
         return r;
     }
     answer = SNP_WRITE(snp_output_answer, .size = part.size,
-                       .eof = (uint64_t)offset + part.n >= part.size, .truncated = part.is_cut);
+                       .eof = in->offset + part.n >= part.size, .truncated = part.is_cut);
     snp_answer_response(rq->supervisor, rq->id, answer, bytes, part.n);
     return 0;
 }
 
-/* A snapshot's number; -1 for anything else. */
-static int64_t read_snapshot(const struct request *rq)
+static bool is_snapshot(int64_t number)
 {
-    int64_t number = snp_json_int(rq->head, "branch", -1);
-
-    return number > UINT32_MAX ? -1 : number;
+    return number >= 0 && number <= UINT32_MAX;
 }
 
 static int on_snapshot(struct request *rq, struct snp_err *err)
@@ -554,23 +547,21 @@ static int on_snapshot(struct request *rq, struct snp_err *err)
 
 static int on_rollback(struct request *rq, struct snp_err *err)
 {
-    int64_t number = read_snapshot(rq);
-    int64_t epoch = snp_json_int(rq->head, "epoch", -1);
+    const struct snp_tier_rollback_request *in = &rq->in.rollback;
 
-    if (number < 0 || epoch < 0) {
+    if (!is_snapshot(in->branch) || in->epoch < 0) {
         return snp_fail(err, SNP_E_INVALID, "rollback: 'branch' and 'epoch' must be numbers");
     }
-    return snp_method_rollback(rq->sandbox, rq->id, (uint32_t)number, (uint64_t)epoch, err);
+    return snp_method_rollback(rq->sandbox, rq->id, (uint32_t)in->branch, (uint64_t)in->epoch,
+                               err);
 }
 
 static int on_drop(struct request *rq, struct snp_err *err)
 {
-    int64_t number = read_snapshot(rq);
-
-    if (number < 0) {
+    if (!is_snapshot(rq->in.drop.branch)) {
         return snp_fail(err, SNP_E_INVALID, "drop: 'branch' must be a number");
     }
-    return snp_method_drop(rq->sandbox, rq->id, (uint32_t)number, err);
+    return snp_method_drop(rq->sandbox, rq->id, (uint32_t)rq->in.drop.branch, err);
 }
 
 static int on_memory(struct request *rq, struct snp_err *err)
@@ -580,19 +571,19 @@ static int on_memory(struct request *rq, struct snp_err *err)
 
 static int on_save(struct request *rq, struct snp_err *err)
 {
-    const json_t *snapshot = json_object_get(rq->head, "branch");
+    const struct snp_tier_save_request *in = &rq->in.save;
     const struct snp_save_request save = {
         .id = rq->id,
-        .has_snapshot = json_is_integer(snapshot),
-        .snapshot = (uint32_t)json_integer_value(snapshot),
-        .epoch = (uint64_t)snp_json_int(rq->head, "epoch", 0),
-        .cell = (uint64_t)snp_json_int(rq->head, "cell", INT64_MAX),
-        .is_describe = snp_json_bool(rq->head, "describe", false),
+        .has_snapshot = in->branch != SNP_NO_NUMBER,
+        .snapshot = (uint32_t)in->branch,
+        .epoch = in->epoch,
+        .cell = in->cell == SNP_NO_NUMBER ? INT64_MAX : (uint64_t)in->cell,
+        .is_describe = in->describe,
         .known = rq->raw,
         .known_len = rq->raw_len,
     };
 
-    if (save.has_snapshot && read_snapshot(rq) < 0) {
+    if (save.has_snapshot && !is_snapshot(in->branch)) {
         return snp_fail(err, SNP_E_INVALID, "save: 'branch' must be a number or null");
     }
     return snp_method_save(rq->sandbox, &save, &rq->fd, err);
@@ -601,10 +592,7 @@ static int on_save(struct request *rq, struct snp_err *err)
 static int on_load(struct request *rq, struct snp_err *err)
 {
     const struct snp_load_request load = {
-        .id = rq->id,
-        .epoch = (uint64_t)snp_json_int(rq->head, "epoch", 0),
-        .effort = (unsigned)snp_json_int(rq->head, "effort", 0),
-    };
+        .id = rq->id, .epoch = rq->in.load.epoch, .effort = (unsigned)rq->in.load.effort};
 
     return snp_method_load(rq->sandbox, &load, &rq->fd, err);
 }
@@ -628,25 +616,27 @@ static const struct {
     const char *name;
     bool needs_sandbox;
     bool takes_fd;
+    const struct snp_record
+        *form; /* of what the method reads; NULL = nothing but the session */
     int (*run)(struct request *, struct snp_err *);
 } methods[] = {
-    {"probe",     false, false, on_probe    },
-    {"open",      false, false, on_open     },
-    {"exec",      true,  false, on_exec     },
-    {"interrupt", true,  false, on_interrupt},
-    {"answer",    true,  false, on_answer   },
-    {"close",     true,  false, on_close    },
-    {"put",       true,  false, on_put      },
-    {"get",       true,  false, on_get      },
-    {"ls",        true,  false, on_ls       },
-    {"output",    false, false, on_output   },
-    {"stats",     true,  false, on_stats    },
-    {"snapshot",  true,  false, on_snapshot },
-    {"rollback",  true,  false, on_rollback },
-    {"drop",      true,  false, on_drop     },
-    {"memory",    true,  false, on_memory   },
-    {"save",      true,  true,  on_save     },
-    {"load",      true,  true,  on_load     },
+    {"probe",     false, false, NULL,                            on_probe    },
+    {"open",      false, false, &snp_tier_open_request_form,     on_open     },
+    {"exec",      true,  false, &snp_tier_exec_request_form,     on_exec     },
+    {"interrupt", true,  false, NULL,                            on_interrupt},
+    {"answer",    true,  false, &snp_tier_answer_request_form,   on_answer   },
+    {"close",     true,  false, NULL,                            on_close    },
+    {"put",       true,  false, &snp_put_request_form,           on_put      },
+    {"get",       true,  false, &snp_get_request_form,           on_get      },
+    {"ls",        true,  false, &snp_ls_request_form,            on_ls       },
+    {"output",    false, false, &snp_output_request_form,        on_output   },
+    {"stats",     true,  false, NULL,                            on_stats    },
+    {"snapshot",  true,  false, NULL,                            on_snapshot },
+    {"rollback",  true,  false, &snp_tier_rollback_request_form, on_rollback },
+    {"drop",      true,  false, &snp_tier_drop_request_form,     on_drop     },
+    {"memory",    true,  false, NULL,                            on_memory   },
+    {"save",      true,  true,  &snp_tier_save_request_form,     on_save     },
+    {"load",      true,  true,  &snp_tier_load_request_form,     on_load     },
 };
 
 json_t *snp_serve_methods(void)
@@ -659,10 +649,10 @@ json_t *snp_serve_methods(void)
     return names;
 }
 
-static int dispatch(struct request *rq, struct snp_err *err)
+static int dispatch(struct request *rq, const json_t *head, struct snp_err *err)
 {
-    const char *name = snp_json_str(rq->head, "method", "");
-    const char *session = snp_json_str(rq->head, "session", "");
+    const char *name = snp_json_str(head, "method", "");
+    const char *session = snp_json_str(head, "session", "");
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(methods); i++) {
         if (!snp_streq(methods[i].name, name)) {
@@ -676,6 +666,9 @@ static int dispatch(struct request *rq, struct snp_err *err)
         }
         if (methods[i].needs_sandbox && rq->sandbox == NULL) {
             return snp_fail(err, SNP_E_NOT_FOUND, "no session '%.64s'", session);
+        }
+        if (methods[i].form != NULL) {
+            snp_record_read(head, methods[i].form, &rq->in);
         }
         return methods[i].run(rq, err);
     }
@@ -697,10 +690,7 @@ void snp_serve_frame(struct snp_supervisor *supervisor, const struct snp_frame *
                 ? snp_fail(&err, SNP_E_PEER, "not a request")
                 : snp_json_parse(frame->head, frame->head_len, &head, &err);
 
-    rq.head = head;
-    if (r == 0) {
-        r = dispatch(&rq, &err);
-    }
+    r = r < 0 ? r : dispatch(&rq, head, &err);
     if (r < 0) {
         snp_answer_error(supervisor, frame->id, &err);
     }

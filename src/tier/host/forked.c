@@ -156,26 +156,6 @@ static void on_denial(void *data, const struct snp_denial *denial)
     s->supervisor->events->denial(s, denial);
 }
 
-static void on_secret(void *data, int eno, const char *bytes, size_t n)
-{
-    (void)data;
-    (void)eno;
-    (void)bytes;
-    (void)n;
-}
-
-/* Pid 1's signals are to go past the code's. */
-static void send_secret(struct snp_sandbox *s)
-{
-    struct snp_forked *f = snp_forked_of(s);
-    snp_autobuf struct snp_buf raw = {0};
-
-    snp_buf_init(&raw, sizeof(f->mark));
-    if (f->mark != 0 && snp_buf_add(&raw, &f->mark, sizeof(f->mark)) == 0) {
-        snp_sandbox_ask_init(s, SNP_INIT_SECRET, &raw, -1, on_secret, NULL);
-    }
-}
-
 static void sandbox_ready(struct snp_sandbox *s, int listener_fd)
 {
     const struct snp_host_ops *ops = snp_host_ops_of(s->supervisor);
@@ -196,7 +176,10 @@ static void sandbox_ready(struct snp_sandbox *s, int listener_fd)
     }
     f->notify.emulated = ops->emulated;
     (void)uv_timer_stop(f->timer);
-    send_secret(s);
+    if (f->mark != 0) { /* pid 1's signals are to go past the code's */
+        snp_sandbox_ask_init(s, SNP_INIT_SECRET, &f->mark, sizeof(f->mark), -1,
+                             snp_sandbox_ignore, NULL);
+    }
     if (fstatfs(f->fs_fd[SNP_SETUP_WORKSPACE], &fs) == 0) {
         f->empty_files = fs.f_ffree;
         f->empty_blocks = fs.f_bfree;

@@ -194,11 +194,10 @@ static void template_fail(struct snp_template *t)
         line = snp_json_str(said, "error", line);
     }
     (void)snp_fail(&err, SNP_E_UNSUPPORTED, "template %s did not start: %.250s%s", t->name,
-                   *line == '\0' ? "the interpreter ended without a word" : line,
-                   has_rootfs(t)
-                       ? " (a file system needs a whole CPython of 3.8 or later, built "
-                         "with glibc; Debian: python3, not python3-minimal)"
-                       : "");
+                   *line == '\0' ? "the interpreter ended without a message" : line,
+                   has_rootfs(t) ? " (a rootfs needs a complete CPython 3.8 or later, built "
+                                   "with glibc; Debian: python3, not python3-minimal)"
+                                 : "");
     template_end(t, &err);
 }
 

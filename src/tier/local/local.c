@@ -171,7 +171,7 @@ static int find_python(const struct snp_python_query *query,
 
     if (query->rootfs != NULL) {
         return snp_fail_with(err, SNP_E_UNSUPPORTED, SNP_REMEDY_TIER, "native", 0,
-                             "a rootfs takes mounts of its own, which the local tier has not");
+                             "a rootfs needs mounts, which the local tier does not have");
     }
     /* Ours is a folder of the daemon's, which has the records. */
     (void)snprintf(state, sizeof(state), "%s/..", query->state_dir);
@@ -188,8 +188,8 @@ static int find_python(const struct snp_python_query *query,
     }
     if (r == 0 && (ret->site != NULL || ret->prefix != NULL)) {
         (void)snp_fail_with(err, SNP_E_UNSUPPORTED, SNP_REMEDY_TIER, "native", 0,
-                            "template %.60s is not below /usr, and the local tier has only "
-                            "such, as base",
+                            "template %.60s is not below /usr; the local tier has only "
+                            "templates that are, such as base",
                             ret->name);
         snp_python_done(ret);
         return err->code;

@@ -106,7 +106,7 @@ json_t *snp_local_probe(struct snp_supervisor *supervisor)
                    snp_host_of(supervisor)->landlock_abi);
     (void)json_array_append_new(
         features,
-        snp_probe_row("local tier", usable, detail, "--env local does not work",
+        snp_probe_row("local tier", usable, detail, "environment local does not work",
                       "a kernel from 5.13 on with landlock in lsm= and seccomp notify"));
     (void)json_array_append_new(
         features,

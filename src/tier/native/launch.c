@@ -118,8 +118,8 @@ static int show_folder(int fd, const char *place, bool is_system, struct snp_err
     }
     return snp_fail(
         err, SNP_E_UNSUPPORTED,
-        "the file system of /%s cannot be the layer of an overlay (%s), and without "
-        "one sockets in it could be reached; copy it to another one",
+        "the file system of /%s cannot be an overlay layer (%s), and without an overlay its "
+        "sockets could be reached; copy the folder to another file system",
         place, strerrordesc_np(errno));
 }
 
@@ -380,7 +380,7 @@ static int step_proc(struct snp_launch *l, struct snp_err *err)
         if (eno == EPERM) { /* mounted anew it would show what is covered where we are */
             (void)snp_fail(
                 err, SNP_E_UNSUPPORTED,
-                "an own /proc is refused, because parts of this one are covered (a "
+                "the kernel refuses a new /proc, because parts of this one are covered (a "
                 "container?): docker: --security-opt systempaths=unconfined, podman: "
                 "--security-opt unmask=ALL, Kubernetes: procMount: Unmasked");
         }

@@ -135,34 +135,22 @@ static void on_swept(void *data, int eno, const char *bytes, size_t n)
 /* Pid 1 reaches them all. */
 static void sweep(struct snp_sandbox *s)
 {
-    snp_sandbox_ask_init(s, SNP_INIT_SWEEP, NULL, -1, on_swept, s);
-}
-
-static void on_ignored(void *data, int eno, const char *bytes, size_t n)
-{
-    (void)data;
-    (void)eno;
-    (void)bytes;
-    (void)n;
+    snp_sandbox_ask_init(s, SNP_INIT_SWEEP, NULL, 0, -1, on_swept, s);
 }
 
 /* Where no cgroup limits memory or counts forks, pid 1 samples while a cell runs. */
 static void watch(struct snp_sandbox *s, bool is_running)
 {
-    snp_autobuf struct snp_buf raw = {0};
     bool has_memory = snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY);
     bool has_pids = snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_PIDS);
     const uint64_t *value = s->spec.limits.value;
-    uint64_t limit = is_running && !has_memory ? value[SNP_LIMIT_MEMORY] : 0;
-    uint32_t most = is_running && !has_pids ? (uint32_t)value[SNP_LIMIT_PROCESSES] : 0;
+    const struct snp_init_watch raw = {
+        .memory = is_running && !has_memory ? value[SNP_LIMIT_MEMORY] : 0,
+        .processes = is_running && !has_pids ? (uint32_t)value[SNP_LIMIT_PROCESSES] : 0};
 
-    if (has_memory && has_pids) {
-        return;
-    }
-    snp_buf_init(&raw, sizeof(limit) + sizeof(most));
-    if (snp_buf_add(&raw, &limit, sizeof(limit)) == 0 &&
-        snp_buf_add(&raw, &most, sizeof(most)) == 0) {
-        snp_sandbox_ask_init(s, SNP_INIT_WATCH, &raw, -1, on_ignored, NULL);
+    if (!has_memory || !has_pids) {
+        snp_sandbox_ask_init(s, SNP_INIT_WATCH, &raw, sizeof(raw), -1, snp_sandbox_ignore,
+                             NULL);
     }
 }
 

@@ -194,11 +194,11 @@ static const struct row rows[] = {
      "a kernel from 5.3 on; in a container allow the call"                                                                                                                                              },
     {"openat2",          try_openat2,              false, false, true,  "files of a session cannot be read or written",
      "a kernel from 5.6 on"                                                                                                                                                                             },
-    {"overlay",          try_overlay,              true,  false, false, "--project does not work",
+    {"overlay",          try_overlay,              true,  false, false, "projects cannot be shown",
      "a kernel from 5.11 on with overlayfs"                                                                                                                                                             },
     {"overlay of /usr",  snp_overlay_try,          true,  false, false,
      "sockets of the host in its system folders can be reached",                                                        "a kernel from 5.13 on with overlayfs; as an ordinary user no mounts below /usr"},
-    {"id-mapped mounts", try_idmap,                true,  true,  false, "--project does not work as root",
+    {"id-mapped mounts", try_idmap,                true,  true,  false, "projects cannot be shown as root",
      "a kernel from 5.19 on and a file system that has them"                                                                                                                                            },
     {"seccomp notify",   snp_probe_seccomp_notify, false, false, true,
      "refused calls cannot be recorded",                                                                                "a kernel from 5.5 on"                                                          },
@@ -258,12 +258,12 @@ static void add_templates(const struct snp_supervisor *supervisor, json_t *featu
                                 "the native tier cannot run", "apt-get install -y python3"));
     (void)json_array_append_new(
         features, snp_probe_row("template data", has_module("numpy") && has_module("pandas"),
-                                "numpy, pandas", "--template data does not work",
+                                "numpy, pandas", "template data does not work",
                                 "apt-get install -y python3-numpy python3-pandas"));
     (void)json_array_append_new(
         features,
         snp_probe_row("template plot", has_module("matplotlib") && has_module("pandas"),
-                      "matplotlib", "--template plot does not work",
+                      "matplotlib", "template plot does not work",
                       "apt-get install -y python3-matplotlib python3-pandas"));
 }
 

@@ -47,6 +47,7 @@
 #include "tier/engine/stream/handle.h"
 #include "tier/engine/stream/output.h"
 #include "tier/engine/supervisor.h"
+#include "wire/guest.h"
 #include "wire/result.h"
 #include "wire/rpc.h"
 
@@ -68,21 +69,13 @@ enum {
     MIME_NAME_MAX = 100
 };
 
-static void on_ignored(void *data, int eno, const char *bytes, size_t n)
-{
-    (void)data;
-    (void)eno;
-    (void)bytes;
-    (void)n;
-}
-
 /* Answers of pid 1 come in order, but it is not trusted to keep one: none may find us gone. */
 static void forget_calls(struct snp_tier_cell *c)
 {
     for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
         struct snp_init_call *call = &c->sandbox->calls[i];
         if (call->id != 0 && call->data == c) {
-            call->cb = on_ignored;
+            call->cb = snp_sandbox_ignore;
             call->data = NULL;
         }
     }
@@ -277,7 +270,7 @@ static void finish(struct snp_tier_cell *c)
     }
     (void)uv_timer_start(c->timer, on_timer, FINISH_MS, 0);
     c->sandbox->supervisor->ops->watch(c->sandbox, false);
-    snp_sandbox_ask_init(c->sandbox, SNP_INIT_CHANGES, NULL, -1, on_changes, c);
+    snp_sandbox_ask_init(c->sandbox, SNP_INIT_CHANGES, NULL, 0, -1, on_changes, c);
 }
 
 static void on_returned(void *data, bool ok)
@@ -310,8 +303,8 @@ static bool may_return(struct snp_tier_cell *c)
         !s->has_interpreter || !s->holds_state) {
         return true;
     }
-    snp_cell_note(s, "the command's files stay: to put them back would have ended the "
-                     "interpreter, of which there is no copy");
+    snp_cell_note(s, "the command's files stay: restoring them would have ended the "
+                     "interpreter, which has no copy");
     return false;
 }
 
@@ -347,13 +340,12 @@ static void sweep(struct snp_tier_cell *c)
 
 static void signal_code(struct snp_tier_cell *c, uint32_t number)
 {
-    snp_autobuf struct snp_buf raw = {0};
-    uint8_t target = c->is_command ? SNP_INIT_COMMAND_TARGET : SNP_INIT_INTERPRETER;
+    const struct snp_init_signal raw = {.target = c->is_command ? SNP_INIT_COMMAND_TARGET
+                                                                : SNP_INIT_INTERPRETER,
+                                        .number = number};
 
-    snp_buf_init(&raw, 16);
-    if (snp_buf_add(&raw, &target, 1) == 0 && snp_buf_add(&raw, &number, sizeof(number)) == 0) {
-        snp_sandbox_ask_init(c->sandbox, SNP_INIT_SIGNAL, &raw, -1, on_ignored, NULL);
-    }
+    snp_sandbox_ask_init(c->sandbox, SNP_INIT_SIGNAL, &raw,
+                         offsetof(struct snp_init_signal, pid), -1, snp_sandbox_ignore, NULL);
 }
 
 static void stop(struct snp_tier_cell *c, enum snp_cell_end why)
@@ -446,32 +438,24 @@ static int send_cell(struct snp_tier_cell *c,
 {
     char path[SNP_FOLDER_MAX + 16];
     const char *workspace = workspace_path(c->sandbox, path, sizeof(path));
-    snp_autojson json_t *head =
-        json_pack("{s:I,s:I,s:b,s:s,s:b}", "cell", (json_int_t)rq->number, "code_len",
-                  (json_int_t)rq->code_len, "stdin", rq->has_stdin, "cwd", workspace, "calls",
-                  rq->has_calls);
-    snp_autofree char *text = NULL;
     snp_autobuf struct snp_buf raw = {0};
     struct snp_frame frame = {.type = SNP_GUEST_CELL, .id = (uint32_t)rq->number};
+    json_t *head;
 
-    if (rq->argv == NULL || json_object_set(head, "argv", (json_t *)(uintptr_t)rq->argv) == 0) {
-        text = snp_json_text(head);
-    }
-    if (text == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     snp_buf_init(&raw, SNP_FRAME_BODY_MAX);
     if (snp_buf_add(&raw, rq->code, rq->code_len) < 0 ||
         snp_buf_add(&raw, rq->input, rq->input_len) < 0) {
         return snp_fail(err, SNP_E_LIMIT, "code and input are larger than %d MiB",
                         SNP_FRAME_BODY_MAX >> 20);
     }
-    frame.head = text;
-    frame.head_len = strlen(text);
     frame.raw = snp_buf_bytes(&raw);
     frame.raw_len = raw.len;
-    snp_link_send(&c->sandbox->guest, &frame);
-    return 0;
+    head = SNP_WRITE(snp_guest_cell, .cell = rq->number, .code_len = rq->code_len,
+                     .stdin = rq->has_stdin, .cwd = workspace, .calls = rq->has_calls,
+                     .argv = (json_t *)(uintptr_t)rq->argv);
+    return snp_guest_send(&c->sandbox->guest, &frame, head, -1) < 0
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
 }
 
 static void on_command(void *data, int eno, const char *bytes, size_t n)
@@ -523,7 +507,8 @@ static int send_command(struct snp_tier_cell *c,
         return snp_fail(err, SNP_E_LIMIT, "command and input are larger than %d MiB",
                         SNP_FRAME_BODY_MAX >> 20);
     }
-    snp_sandbox_ask_init(c->sandbox, SNP_INIT_COMMAND, &raw, -1, on_command, c);
+    snp_sandbox_ask_init(c->sandbox, SNP_INIT_COMMAND, snp_buf_bytes(&raw), raw.len, -1,
+                         on_command, c);
     return 0;
 }
 
@@ -576,10 +561,10 @@ static int take_guarantee(struct snp_tier_cell *c, struct snp_err *err)
                          c->guarantee.workspace != SNP_GUARANTEE_FILES_COPIED)) {
         const char *why = json_string_value(json_array_get(c->guarantee.notes, 0));
         return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "atomic: what the cell does could not be undone here, so it was not "
-                        "begun: %.300s",
+                        "atomic: the cell was not started, because its effects could not be "
+                        "undone here: %.300s",
                         !c->is_transactional
-                            ? "transactions are off, or the session is not named"
+                            ? "transactions are off, or the session has no name"
                         : why == NULL ? "the session cannot be copied"
                                       : why);
     }
@@ -652,7 +637,7 @@ static void on_prepared(void *data)
     }
     if (c->ended_by != SNP_CELL_END_NONE) {
         (void)take_guarantee(c, &err);
-        (void)snprintf(c->why, sizeof(c->why), "it had not begun");
+        (void)snprintf(c->why, sizeof(c->why), "the cell had not started");
         finish(c);
     } else if (cell_run(c, rq, &err) < 0) {
         snp_answer_error(supervisor, id, &err);
@@ -785,13 +770,14 @@ static void guest_display(struct snp_sandbox *s, const json_t *head, const struc
     }
     c->display_bytes += f->raw_len;
     if (c->n_displays++ >= DISPLAYS_MAX || c->display_bytes > DISPLAY_BYTES_MAX) {
-        snp_denials_add(&c->denials,
-                        &(struct snp_denial){.source = "limit",
-                                             .control = "resources",
-                                             .operation = "display",
-                                             .object = "",
-                                             .rule = "64 displays, 24 MiB in a cell",
-                                             .hint = "show fewer, or write them to files"});
+        snp_denials_add(
+            &c->denials,
+            &(struct snp_denial){.source = "limit",
+                                 .control = "resources",
+                                 .operation = "display",
+                                 .object = "",
+                                 .rule = "64 displays, 24 MiB in a cell",
+                                 .hint = "show fewer displays, or write them to files"});
         return;
     }
     event = SNP_WRITE(snp_event_display, .mime = mimes);
@@ -845,22 +831,17 @@ static void guest_done(struct snp_sandbox *s, const json_t *head, const struct s
 
 static void answer_send(struct snp_tier_cell *c, const struct snp_cell_answer *answer)
 {
-    snp_autojson json_t *head =
-        json_pack("{s:I,s:b}", "call", (json_int_t)answer->call, "ok", answer->is_ok);
-    snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
-    struct snp_frame frame = {
+    const struct snp_frame frame = {
         .type = SNP_GUEST_ANSWER,
         .id = (uint32_t)c->number,
-        .head = text,
-        .head_len = text == NULL ? 0 : strlen(text),
         .raw = answer->raw,
         .raw_len = answer->raw_len,
     };
+    json_t *head = SNP_WRITE(snp_guest_answer, .call = answer->call, .ok = answer->is_ok);
 
     c->has_open_call = false;
-    if (text != NULL) { /* else it waits until its time is over */
-        snp_link_send(&c->sandbox->guest, &frame);
-    }
+    /* What could not be sent waits until its time is over. */
+    (void)!snp_guest_send(&c->sandbox->guest, &frame, head, -1);
 }
 
 bool snp_cell_answer(struct snp_sandbox *s, const struct snp_cell_answer *answer)

@@ -45,9 +45,8 @@ static int append(struct snp_puts *puts, const struct snp_buf *raw)
 void snp_puts_add(struct snp_sandbox *s, const struct snp_buf *raw)
 {
     if (append(&s->puts, raw) < 0) {
-        snp_cell_note(
-            s, "more was put into the session while the cell ran than is kept to be put "
-               "again (16 MiB, 4096 parts): if the cell is undone, the rest of it is too");
+        snp_cell_note(s, "files put while the cell ran exceed what can be put again (16 MiB, "
+                         "4096 parts): if the cell is undone, the rest of them is undone too");
     }
 }
 
@@ -64,8 +63,8 @@ static void on_put(void *data, int eno, const char *bytes, size_t n)
         snp_log(SNP_LOG_ERROR, "put-again", "session=%s error=%s", s->spec.id,
                 strerrordesc_np(eno));
         snp_cell_note(
-            s, "a file that was put into the session while the cell ran could not be put "
-               "again after it was undone");
+            s,
+            "a file put while the cell ran could not be put again after the cell was undone");
     }
     snp_puts_again(s, s->puts_cb);
 }
@@ -76,7 +75,8 @@ void snp_puts_again(struct snp_sandbox *s, snp_puts_cb cb)
 
     s->puts_cb = cb;
     if (puts->at < puts->n) {
-        snp_sandbox_ask_init(s, SNP_INIT_PUT, &puts->frame[puts->at++], -1, on_put, s);
+        const struct snp_buf *put = &puts->frame[puts->at++];
+        snp_sandbox_ask_init(s, SNP_INIT_PUT, snp_buf_bytes(put), put->len, -1, on_put, s);
     } else {
         cb(s);
     }

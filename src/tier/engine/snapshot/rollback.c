@@ -38,19 +38,15 @@ void snp_return_sweep(struct snp_sandbox *s, snp_swept_cb cb)
 static int wake(struct snp_sandbox *s, uint32_t number, snp_init_cb cb, struct snp_err *err)
 {
     snp_autoclose int fd = -1;
-    snp_autobuf struct snp_buf raw = {0};
+    const struct snp_init_wake raw = {.number = number};
     int r = snp_sandbox_new_guest(s, &fd, err);
 
     if (r < 0) {
         return r;
     }
-    snp_buf_init(&raw, 16);
-    if (snp_buf_add(&raw, &number, sizeof(number)) < 0 || snp_buf_add(&raw, "", 1) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     s->is_waking = true;
     s->has_interpreter = true;
-    snp_sandbox_ask_init(s, SNP_INIT_WAKE, &raw, fd, cb, s);
+    snp_sandbox_ask_init(s, SNP_INIT_WAKE, &raw, sizeof(raw), fd, cb, s);
     if (number == 0) {
         snp_sandbox_start_guest(s); /* the others have been started */
     }
@@ -96,8 +92,7 @@ static const struct snp_tier_snapshot *standby_of(struct snp_sandbox *s)
     return b != NULL && b->number != 0 && b->pid > 0 ? b : NULL;
 }
 
-static const char lost_between[] =
-    "the interpreter ended between cells, and no copy of it stood by";
+static const char lost_between[] = "the interpreter ended between cells and had no standby";
 
 int snp_return_restart(struct snp_sandbox *s, struct snp_err *err)
 {
@@ -110,10 +105,10 @@ int snp_return_restart(struct snp_sandbox *s, struct snp_err *err)
     }
     if (s->holds_state && s->spec.is_lasting) {
         snp_sandbox_kill(s, lost_between);
-        return snp_fail(
-            err, SNP_E_NOT_FOUND,
-            "the cell was not run: %s; the next one goes on from the checkpoint, or asks",
-            lost_between);
+        return snp_fail(err, SNP_E_NOT_FOUND,
+                        "the cell was not run: %s; the next cell continues from the "
+                        "checkpoint, or asks how to continue",
+                        lost_between);
     }
     s->was_restarted = s->was_lost;
     return wake(s, 0, on_pristine_woken, err);
@@ -212,7 +207,6 @@ static void on_restored(void *data, int eno, const char *bytes, size_t n)
 void snp_return_to(struct snp_sandbox *s, uint32_t number, snp_return_cb cb, void *data)
 {
     const struct snp_tier_snapshot *b = snp_snapshot_find(s, number);
-    snp_autobuf struct snp_buf raw = {0};
 
     s->returning = (struct snp_return){.is_on = true,
                                        .number = number,
@@ -224,13 +218,10 @@ void snp_return_to(struct snp_sandbox *s, uint32_t number, snp_return_cb cb, voi
     if (s->rollback.id != 0) {
         snp_puts_forget(s); /* somebody wants what was before them */
     }
-    snp_buf_init(&raw, sizeof(number));
-    if (!s->returning.has_files) {
-        on_restored(s, 0, NULL, 0);
-    } else if (snp_buf_add(&raw, &number, sizeof(number)) < 0) {
-        on_restored(s, ENOMEM, NULL, 0);
+    if (s->returning.has_files) {
+        snp_sandbox_ask_init(s, SNP_INIT_RESTORE, &number, sizeof(number), -1, on_restored, s);
     } else {
-        snp_sandbox_ask_init(s, SNP_INIT_RESTORE, &raw, -1, on_restored, s);
+        on_restored(s, 0, NULL, 0);
     }
 }
 
@@ -306,12 +297,13 @@ int snp_method_snapshot(struct snp_sandbox *s, uint32_t id, struct snp_err *err)
     }
     if (!s->has_pristine) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "the session is to end with its call; snapshots are of named sessions");
+                        "the session ends with its call; only named sessions have snapshots");
     }
     if (n_permanent(s) > SNP_SNAPSHOTS_MAX) { /* the pristine copy is one of them */
-        return snp_fail(err, SNP_E_LIMIT,
-                        "the session has %d snapshots in memory, its most; remove one",
-                        SNP_SNAPSHOTS_MAX);
+        return snp_fail(
+            err, SNP_E_LIMIT,
+            "the session has reached its limit of %d snapshots in memory; remove one",
+            SNP_SNAPSHOTS_MAX);
     }
     wanted = malloc(sizeof(*wanted));
     if (wanted == NULL) {
@@ -338,8 +330,8 @@ static void rollback_answer(struct snp_sandbox *s, bool ok)
         return;
     }
     (void)snp_fail(&err, SNP_E_INTERNAL,
-                   "the session could not go back: its variables are lost, the next cell "
-                   "begins with a fresh interpreter");
+                   "the rollback failed: the session's variables are lost, and the next cell "
+                   "starts with a fresh interpreter");
     snp_answer_error(s->supervisor, done.id, &err);
 }
 
@@ -393,8 +385,7 @@ int snp_method_rollback(
     if (b == NULL || b->pid < 0 || !b->has_files) {
         return snp_fail(
             err, SNP_E_NOT_FOUND,
-            "the session has no snapshot %u in memory; it may have been given up for "
-            "the memory it held",
+            "the session has no snapshot %u in memory; it may have been dropped to free memory",
             (unsigned)number);
     }
     if (s->rollback.id != 0) {

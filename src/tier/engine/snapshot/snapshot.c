@@ -87,10 +87,11 @@ static void note_interpreter(struct snp_guarantee *guarantee,
     }
     if (json_array_size(m->written) > 0) {
         snp_autojson json_t *names = names_text(m->written);
-        snp_guarantee_add(guarantee,
-                          json_sprintf("files are open for writing: what is written to them by "
-                                       "the cell may stay (%s)",
-                                       json_string_value(names)));
+        snp_guarantee_add(
+            guarantee,
+            json_sprintf(
+                "files are open for writing: what the cell writes to them may stay (%s)",
+                json_string_value(names)));
     }
 }
 
@@ -99,8 +100,8 @@ static void note_files(struct snp_guarantee *guarantee, const struct snp_snapsho
     if ((m->files_flags & SNP_KEEP_LOST) != 0) {
         snp_guarantee_add(
             guarantee,
-            json_string("sockets, FIFOs and what cannot be read in the workspace are "
-                        "not put back"));
+            json_string(
+                "sockets, FIFOs and unreadable files in the workspace are not restored"));
     }
     if (m->files_ok) {
         return;
@@ -115,13 +116,13 @@ static void note_files(struct snp_guarantee *guarantee, const struct snp_snapsho
                                        strerrordesc_np(m->files_errno)));
     } else if ((m->files_flags & SNP_KEEP_SHORT) != 0) {
         snp_guarantee_add(guarantee,
-                          json_string("memory is too short to copy files: what the cell writes "
-                                      "stays; --memory raises the limit"));
+                          json_string("there is too little memory to copy files: what the cell "
+                                      "writes stays, unless the memory limit is raised"));
     } else {
-        snp_guarantee_add(
-            guarantee, json_sprintf("the workspace is larger than what is copied (%d MiB, %d "
-                                    "files): what the cell writes stays",
-                                    FILES_BYTES_MAX >> 20, FILES_MAX));
+        snp_guarantee_add(guarantee,
+                          json_sprintf("the workspace is larger than the limit for copies (%d "
+                                       "MiB, %d files): what the cell writes stays",
+                                       FILES_BYTES_MAX >> 20, FILES_MAX));
     }
 }
 
@@ -205,13 +206,8 @@ static void on_dropped(void *data, int eno, const char *bytes, size_t n)
 
 static void ask_drop(struct snp_sandbox *s, uint32_t number)
 {
-    snp_autobuf struct snp_buf raw = {0};
-
-    snp_buf_init(&raw, sizeof(number));
-    if (snp_buf_add(&raw, &number, sizeof(number)) == 0) {
-        s->snapshots.n_dying++;
-        snp_sandbox_ask_init(s, SNP_INIT_DROP, &raw, -1, on_dropped, s);
-    }
+    s->snapshots.n_dying++;
+    snp_sandbox_ask_init(s, SNP_INIT_DROP, &number, sizeof(number), -1, on_dropped, s);
 }
 
 /* Out of the table, and ended. */
@@ -566,37 +562,28 @@ static uint64_t room_for_files(struct snp_sandbox *s)
 
 static void send_keep(struct snp_sandbox *s, uint32_t number)
 {
-    snp_autobuf struct snp_buf raw = {0};
-    const uint64_t most_bytes = FILES_BYTES_MAX;
-    const uint32_t most_files = FILES_MAX;
-    const uint64_t most_new = room_for_files(s);
+    const struct snp_init_keep raw = {.number = number,
+                                      .most_bytes = FILES_BYTES_MAX,
+                                      .most_files = FILES_MAX,
+                                      .most_new = room_for_files(s)};
 
-    snp_buf_init(&raw, 24);
-    if (snp_buf_add(&raw, &number, 4) < 0 || snp_buf_add(&raw, &most_bytes, 8) < 0 ||
-        snp_buf_add(&raw, &most_files, 4) < 0 || snp_buf_add(&raw, &most_new, 8) < 0) {
-        on_files(s, ENOMEM, NULL, 0);
-        return;
-    }
-    snp_sandbox_ask_init(s, SNP_INIT_KEEP, &raw, -1, on_files, s);
+    snp_sandbox_ask_init(s, SNP_INIT_KEEP, &raw, sizeof(raw), -1, on_files, s);
 }
 
 static void send_hold(struct snp_sandbox *s, uint32_t number)
 {
-    snp_autobuf struct snp_buf raw = {0};
     const struct snp_frame frame = {
         .type = SNP_GUEST_HOLD, .id = number, .head = "{}", .head_len = 2};
     const int on = 1;
     int pair[2] = {-1, -1};
 
-    snp_buf_init(&raw, sizeof(number));
     /* The copy may speak before pid 1 listens; then, too, the kernel is to say who it is. */
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 ||
         setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
-        snp_buf_add(&raw, &number, sizeof(number)) < 0 ||
         snp_link_send_fd(&s->guest, &frame, pair[1]) < 0) {
         on_copied(s, ECHILD, NULL, 0);
     } else {
-        snp_sandbox_ask_init(s, SNP_INIT_HOLD, &raw, pair[0], on_copied, s);
+        snp_sandbox_ask_init(s, SNP_INIT_HOLD, &number, sizeof(number), pair[0], on_copied, s);
     }
     snp_closep(&pair[0]);
     snp_closep(&pair[1]);

@@ -33,6 +33,8 @@
 #include "tier/engine/stream/handle.h"
 #include "tier/engine/stream/relay.h"
 #include "tier/engine/supervisor.h"
+#include "wire/guest.h"
+#include "wire/result.h"
 #include "wire/rpc.h"
 #include "wire/tier.h"
 
@@ -134,31 +136,16 @@ static void on_timer_closed(uv_handle_t *handle)
     saving_unref(v);
 }
 
-static void ignore_reply(void *data, int eno, const char *bytes, size_t n)
-{
-    (void)data;
-    (void)eno;
-    (void)bytes;
-    (void)n;
-}
-
 /* With all of its process group. It may have ended by itself. */
 static void kill_saver(struct snp_saving *v)
 {
-    const uint8_t target = SNP_INIT_JOB_TARGET;
-    const uint32_t number = SIGKILL;
-    const int32_t pid = (int32_t)v->pid;
-    snp_autobuf struct snp_buf raw = {0};
+    const struct snp_init_signal raw = {
+        .target = SNP_INIT_JOB_TARGET, .number = SIGKILL, .pid = (int32_t)v->pid};
 
-    if (v->pid <= 1) {
-        return;
-    }
-    v->pid = 0;
-    snp_buf_init(&raw, 16);
-    if (snp_buf_add(&raw, &target, sizeof(target)) == 0 &&
-        snp_buf_add(&raw, &number, sizeof(number)) == 0 &&
-        snp_buf_add(&raw, &pid, sizeof(pid)) == 0) {
-        snp_sandbox_ask_init(v->sandbox, SNP_INIT_SIGNAL, &raw, -1, ignore_reply, NULL);
+    if (v->pid > 1) {
+        v->pid = 0;
+        snp_sandbox_ask_init(v->sandbox, SNP_INIT_SIGNAL, &raw, sizeof(raw), -1,
+                             snp_sandbox_ignore, NULL);
     }
 }
 
@@ -226,8 +213,8 @@ void snp_state_give_up(struct snp_sandbox *s)
 {
     if (snp_state_is_aside(s)) {
         saving_fail(s->transfer.saving, SNP_E_LIMIT,
-                    "a cell needs the memory that a copy of the session takes; save it when "
-                    "the cell has ended");
+                    "a cell needs the memory that a copy of the session takes; save the "
+                    "session when the cell has ended");
     }
 }
 
@@ -287,7 +274,8 @@ static void ask_pack(struct snp_saving *v, int fd)
         return;
     }
     v->n_pending++;
-    snp_sandbox_ask_init(v->sandbox, SNP_INIT_PACK, &raw, fd, on_packed, v);
+    snp_sandbox_ask_init(v->sandbox, SNP_INIT_PACK, snp_buf_bytes(&raw), raw.len, fd, on_packed,
+                         v);
 }
 
 /* Beside the saver, if it is of no moment to the files what that does; else afterwards. */
@@ -316,7 +304,7 @@ static void on_passed(void *data, enum snp_relay_end end)
         saving_fail(v, end == SNP_RELAY_STALLED ? SNP_E_TIMEOUT : SNP_E_PEER,
                     end == SNP_RELAY_STALLED
                         ? "the workspace could not be saved in four minutes"
-                        : "nobody reads what is saved");
+                        : "the reader of the saved data has gone");
     }
 }
 
@@ -349,7 +337,7 @@ static void pack(struct snp_saving *v)
     if (v->is_ahead) {
         pass_files(v);
     } else if (snp_set_nonblock(v->out_fd, false) < 0) {
-        saving_fail(v, SNP_E_SYS, "the pipe cannot be made to wait");
+        saving_fail(v, SNP_E_SYS, "the pipe cannot be made blocking");
     } else {
         ask_pack(v, v->out_fd);
     }
@@ -387,13 +375,13 @@ static void on_relay_end(void *data, enum snp_relay_end end)
                     "the variables could not be saved: nothing was written for 18 s");
         break;
     case SNP_RELAY_TOO_MUCH:
-        saving_fail(v, SNP_E_LIMIT,
-                    "the variables could not be saved: they are more than the session's memory "
-                    "could hold");
+        saving_fail(
+            v, SNP_E_LIMIT,
+            "the variables could not be saved: they are larger than the session's memory");
         break;
     case SNP_RELAY_GONE:
     default:
-        saving_fail(v, SNP_E_PEER, "nobody reads what is saved");
+        saving_fail(v, SNP_E_PEER, "the reader of the saved data has gone");
         break;
     }
 }
@@ -459,22 +447,18 @@ static int send_save(struct snp_saving *v, struct snp_link *link, int fd, struct
 {
     const struct snp_tier_snapshot *b =
         v->uses_snapshot ? snp_snapshot_find(v->sandbox, v->number) : NULL;
-    uint32_t others = b == NULL ? v->sandbox->snapshots.making.others : b->others;
-    snp_autojson json_t *head =
-        json_pack("{s:b,s:b,s:i,s:I}", "describe", v->is_describe, "final", link == &v->guest,
-                  "budget_ms", BUDGET_MS, "processes", (json_int_t)others);
-    snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
     const struct snp_frame frame = {.type = SNP_GUEST_SAVE,
                                     .id = v->id,
-                                    .head = text,
-                                    .head_len = text == NULL ? 0 : strlen(text),
                                     .raw = snp_buf_bytes(&v->known),
                                     .raw_len = v->known.len};
+    json_t *head =
+        SNP_WRITE(snp_guest_save, .describe = v->is_describe, .final = link == &v->guest,
+                  .budget_ms = BUDGET_MS,
+                  .processes = b == NULL ? v->sandbox->snapshots.making.others : b->others);
 
-    if (text == NULL || snp_link_send_fd(link, &frame, fd) < 0) {
-        return snp_fail(err, SNP_E_PEER, "the interpreter cannot be asked to save");
-    }
-    return 0;
+    return snp_guest_send(link, &frame, head, fd) < 0
+               ? snp_fail(err, SNP_E_PEER, "the interpreter cannot be asked to save")
+               : 0;
 }
 
 static void on_again(uv_timer_t *timer);
@@ -512,9 +496,8 @@ static int wake_saver(struct snp_saving *v, int in_fd, struct snp_err *err)
                                     .head_len = 2,
                                     .raw = s->spec.env,
                                     .raw_len = s->spec.env_len};
-    snp_autobuf struct snp_buf raw = {0};
+    const struct snp_init_wake raw = {.number = v->number, .is_job = 1};
     snp_autoclose int theirs = -1;
-    const uint8_t is_job = 1;
     int pair[2];
     int r;
 
@@ -533,14 +516,9 @@ static int wake_saver(struct snp_saving *v, int in_fd, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    snp_buf_init(&raw, 16);
-    if (snp_buf_add(&raw, &v->number, sizeof(v->number)) < 0 ||
-        snp_buf_add(&raw, &is_job, sizeof(is_job)) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
     v->n_pending++;
     v->is_waking = true;
-    snp_sandbox_ask_init(s, SNP_INIT_WAKE, &raw, theirs, on_saver_woken, v);
+    snp_sandbox_ask_init(s, SNP_INIT_WAKE, &raw, sizeof(raw), theirs, on_saver_woken, v);
     return 0;
 }
 
@@ -567,8 +545,7 @@ static int choose(struct snp_saving *v, struct snp_err *err)
     if (v->wants_snapshot && !(v->has_copy && v->has_files)) {
         return snp_fail(
             err, SNP_E_NOT_FOUND,
-            "the session has no snapshot %u in memory; it may have been given up for "
-            "the memory it held",
+            "the session has no snapshot %u in memory; it may have been dropped to free memory",
             (unsigned)v->number);
     }
     if (b != NULL && (v->has_copy || v->has_files)) {
@@ -640,7 +617,7 @@ static bool has_room_for_copy(struct snp_sandbox *s)
 static void tell_taken(const struct snp_saving *v)
 {
     snp_autojson json_t *event =
-        has_room_for_copy(v->sandbox) ? json_pack("{s:s}", "event", "taken") : NULL;
+        has_room_for_copy(v->sandbox) ? SNP_WRITE(snp_event_taken) : NULL;
 
     if (event != NULL) {
         snp_answer_event(v->sandbox->supervisor, v->id, event, NULL, 0);
@@ -681,7 +658,7 @@ int snp_method_save(struct snp_sandbox *s,
         return r;
     }
     if (s->transfer.saving != NULL || s->transfer.loading != NULL) {
-        return snp_fail(err, SNP_E_LIMIT, "the session is being saved or loaded already");
+        return snp_fail(err, SNP_E_LIMIT, "the session is already being saved or loaded");
     }
     if (rq->known_len > SNP_KNOWN_MAX) {
         return snp_fail(err, SNP_E_LIMIT, "the known keys are more than %d KiB",
@@ -751,13 +728,13 @@ static void loading_end(struct snp_loading *v, json_t *failed, const struct snp_
     if (err != NULL) {
         snp_answer_error(s->supervisor, id, err);
     } else {
-        snp_autojson json_t *answer = json_pack("{s:O,s:I}", "failed", failed, "us",
-                                                (json_int_t)(snp_now_us() - v->start_us));
+        snp_autojson json_t *answer =
+            SNP_WRITE(snp_tier_load_answer, .failed = failed, .us = snp_now_us() - v->start_us);
         snp_answer_response(s->supervisor, id, answer, NULL, 0);
     }
     loading_unref(v);
     if (is_spoiled) {
-        snp_sandbox_kill(s, "what it was to be loaded with could not be restored");
+        snp_sandbox_kill(s, "its checkpoint could not be restored");
         return;
     }
     if (err == NULL) {
@@ -779,38 +756,30 @@ static void on_loading_timeout(uv_timer_t *timer)
     loading_fail(timer->data, SNP_E_TIMEOUT, "it took more than four minutes");
 }
 
-/* Bytes for variables; null: nobody counts. */
-static json_t *room_of(const struct snp_loading *v)
+/* Bytes for variables; SNP_NO_NUMBER: nobody counts. */
+static int64_t room_of(const struct snp_loading *v)
 {
     uint64_t most = v->sandbox->spec.limits.value[SNP_LIMIT_MEMORY];
 
-    return v->effort == 0 ? json_null()
-                          : json_integer(v->effort == 1 ? (json_int_t)(most - most / 8) : 0);
+    return v->effort == 0 ? SNP_NO_NUMBER : v->effort == 1 ? (int64_t)(most - most / 8) : 0;
 }
 
 static int send_load(struct snp_loading *v, json_t *head, int fd)
 {
-    snp_autofree char *text = head == NULL ? NULL : snp_json_text(head);
-    const struct snp_frame frame = {.type = SNP_GUEST_LOAD,
-                                    .id = v->id,
-                                    .head = text,
-                                    .head_len = text == NULL ? 0 : strlen(text)};
+    const struct snp_frame frame = {.type = SNP_GUEST_LOAD, .id = v->id};
 
-    if (text == NULL || !snp_link_is_open(&v->sandbox->guest)) {
+    if (!snp_link_is_open(&v->sandbox->guest)) {
+        json_decref(head);
         return -1;
     }
-    if (fd < 0) {
-        snp_link_send(&v->sandbox->guest, &frame);
-        return 0;
-    }
-    return snp_link_send_fd(&v->sandbox->guest, &frame, fd);
+    return snp_guest_send(&v->sandbox->guest, &frame, head, fd);
 }
 
 static void on_unpacked(void *data, int eno, const char *bytes, size_t n)
 {
     struct snp_loading *v = data;
     struct snp_sandbox *s = v->sandbox;
-    snp_autojson json_t *head = NULL;
+    json_t *head;
     char workspace[SNP_FOLDER_MAX + 16];
     struct snp_err err;
 
@@ -830,8 +799,8 @@ static void on_unpacked(void *data, int eno, const char *bytes, size_t n)
     }
     v->is_restoring = true;
     (void)snprintf(workspace, sizeof(workspace), "%s/workspace", s->folder);
-    head = json_pack("{s:s,s:s,s:i,s:o}", "step", "restore", "cwd", workspace, "budget_ms",
-                     BUDGET_MS, "room", room_of(v));
+    head = SNP_WRITE(snp_guest_load, .step = "restore", .cwd = workspace,
+                     .budget_ms = BUDGET_MS, .room = room_of(v));
     if (send_load(v, head, -1) < 0) {
         loading_fail(v, SNP_E_LIMIT, ENDED);
     }
@@ -872,17 +841,17 @@ static void on_loaded(struct snp_loading *v, const struct snp_frame *f)
     } else if (!v->is_unpacking) {
         v->is_unpacking = true;
         v->n_pending++;
-        snp_sandbox_ask_init(v->sandbox, SNP_INIT_UNPACK, NULL, v->in_fd, on_unpacked, v);
+        snp_sandbox_ask_init(v->sandbox, SNP_INIT_UNPACK, NULL, 0, v->in_fd, on_unpacked, v);
     }
 }
 
 static void load_start(void *data)
 {
     struct snp_loading *v = data;
-    snp_autojson json_t *head = json_pack("{s:s,s:o}", "step", "read", "room", room_of(v));
+    json_t *head = SNP_WRITE(snp_guest_load, .step = "read", .room = room_of(v));
 
     if (v->sandbox->state == SNP_SANDBOX_READY && send_load(v, head, v->in_fd) < 0) {
-        loading_fail(v, SNP_E_PEER, "the interpreter cannot be asked to");
+        loading_fail(v, SNP_E_PEER, "the interpreter cannot be reached");
     }
 }
 
