@@ -79,7 +79,7 @@ struct snp_tier_ops {
     /* After that, until it is true: is nothing left? */
     bool (*is_over)(struct snp_supervisor *supervisor);
 
-    /* Last of all: forget everything. */
+    /* Last of all: forget everything. NULL = nothing to do. */
     void (*done)(struct snp_supervisor *supervisor);
 
     /* What is said of it ----------------------------------------------------------------- */

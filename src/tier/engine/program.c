@@ -151,7 +151,9 @@ static void end(struct snp_supervisor *supervisor)
     }
     snp_cgroups_close(&supervisor->cgroups);
     snp_spools_close(&supervisor->spools);
-    supervisor->ops->done(supervisor);
+    if (supervisor->ops->done != NULL) {
+        supervisor->ops->done(supervisor);
+    }
 }
 
 static int serve(struct snp_supervisor *supervisor, const char *state_dir, uint64_t outputs)

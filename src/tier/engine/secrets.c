@@ -30,66 +30,21 @@ enum {
 };
 
 /* Names with at most one `*`; before a `/` the name of the folder it is in. */
+/* clang-format off */
 static const char *const hidden_names[] = {
-    ".env*",
-    "*.env",
-    "id_rsa*",
-    "id_dsa*",
-    "id_ecdsa*",
-    "id_ed25519*",
-    "*.ppk",
-    "*.p12",
-    "*.pfx",
-    "*.jks",
-    "*.keystore",
-    "*.kdbx",
-    ".netrc",
-    "_netrc",
-    ".authinfo*",
-    ".pgpass",
-    ".my.cnf",
-    ".mylogin.cnf",
-    ".pypirc",
-    "pip.conf",
-    ".npmrc",
-    ".git-credentials",
-    ".htpasswd",
-    ".dockercfg",
-    ".docker/config.json",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-    ".config/gcloud",
-    "gh/hosts.yml",
-    ".ssh",
-    ".gnupg",
-    ".password-store",
-    ".snipara",
-    ".aws",
-    ".azure",
-    ".kube",
-    "kubeconfig",
-    "kubeconfig.y*ml",
-    "*.kubeconfig",
-    ".s3cfg",
-    ".boto",
-    ".vault-token",
-    "*.tfvars",
-    "*.tfvars.json",
-    "*.tfstate",
-    "*.tfstate.backup",
-    "terraform.tfstate.*",
-    ".terraformrc",
-    "credentials.tfrc.json",
-    "credentials.json",
-    ".credentials.json",
-    "application_default_credentials.json",
-    "client_secret*.json",
-    "service-account*.json",
-    "secrets.toml",
-    "secrets.yaml",
-    "secrets.yml",
+    ".env*", "*.env", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.ppk", "*.p12",
+    "*.pfx", "*.jks", "*.keystore", "*.kdbx", ".netrc", "_netrc", ".authinfo*", ".pgpass",
+    ".my.cnf", ".mylogin.cnf", ".pypirc", "pip.conf", ".npmrc", ".git-credentials",
+    ".htpasswd", ".dockercfg", ".docker/config.json", ".cargo/credentials",
+    ".cargo/credentials.toml", ".gem/credentials", ".config/gcloud", "gh/hosts.yml", ".ssh",
+    ".gnupg", ".password-store", ".snipara", ".aws", ".azure", ".kube", "kubeconfig",
+    "kubeconfig.y*ml", "*.kubeconfig", ".s3cfg", ".boto", ".vault-token", "*.tfvars",
+    "*.tfvars.json", "*.tfstate", "*.tfstate.backup", "terraform.tfstate.*", ".terraformrc",
+    "credentials.tfrc.json", "credentials.json", ".credentials.json",
+    "application_default_credentials.json", "client_secret*.json", "service-account*.json",
+    "secrets.toml", "secrets.yaml", "secrets.yml",
 };
+/* clang-format on */
 
 /* Of these the public half is meant to be seen. */
 static const char public_name[] = "id_*.pub";
@@ -163,7 +118,7 @@ static bool fits_in(
     }
     return len > n && fits(slash + 1, name, name_len) &&
            strncasecmp(folder + (len - n - 1), pattern, n) == 0 &&
-           (len == n + 1 || folder[len - n - 2] == '/') && fits(slash + 1, name, strlen(name));
+           (len == n + 1 || folder[len - n - 2] == '/');
 }
 
 static bool is_hidden_name(const char *folder, size_t len, const char *name)

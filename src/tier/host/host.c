@@ -158,21 +158,6 @@ int snp_host_start(struct snp_supervisor *supervisor, struct snp_err *err)
     return r < 0 ? r : load_program(dir, "files", &host->files_fd, err);
 }
 
-void snp_host_tick(struct snp_supervisor *supervisor)
-{
-    snp_templates_watch(supervisor);
-}
-
-void snp_host_stop(struct snp_supervisor *supervisor)
-{
-    snp_templates_close(supervisor);
-}
-
-bool snp_host_is_over(struct snp_supervisor *supervisor)
-{
-    return snp_pending_sweep(supervisor);
-}
-
 void snp_host_degraded(const struct snp_supervisor *supervisor, json_t *list)
 {
     if (snp_host_of(supervisor)->landlock_abi == 1) {

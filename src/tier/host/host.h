@@ -88,9 +88,6 @@ static inline const struct snp_host_ops *snp_host_ops_of(
 int snp_host_start(struct snp_supervisor *supervisor, struct snp_err *err) SNP_NODISCARD;
 
 /* For the tables of tiers. */
-void snp_host_tick(struct snp_supervisor *supervisor);
-void snp_host_stop(struct snp_supervisor *supervisor);
-bool snp_host_is_over(struct snp_supervisor *supervisor);
 void snp_host_degraded(const struct snp_supervisor *supervisor, json_t *list);
 int snp_host_check(const struct snp_sandbox *s, struct snp_err *err) SNP_NODISCARD;
 

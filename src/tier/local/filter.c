@@ -19,13 +19,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "base/fd.h"
 #include "os/idmap.h"
 
 /* Of the table: allowed by argument below, asked for through the supervisor, or not at all. */

@@ -90,11 +90,6 @@ static int start(struct snp_supervisor *supervisor, struct snp_err *err)
     return 0;
 }
 
-static void done(struct snp_supervisor *supervisor)
-{
-    (void)supervisor;
-}
-
 static int folder(const struct snp_supervisor *supervisor,
                   const char *session_id,
                   char *out,
@@ -187,11 +182,10 @@ const struct snp_host_ops snp_native_ops = {
                .holds_files_in_memory = true,
                .start = start,
                .probe = snp_probe_json,
-               .tick = snp_host_tick,
+               .tick = snp_templates_watch,
                .await = snp_forked_await,
-               .stop = snp_host_stop,
-               .is_over = snp_host_is_over,
-               .done = done,
+               .stop = snp_templates_close,
+               .is_over = snp_pending_sweep,
                .find_python = snp_python_find,
                .folder = folder,
                .limited_by = snp_native_limited_by,
