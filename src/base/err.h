@@ -112,6 +112,10 @@ int snp_err_set(struct snp_err *err,
         }                      \
     } while (0)
 
+/* Return SNP_E_NOMEM if there was no memory: for a pointer that is NULL, or a condition. */
+#define SNP_TRY_MEMORY(has, err) \
+    SNP_TRY((has) ? 0 : snp_fail((err), SNP_E_NOMEM, "out of memory"))
+
 /* As snp_fail, with the way out; name may be NULL. */
 #define snp_fail_with(err, code, kind, name, value, ...) \
     snp_err_remedy((err), snp_fail((err), (code), __VA_ARGS__), (kind), (name), (value))

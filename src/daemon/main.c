@@ -400,9 +400,7 @@ static int lock_take(struct places *places, bool *ret_held, struct snp_err *err)
     snp_autofree char *path = snp_format("%s.lock", places->socket);
     uint64_t deadline = snp_now_us() + (uint64_t)LOCK_WAIT_MS * 1000;
 
-    if (path == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(path, err);
     places->lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (places->lock_fd < 0) {
         return snp_fail_sys(err, errno, "open %s", path);
@@ -551,9 +549,7 @@ static int serve(const struct options *options, struct places *places, struct sn
         return r;
     }
     server = malloc(sizeof(*server));
-    if (server == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(server, err);
     SNP_TRY(socket_listen(places->socket, &listen_fd, err));
     SNP_TRY(snp_server_init(server, listen_fd, &server_options, err));
     snp_log(SNP_LOG_INFO, "start", "version=%s pid=%d socket=%s", SNP_VERSION, (int)getpid(),

@@ -139,9 +139,7 @@ static int limits_read(struct snp_exec_spec *spec, struct snp_err *err)
                             "exec: the template in 'defaults' must be a string");
         }
         copy = json_copy(defaults);
-        if (copy == NULL) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
+        SNP_TRY_MEMORY(copy, err);
         (void)json_object_del(copy, "template"); /* they need not be there */
         (void)json_object_del(copy, "tier");
         spec->default_template = snp_json_str(defaults, "template", NULL);

@@ -327,9 +327,7 @@ static int tier_spawn(struct snp_tier *tier, struct snp_err *err)
     };
     int r;
 
-    if (state == NULL || outputs == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(state != NULL && outputs != NULL, err);
     r = uv_spawn(&server->loop, &tier->process, &options);
     /* It leaves a handle that must be closed even when it fails. */
     tier->has_handle = true;
@@ -383,9 +381,7 @@ static int tier_start(struct snp_server *server,
         return snp_fail_sys(err, errno, "set a stream non-blocking");
     }
     tier = calloc(1, sizeof(*tier));
-    if (tier == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(tier, err);
     tier->server = server;
     tier->found = found;
     tier->first_free = SNP_CAP_TIER_CALLS;
@@ -480,9 +476,7 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
                         tier->found->name, method);
     }
     text = snp_json_text(asked->head);
-    if (text == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(text, err);
     frame.head = text;
     frame.head_len = strlen(text);
     if (!asked->is_urgent && snp_conn_queued(&tier->conn) + frame.raw_len + frame.head_len >

@@ -45,9 +45,7 @@ static int take_in(struct snp_tiers *tiers,
     struct snp_found_tier *tier = enter(tiers, file->name);
     char *path = tier == NULL ? NULL : strdup(file->path);
 
-    if (path == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(path, err);
     free(tier->path);
     tier->path = path;
     tier->is_claimed = file->is_users;

@@ -246,18 +246,14 @@ int snp_blob_writer_new(const struct snp_blob_place *place,
 {
     snp_cleanup(snp_blob_writer_freep) struct snp_blob_writer *w = calloc(1, sizeof(*w));
 
-    if (w == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(w, err);
     w->place = *place;
     w->fd = -1;
     w->packed_max = ZSTD_compressBound(SNP_BLOB_CHUNK);
     w->zstd = ZSTD_createCCtx();
     w->chunk = malloc(SNP_BLOB_CHUNK);
     w->packed = malloc(w->packed_max);
-    if (w->zstd == NULL || w->chunk == NULL || w->packed == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(w->zstd != NULL && w->chunk != NULL && w->packed != NULL, err);
     if (snp_hasher_new(&w->hasher, err) < 0) {
         return err->code;
     }
@@ -616,18 +612,15 @@ int snp_blob_reader_new(const struct snp_blob_place *place,
     snp_cleanup(snp_blob_reader_freep) struct snp_blob_reader *reader =
         calloc(1, sizeof(*reader));
 
-    if (reader == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(reader, err);
     reader->place = *place;
     reader->fd = -1;
     reader->packed_max = SNP_BLOB_CHUNK;
     reader->zstd = ZSTD_createDCtx();
     reader->packed = malloc(reader->packed_max);
     reader->content = malloc(SNP_BLOB_CHUNK);
-    if (reader->zstd == NULL || reader->packed == NULL || reader->content == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(reader->zstd != NULL && reader->packed != NULL && reader->content != NULL,
+                   err);
     *ret = SNP_TAKE_PTR(reader);
     return 0;
 }

@@ -379,9 +379,7 @@ static int open_at(struct snp_db *db, const char *path, int flags, struct snp_er
     int r;
 
     *db = (struct snp_db){.path = strdup(path)};
-    if (db->path == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(db->path, err);
     rc = sqlite3_open_v2(path, &db->sqlite,
                          flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW |
                              SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,

@@ -619,9 +619,7 @@ int snp_store_gc(struct snp_store *store,
     struct snp_gc **end = &store->gc_first;
     int r = 0;
 
-    if (gc == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(gc, err);
     gc->finished.deliver = gc_deliver;
     gc->budget = budget_bytes;
     gc->done = done;

@@ -61,9 +61,7 @@ static int columns_find(struct salvage *s, struct snp_err *err)
 
     s->n_columns = 0;
     snp_buf_init(&list, sizeof(s->columns) - 1);
-    if (sql == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(sql, err);
     if (sqlite3_prepare_v2(s->from.sqlite, sql, -1, &stmt, NULL) != SQLITE_OK) {
         s->holes++;
         return 0;
@@ -80,9 +78,7 @@ static int columns_find(struct salvage *s, struct snp_err *err)
         }
     }
     (void)sqlite3_finalize(stmt);
-    if (r < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(r >= 0, err);
     (void)snprintf(s->columns, sizeof(s->columns), "%s",
                    list.len == 0 ? "" : snp_buf_cstr(&list));
     s->holes += s->n_columns == 0 ? 1 : 0;
@@ -102,9 +98,7 @@ static int insert_prepare(struct salvage *s, struct snp_err *err)
     if (r == 0) {
         r = snp_buf_adds(&sql, ")");
     }
-    if (r < 0 || snp_buf_cstr(&sql) == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(r >= 0 && snp_buf_cstr(&sql) != NULL, err);
     r = sqlite3_prepare_v2(s->to.sqlite, snp_buf_cstr(&sql), -1, &s->insert, NULL);
     return r == SQLITE_OK ? 0 : snp_db_fail(&s->to, r, err);
 }
@@ -146,9 +140,7 @@ static int rows_copy(struct salvage *s,
     int rc;
     int r = 0;
 
-    if (sql == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(sql, err);
     *ret_last = up ? bounds[0] - 1 : bounds[1] + 1;
     rc = sqlite3_prepare_v2(s->from.sqlite, sql, -1, &stmt, NULL);
     if (rc == SQLITE_OK) {
@@ -288,9 +280,7 @@ static int event_add(struct salvage *s, const char *why, const char *aside, stru
         s->from.path, why, aside, (unsigned long long)s->copied[0],
         (unsigned long long)s->copied[1], (unsigned long long)s->copied[4], s->holes);
 
-    if (text == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(text, err);
     return snp_db_run(&s->to, NULL, err,
                       "INSERT INTO events(at_us, kind, text) VALUES(?, 'salvage', ?)", "it",
                       (int64_t)snp_wall_us(), text);
@@ -347,9 +337,7 @@ static int files_rename(const char *from, const char *to, struct snp_err *err)
         snp_autofree char *old = snp_format("%s%s", from, suffixes[i]);
         snp_autofree char *now = snp_format("%s%s", to, suffixes[i]);
 
-        if (old == NULL || now == NULL) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
+        SNP_TRY_MEMORY(old != NULL && now != NULL, err);
         if (rename(old, now) < 0 && errno != ENOENT) {
             return snp_fail_sys(err, errno, "rename %s to %s", old, now);
         }
@@ -400,9 +388,7 @@ static int new_make(struct salvage *s,
     struct snp_err reading;
     int r;
 
-    if (new_path == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(new_path, err);
     files_remove(new_path);
     r = snp_db_open(&s->to, new_path, err);
     if (r == 0) {
@@ -436,9 +422,7 @@ int snp_salvage(const char *path, const char *why, struct snp_err *err)
     snp_autofree struct salvage *s = calloc(1, sizeof(*s));
     snp_autofree char *aside = aside_name(path);
 
-    if (s == NULL || aside == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(s != NULL && aside != NULL, err);
     SNP_TRY(new_make(s, path, why, aside, err));
     SNP_TRY(files_rename(path, aside, err));
     return snp_salvage_resume(path, err);
@@ -449,9 +433,7 @@ int snp_salvage_resume(const char *path, struct snp_err *err)
     snp_autofree char *new_path = snp_format("%s.salvage", path);
     snp_autofree char *aside = NULL;
 
-    if (new_path == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(new_path, err);
     if (access(new_path, F_OK) < 0) {
         return 0;
     }
@@ -461,9 +443,7 @@ int snp_salvage_resume(const char *path, struct snp_err *err)
     }
     /* A log that stayed behind is the damaged one's: the new one must not be given it. */
     aside = aside_name(path);
-    if (aside == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(aside, err);
     SNP_TRY(files_rename(path, aside, err));
     SNP_TRY(files_rename(new_path, path, err));
     return folder_sync(path, err);

@@ -264,9 +264,7 @@ static int lock_take(struct snp_store *store, struct snp_err *err)
     if (store->lock_fd >= 0) {
         return 0;
     }
-    if (path == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(path, err);
     fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
         (void)snp_fail_sys(err, errno, "open %s; make its folder writable", path);
@@ -310,9 +308,7 @@ static int folders_open(struct snp_store *store, struct snp_err *err)
     snp_autoclose int fd = -1;
     int r;
 
-    if (tmp == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(tmp, err);
     r = snp_mkdir_p(tmp, 0700, err);
     if (r == 0) {
         r = lock_take(store, err);
@@ -902,9 +898,8 @@ static int names_make(struct snp_store *store, const char *dir, struct snp_err *
     store->dir = snp_format("%s/journal", dir);
     store->db_path = snp_format("%s/journal/journal.db", dir);
     store->blob_dir = snp_format("%s/journal/blobs", dir);
-    if (store->dir == NULL || store->db_path == NULL || store->blob_dir == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(store->dir != NULL && store->db_path != NULL && store->blob_dir != NULL,
+                   err);
     store->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (store->stop_fd < 0) {
         return snp_fail_sys(err, errno, "eventfd");
@@ -939,9 +934,7 @@ int snp_store_open(struct uv_loop_s *loop,
     struct snp_store *store = calloc(1, sizeof(*store));
     int r;
 
-    if (store == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(store, err);
     store->lock_fd = -1;
     store->stop_fd = -1;
     store->place.fd = -1;

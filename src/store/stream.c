@@ -78,9 +78,7 @@ static int name_add(struct snp_stream_in *in,
     if (in->n_names * 2 >= in->names_max) {
         uint64_t *more = calloc(in->names_max * 2, sizeof(*more));
 
-        if (more == NULL) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
+        SNP_TRY_MEMORY(more, err);
         for (size_t i = 0; i < in->names_max; i++) {
             if (in->names[i] != 0) {
                 (void)names_put(more, in->names_max * 2, in->names[i]);
@@ -405,9 +403,7 @@ int snp_stream_put_item(struct snp_buf *buf,
         return snp_fail(err, (enum snp_code)r, "an item's head is too large");
     }
     SNP_TRY(put_header(buf, SNP_STREAM_ITEM, head.len, n_raw, err));
-    if (snp_buf_add(buf, snp_buf_bytes(&head), head.len) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(snp_buf_add(buf, snp_buf_bytes(&head), head.len) >= 0, err);
     return 0;
 }
 
@@ -427,8 +423,6 @@ int snp_stream_put_end(struct snp_buf *buf,
     SNP_TRY(snp_buf_addf(&head, "{\"part\":\"%s\",\"items\":%llu}", parts[part],
                          (unsigned long long)items));
     SNP_TRY(put_header(buf, SNP_STREAM_END, head.len, 0, err));
-    if (snp_buf_add(buf, snp_buf_bytes(&head), head.len) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(snp_buf_add(buf, snp_buf_bytes(&head), head.len) >= 0, err);
     return 0;
 }

@@ -52,9 +52,7 @@ int snp_archive_file(const char *folder, int *ret_fd, struct snp_err *err)
 
     if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
         path = snp_format("%s/archive-XXXXXX", folder);
-        if (path == NULL) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
+        SNP_TRY_MEMORY(path, err);
         fd = mkostemp(path, O_CLOEXEC);
         if (fd >= 0) {
             (void)unlink(path);
@@ -77,9 +75,7 @@ static int frame_put(
     struct snp_frame frame = {.type = type, .head = text};
     int r;
 
-    if (text == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(text, err);
     frame.head_len = strlen(text);
     if (raw != NULL) {
         frame.raw = snp_buf_bytes(raw);
@@ -142,9 +138,7 @@ static int number_note(const struct snp_journal_cell *row, void *arg, struct snp
     if (numbers->list == NULL) {
         numbers->list = calloc(SNP_ARCHIVE_CELLS_MAX, sizeof(*numbers->list));
     }
-    if (numbers->list == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(numbers->list, err);
     numbers->list[numbers->n++] = row->cell;
     return 0;
 }
@@ -740,9 +734,7 @@ int snp_archive_spec(const struct snp_archive *archive,
     bool exact = most->require_exact || snp_json_bool(archive->spec, "require_exact", false);
     int r;
 
-    if (spec == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(spec, err);
     if (!json_is_object(json_object_get(spec, "limits")) ||
         !json_is_object(json_object_get(spec, "env"))) {
         return snp_fail(err, SNP_E_INVALID, "the file's policy is not what it must be");

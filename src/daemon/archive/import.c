@@ -161,7 +161,7 @@ static int import_fill(struct snp_import *import, const json_t *head, struct snp
     SNP_TRY(snp_archive_sum_init(&import->sum, err));
     (void)snprintf(import->name, sizeof(import->name), "%s", name);
     import->notes = json_array();
-    SNP_TRY(import->notes == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0);
+    SNP_TRY_MEMORY(import->notes, err);
     return snp_archive_file(import->server->options.state_dir, &import->fd, err);
 }
 

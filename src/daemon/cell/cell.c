@@ -438,9 +438,7 @@ static int exec_send(struct snp_exec *exec, struct snp_err *err)
         .ctx = exec,
     };
 
-    if (head == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(head, err);
     return snp_tier_ask(executor->tier, &call, err);
 }
 

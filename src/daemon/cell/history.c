@@ -207,9 +207,7 @@ static int run_cell_query(struct snp_tx *tx, void *arg, struct snp_err *err)
     SNP_TRY(snp_journal_cell_get(tx, query->id, query->cell, &row, err));
     json_decref(query->row);
     query->row = cell_json(query, &row);
-    if (query->row == NULL || call_add(query->row, &row) < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(query->row != NULL && call_add(query->row, &row) >= 0, err);
     query->has_result = row.has_result;
     r = part_read(tx, query, SNP_PART_CODE, SNP_FRAME_BODY_MAX, &query->code, err);
     query->code_len = query->code.len;

@@ -70,9 +70,7 @@ static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *
                         SNP_CAP_WAITING_BYTES >> 20);
     }
     exec->raw = malloc(exec->raw_len + 1);
-    if (exec->raw == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(exec->raw, err);
     if (exec->raw_len > 0) {
         memcpy(exec->raw, raw, exec->raw_len);
     }

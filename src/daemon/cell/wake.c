@@ -628,9 +628,7 @@ static int load_start(struct snp_wake *wake, struct snp_err *err)
     wake->failed = session->durable.checkpoint_lost == NULL
                        ? json_array()
                        : json_deep_copy(session->durable.checkpoint_lost);
-    if (wake->failed == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(wake->failed, err);
     r = snp_load_start(session->live.executor, wake->checkpoint, wake->effort, load_ended, wake,
                        err);
     wake->pending += r == 0 ? 1 : 0;

@@ -81,9 +81,7 @@ static int row_note(const struct snp_journal_session *from, void *arg, struct sn
     };
     (void)snprintf(row->id, sizeof(row->id), "%s", from->id);
     (void)snprintf(row->name, sizeof(row->name), "%s", from->name == NULL ? "" : from->name);
-    if (row->spec == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(row->spec, err);
     recovery->n++;
     return 0;
 }
@@ -138,9 +136,7 @@ static int run_recover(struct snp_tx *tx, void *arg, struct snp_err *err)
     rows_drop(recovery); /* of a run that was undone */
     recovery->n_beyond = 0;
     recovery->rows = calloc(SNP_CAP_SESSIONS, sizeof(*recovery->rows));
-    if (recovery->rows == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(recovery->rows, err);
     r = snp_journal_cell_recover(tx, NULL, NULL, &recovery->n_unknown, err);
     if (r == 0) {
         r = snp_journal_sessions_lost(tx, &recovery->lost_us, err);

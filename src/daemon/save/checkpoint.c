@@ -244,9 +244,7 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
     int ends[2];
     int r;
 
-    if (head == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(head, err);
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }

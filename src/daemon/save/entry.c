@@ -603,9 +603,7 @@ int snp_entry_accepted(struct snp_session *session,
 {
     struct snp_entry *entry = session_new(session, done, ctx);
 
-    if (entry == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(entry, err);
     entry->has_undo = true;
     entry->undo_after = after;
     return submit(session->server, entry, run_session, SNP_DURABILITY_PROCESS, err);
@@ -740,9 +738,7 @@ int snp_entry_put(struct snp_session *session,
 {
     struct snp_entry *entry = effect_new(session, "put", json_pack("{s:s}", "path", path));
 
-    if (entry == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(entry, err);
     entry->done = done;
     entry->ctx = ctx;
     /* Synced, because the file itself is not: without the note nobody is told that it is gone. */

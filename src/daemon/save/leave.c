@@ -65,9 +65,7 @@ int snp_leave(struct snp_session *session, snp_leave_done *done, void *ctx, stru
 {
     struct leaving *leaving = calloc(1, sizeof(*leaving));
 
-    if (leaving == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(leaving, err);
     *leaving = (struct leaving){.session = session, .done = done, .ctx = ctx};
     snp_session_ref(session);
     snp_session_event(session, SNP_EV_LEAVE);

@@ -108,9 +108,7 @@ static int ask(struct load *load,
     int ends[2];
     int r;
 
-    if (head == NULL || load->failed == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(head != NULL && load->failed != NULL, err);
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }
@@ -136,9 +134,7 @@ int snp_load_start(struct snp_executor *executor,
     int fd = -1;
     int r;
 
-    if (load == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(load, err);
     *load = (struct load){.pending = 1, .failed = json_array(), .done = done, .ctx = ctx};
     r = ask(load, executor, effort, &fd, err);
     if (r < 0) {

@@ -171,9 +171,7 @@ static int row_remove(
                       row.session_name == NULL ? row.session : row.session_name,
                       row.name == NULL ? row.id : row.name);
     session = strdup(row.session);
-    if (text == NULL || session == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(text != NULL && session != NULL, err);
     event.session = session;
     event.text = text;
     r = snp_journal_snapshot_remove(tx, id, err);

@@ -112,9 +112,7 @@ static int note_cell(const struct snp_journal_cell *row, void *arg, struct snp_e
     if (missing->cells == NULL) {
         missing->cells = calloc(SNP_MISSING_CELLS_MAX, sizeof(*missing->cells));
     }
-    if (missing->cells == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(missing->cells, err);
     at = &missing->cells[missing->n_cells++];
     at->cell = row->cell;
     at->failed = 0;
@@ -151,13 +149,9 @@ static int note_effect(const struct snp_journal_effect *row, void *arg, struct s
     if (missing->puts == NULL) {
         missing->puts = calloc(PUTS_MAX, sizeof(*missing->puts));
     }
-    if (missing->puts == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(missing->puts, err);
     missing->puts[missing->n_puts] = strdup(path);
-    if (missing->puts[missing->n_puts] == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(missing->puts[missing->n_puts], err);
     missing->n_puts++;
     return 0;
 }

@@ -244,9 +244,7 @@ int snp_executor_open_beside(struct snp_session *session,
 
     SNP_TRY(tier != NULL ? 0 : snp_tier_get(server, session->policy.tier, &tier, err));
     executor = calloc(1, sizeof(*executor));
-    if (executor == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(executor, err);
     executor->server = server;
     executor->refs = 1;
     executor->epoch = session->epoch;
@@ -315,9 +313,7 @@ static int close_ask(struct step *step, struct snp_err *err)
         .ctx = step,
     };
 
-    if (head == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(head, err);
     return snp_tier_ask(step->executor->tier, &call, err);
 }
 

@@ -48,9 +48,7 @@ int snp_session_policy_opened(struct snp_session *session,
     struct snp_session_policy *policy = &session->policy;
     char *text = snp_json_text(manifest);
 
-    if (text == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(text, err);
     free(policy->manifest);
     policy->manifest = text;
     (void)snprintf(policy->template_name, sizeof(policy->template_name), "%s",
@@ -64,9 +62,7 @@ int snp_session_policy_weaken(struct snp_session *session,
 {
     char *why = strdup(err->msg);
 
-    if (why == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(why, err);
     free(session->policy.instead_of);
     session->policy.instead_of = why;
     session->policy.tier = tier;
@@ -198,9 +194,7 @@ int snp_state_key_check(const struct snp_session *session,
     char was[32];
     char is[32];
 
-    if (then == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(then, err);
     series_of(then, was, sizeof(was));
     series_of(now, is, sizeof(is));
     if (strcmp(was, is) != 0) {

@@ -76,9 +76,7 @@ static int session_add(struct snp_server *server,
                         SNP_CAP_SESSIONS);
     }
     session = calloc(1, sizeof(*session));
-    if (session == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(session, err);
     memcpy(session->id, id, sizeof(session->id));
     (void)snprintf(session->name, sizeof(session->name), "%s", name == NULL ? "" : name);
     session->server = server;

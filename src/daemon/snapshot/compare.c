@@ -103,18 +103,14 @@ static int variables_read(struct side *side,
     {
         struct entry *entry = side_add(side, name, strlen(name));
 
-        if (entry == NULL) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
+        SNP_TRY_MEMORY(entry, err);
         entry->kind = SNP_ITEM_VARS;
         (void)snprintf(entry->key, sizeof(entry->key), "%s",
                        item->key == NULL ? "" : item->key);
         (void)snprintf(entry->hash, sizeof(entry->hash), "%s",
                        item->hash == NULL ? "" : item->hash);
         entry->detail = strndup(json_is_string(type) ? json_string_value(type) : "?", TYPE_MAX);
-        if (entry->detail == NULL) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
+        SNP_TRY_MEMORY(entry->detail, err);
     }
     return 0;
 }
@@ -127,9 +123,7 @@ static int file_read(struct side *side,
     struct entry *entry = side_add(side, item->name.data, item->name.n);
     const char *target = snp_json_str(meta, "target", NULL);
 
-    if (entry == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(entry, err);
     entry->kind = item->kind;
     entry->size = (uint64_t)snp_json_int(meta, "length", (int64_t)item->size);
     entry->mode = (unsigned)snp_json_int(meta, "mode", 0) & 07777U;
@@ -138,9 +132,7 @@ static int file_read(struct side *side,
                    item->hash == NULL ? "" : item->hash);
     if (item->kind == SNP_ITEM_LINK && target != NULL) {
         entry->detail = strdup(target);
-        if (entry->detail == NULL) {
-            return snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
+        SNP_TRY_MEMORY(entry->detail, err);
     }
     return 0;
 }

@@ -290,9 +290,7 @@ static int source_take(struct forking *forking,
     forking->source = *source;
     forking->source.spec = strdup(source->spec);
     forking->source.lost = json_incref(source->lost);
-    if (forking->source.spec == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(forking->source.spec, err);
     if (forking->prefix[0] == '\0') {
         (void)snprintf(forking->prefix, sizeof(forking->prefix), "%s", source->session_name);
     }

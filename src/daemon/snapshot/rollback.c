@@ -379,9 +379,7 @@ static int by_memory(struct rollback *back, struct snp_err *err)
                                        .ops = &rollback_ops,
                                        .ctx = back};
 
-    if (head == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(head, err);
     SNP_TRY(snp_tier_ask(session->live.executor->tier, &call, err));
     back->by_memory = true;
     back->n_asked = 2;

@@ -364,9 +364,7 @@ static int copy_ask(struct taking *taking, struct snp_err *err)
                                        .ops = &copy_ops,
                                        .ctx = taking};
 
-    if (head == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(head, err);
     SNP_TRY(snp_memory_room(session, err));
     SNP_TRY(snp_tier_ask(session->live.executor->tier, &call, err));
     memcpy(taking->executor, session->live.executor->id, sizeof(taking->executor));

@@ -261,9 +261,7 @@ int snp_transfer_load(struct snp_transfer *t, struct snp_err *err)
     snp_autobuf struct snp_buf head = {0};
     int r;
 
-    if (page == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(page, err);
     snp_buf_init(&head, (size_t)SNP_TRANSFER_READ * 2);
     page->t = t;
     snp_buf_init(&page->texts, (size_t)PAGE_BYTES * 2);

@@ -266,9 +266,7 @@ static int lost_add(struct snp_transfer *t,
                                          snp_json_str(item->meta, "reason", ""));
     snp_autofree char *text = row == NULL ? NULL : snp_json_text(row);
 
-    if (text == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(text, err);
     if (t->lost.len + strlen(text) + 2 <= SNP_TRANSFER_LOST_MAX &&
         snp_buf_addf(&t->lost, "%s%s", t->lost.len == 1 ? "" : ",", text) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
@@ -284,9 +282,7 @@ static int on_item(void *arg, const struct snp_stream_item *item, struct snp_err
     size_t need;
     int r = 0;
 
-    if (meta == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(meta, err);
     need = strlen(meta) + strlen(item->name) + strlen(item->key) + 3 + SNP_STORE_INLINE_MAX;
     if (slice->n >= SLICE_ITEMS || slice->n_files >= SLICE_FILES ||
         need > ARENA_BYTES - slice->used) {
@@ -350,9 +346,9 @@ static int save_setup(struct snp_transfer *t, struct snp_err *err)
 
     t->slice.items = calloc(SLICE_ITEMS, sizeof(*t->slice.items));
     t->slice.arena = malloc(ARENA_BYTES);
-    if (t->slice.items == NULL || t->slice.arena == NULL || snp_buf_adds(&t->lost, "[") < 0) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(t->slice.items != NULL && t->slice.arena != NULL &&
+                       snp_buf_adds(&t->lost, "[") >= 0,
+                   err);
     return snp_stream_in_init(&t->in, &sink, most, err);
 }
 
@@ -372,9 +368,7 @@ static int folders_sync(struct snp_transfer *t, struct snp_err *err)
 
 static int report_make(struct snp_transfer *t, struct snp_err *err)
 {
-    if (snp_buf_adds(&t->lost, "]") < 0 || snp_buf_cstr(&t->lost) == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(snp_buf_adds(&t->lost, "]") >= 0 && snp_buf_cstr(&t->lost) != NULL, err);
     t->report.checkpoint = t->busy.checkpoint;
     t->report.cell = t->save.cell;
     t->report.lost = snp_buf_cstr(&t->lost);

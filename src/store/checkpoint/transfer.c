@@ -65,9 +65,7 @@ int snp_transfer_feed(struct snp_transfer *t, struct snp_err *err)
     unsigned at = 0;
     int r = 0;
 
-    if (bytes == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
+    SNP_TRY_MEMORY(bytes, err);
     while (r == 0 && !snp_stream_is_over(&t->in)) {
         char *room = bytes + (size_t)SNP_TRANSFER_READ * at;
         ssize_t n;
