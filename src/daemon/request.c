@@ -71,6 +71,16 @@ void snp_request_fail(struct snp_request *request, const struct snp_err *err)
     request_free(request);
 }
 
+void *snp_request_state(struct snp_request *request, size_t n)
+{
+    void *state = calloc(1, n);
+
+    if (state == NULL) {
+        snp_request_refuse(request, SNP_E_NOMEM, "out of memory");
+    }
+    return state;
+}
+
 void snp_request_pass(struct snp_request *request,
                       const char *head,
                       size_t head_len,
@@ -83,11 +93,9 @@ void snp_request_pass(struct snp_request *request,
                               .head_len = head_len,
                               .raw = raw,
                               .raw_len = raw_len};
-    struct snp_err err;
 
     if (request->peer != NULL && snp_conn_send(&request->peer->conn, &frame) < 0) {
-        (void)snp_fail(&err, SNP_E_LIMIT, "the answer is larger than a frame");
-        snp_request_fail(request, &err);
+        snp_request_refuse(request, SNP_E_LIMIT, "the answer is larger than a frame");
         return;
     }
     request_free(request);
@@ -97,11 +105,9 @@ void snp_request_answer(struct snp_request *request, json_t *head)
 {
     snp_autojson json_t *owned = head;
     snp_autofree char *text = owned == NULL ? NULL : snp_json_text(owned);
-    struct snp_err err;
 
     if (text == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_request_fail(request, &err);
+        snp_request_refuse(request, SNP_E_NOMEM, "out of memory");
         return;
     }
     snp_request_pass(request, text, strlen(text), NULL, 0);

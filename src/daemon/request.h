@@ -33,6 +33,14 @@ void snp_request_pass(struct snp_request *request,
                       size_t raw_len);
 /* End a request with an ERROR. */
 void snp_request_fail(struct snp_request *request, const struct snp_err *err);
+#define snp_request_refuse(request, code, ...)          \
+    do {                                                \
+        struct snp_err refusal_;                        \
+        (void)snp_fail(&refusal_, (code), __VA_ARGS__); \
+        snp_request_fail((request), &refusal_);         \
+    } while (0)
+/* Memory for what is done about a request, zeroed, the caller's. NULL: there is none, and the request was ended. */
+void *snp_request_state(struct snp_request *request, size_t n);
 /* Send an EVENT; head is borrowed JSON text. */
 void snp_request_event(struct snp_request *request,
                        const char *head,

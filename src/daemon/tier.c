@@ -40,7 +40,9 @@ struct call {
     uint32_t id; /* 0 = free slot */
     uint32_t next_free;
     uint64_t deadline_us;
-    const struct snp_tier_ops *ops;
+    const struct snp_record *answer;
+    snp_tier_told *done;
+    snp_tier_told *event;
     void *ctx;
 };
 
@@ -175,14 +177,31 @@ static int call_done(struct snp_tier *tier,
                      const struct snp_tier_answer *answer,
                      struct snp_err *ret_bad)
 {
-    const struct snp_tier_ops *ops = call->ops;
+    snp_tier_told *done = call->done;
     void *ctx = call->ctx;
 
     call_free(tier, call);
     if (tier->n_calls == 0 && !tier->is_over) {
         (void)uv_timer_stop(&tier->timer);
     }
-    return ops->done(ctx, answer, ret_bad);
+    return done == NULL ? 0 : done(ctx, answer, ret_bad);
+}
+
+static int response_take(struct snp_tier *tier,
+                         struct call *call,
+                         const struct snp_tier_answer *answer,
+                         struct snp_err *ret_bad)
+{
+    struct snp_err failure;
+    struct snp_err ignored;
+    int r = call->answer == NULL ? 0 : snp_record_check(answer->head, call->answer, ret_bad);
+
+    if (r == 0) {
+        return call_done(tier, call, answer, ret_bad);
+    }
+    (void)snp_fail(&failure, SNP_E_PEER, "the tier gave a wrong answer: %s", ret_bad->msg);
+    (void)call_done(tier, call, &(struct snp_tier_answer){.err = &failure}, &ignored);
+    return r;
 }
 
 static void on_check(uv_timer_t *timer)
@@ -237,14 +256,14 @@ static int handle_frame(struct snp_tier *tier,
     }
     switch (frame->type) {
     case SNP_RPC_RESPONSE:
-        return call_done(tier, call, &answer, ret_bad);
+        return response_take(tier, call, &answer, ret_bad);
     case SNP_RPC_ERROR:
         (void)snp_json_to_err(head, &failure);
         answer = (struct snp_tier_answer){.err = &failure};
         return call_done(tier, call, &answer, ret_bad);
     case SNP_RPC_EVENT:
-        if (call->ops->event != NULL) {
-            return call->ops->event(call->ctx, &answer, ret_bad);
+        if (call->event != NULL) {
+            return call->event(call->ctx, &answer, ret_bad);
         }
         return snp_fail(ret_bad, SNP_E_INVALID, "an event for a request that has none");
     default:
@@ -413,31 +432,26 @@ static int tier_start(struct snp_server *server,
 static int about_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     struct snp_found_tier *found = ctx;
-    int r = answer->head == NULL
-                ? 0
-                : snp_record_check(answer->head, &snp_probe_answer_form, ret_bad);
 
-    if (answer->head != NULL && r == 0) {
+    (void)ret_bad;
+    if (answer->head != NULL) {
         json_decref(found->about);
         found->about = json_incref(answer->head);
     }
-    return r;
+    return 0;
 }
-
-static const struct snp_tier_ops about_ops = {about_done, NULL};
 
 static int about_ask(struct snp_tier *tier, struct snp_err *err)
 {
-    snp_autojson json_t *head = SNP_WRITE(snp_probe_request, .tier = NULL);
     const struct snp_tier_call call = {
-        .head = head,
+        .head = SNP_WRITE(snp_probe_request, .tier = NULL),
         .timeout_ms = SNP_CAP_TIER_OPEN_MS,
-        .ops = &about_ops,
+        .answer = &snp_probe_answer_form,
+        .done = about_done,
         .ctx = tier->found,
     };
 
-    return head == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-                        : snp_tier_ask(tier, &call, err);
+    return snp_tier_ask(tier, &call, err);
 }
 
 int snp_tier_get(struct snp_server *server,
@@ -464,18 +478,20 @@ int snp_tier_get(struct snp_server *server,
 
 int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struct snp_err *err)
 {
-    const char *method = snp_json_str(asked->head, "method", "");
+    snp_autojson json_t *head = asked->head;
+    const char *method = snp_json_str(head, "method", "");
     snp_autofree char *text = NULL;
     snp_autoclose int fd = asked->has_fd ? asked->fd : -1;
     struct snp_frame frame = {
         .type = SNP_RPC_REQUEST, .raw = asked->raw, .raw_len = asked->raw_len};
     struct call *call;
 
+    SNP_TRY_MEMORY(head, err);
     if (!snp_tier_can(tier->found, method)) {
         return snp_fail(err, SNP_E_UNSUPPORTED, "the %s tier does not support \"%s\"",
                         tier->found->name, method);
     }
-    text = snp_json_text(asked->head);
+    text = snp_json_text(head);
     SNP_TRY_MEMORY(text, err);
     frame.head = text;
     frame.head_len = strlen(text);
@@ -493,7 +509,9 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
         call_free(tier, call);
         return snp_fail(err, SNP_E_LIMIT, "the request is larger than a frame");
     }
-    call->ops = asked->ops;
+    call->answer = asked->answer;
+    call->done = asked->done;
+    call->event = asked->event;
     call->ctx = asked->ctx;
     call->deadline_us = snp_now_us() + asked->timeout_ms * 1000;
     if (tier->n_calls == 1) {

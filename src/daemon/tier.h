@@ -17,6 +17,7 @@
 #include "daemon/session.h"
 
 struct snp_found_tier;
+struct snp_record;
 struct snp_server;
 struct snp_tier;
 
@@ -30,26 +31,26 @@ struct snp_tier_answer {
     const struct snp_err *err; /* only if head is NULL */
 };
 
-struct snp_tier_ops {
-    /*
-     * The end of a call, exactly once. 0, or SNP_E_INVALID with *ret_bad when the answer
-     * is not what it must be: then the tier is ended. The callee's own side (its
-     * request) must be dealt with in both cases.
-     */
-    int (*done)(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad);
-    /* An event of the call; likewise. NULL = none may come. */
-    int (*event)(void *ctx, const struct snp_tier_answer *event, struct snp_err *ret_bad);
-};
+/*
+ * 0, or SNP_E_INVALID with *ret_bad when what the tier said is not what it must be: then the tier is
+ * ended. The callee's own side (its request) must be dealt with in both cases.
+ */
+typedef int snp_tier_told(void *ctx,
+                          const struct snp_tier_answer *answer,
+                          struct snp_err *ret_bad);
 
 struct snp_tier_call {
-    json_t *head;    /* of SNP_WRITE: a request; borrowed */
+    json_t *head; /* of SNP_WRITE: a request; taken over, also on failure; NULL = no memory */
     const void *raw; /* borrowed */
     size_t raw_len;
     uint64_t timeout_ms; /* after this the tier counts as hung */
     bool is_urgent;      /* may pass a queue that is full for others */
     bool has_fd;
     int fd; /* with has_fd: goes along with the request; taken over, also on failure */
-    const struct snp_tier_ops *ops;
+    const struct snp_record
+        *answer;          /* its form, if done() need not check it; a wrong one fails */
+    snp_tier_told *done;  /* the end of the call, exactly once; NULL = nobody waits */
+    snp_tier_told *event; /* NULL = none may come */
     void *ctx;
 };
 

@@ -52,6 +52,11 @@ int snp_store_submit(struct snp_store *store,
                      const struct snp_store_job *job,
                      struct snp_err *err) SNP_NODISCARD;
 
+/* The same of a job whose done() is called in any case: at once, if it cannot be submitted. */
+void snp_store_do(struct snp_store *store, const struct snp_store_job *job);
+#define SNP_STORE_DO(store, ...) \
+    snp_store_do((store), &(const struct snp_store_job){__VA_ARGS__})
+
 /* Counters since the start, for `stats` and tests. Any thread. */
 struct snp_store_stats {
     uint64_t jobs;

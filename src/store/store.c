@@ -1029,6 +1029,15 @@ int snp_store_submit(struct snp_store *store,
     return r;
 }
 
+void snp_store_do(struct snp_store *store, const struct snp_store_job *job)
+{
+    struct snp_err err;
+
+    if (snp_store_submit(store, job, &err) < 0) {
+        job->done(job->arg, &err);
+    }
+}
+
 int snp_store_call(struct snp_store *store,
                    snp_store_run_fn run,
                    void *arg,

@@ -181,7 +181,6 @@ static int source_take(struct exporting *exporting,
 static void source_found(void *ctx, const struct snp_source *source, const struct snp_err *why)
 {
     struct exporting *exporting = ctx;
-    const struct snp_store_job job = {.run = run_head, .done = head_written, .arg = exporting};
     struct snp_err err;
     int r = 0;
 
@@ -199,9 +198,9 @@ static void source_found(void *ctx, const struct snp_source *source, const struc
         r = snp_archive_file(exporting->server->options.state_dir, &exporting->fd, &err);
     }
     if (r == 0) {
-        r = snp_store_submit(exporting->server->store, &job, &err);
-    }
-    if (r < 0) {
+        SNP_STORE_DO(exporting->server->store, .run = run_head, .done = head_written,
+                     .arg = exporting);
+    } else {
         exporting_end(exporting, &err);
     }
 }

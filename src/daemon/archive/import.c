@@ -81,9 +81,7 @@ static void import_leave(struct snp_import *import)
 static void import_free(struct snp_import *import)
 {
     import_leave(import);
-    if (import->session != NULL) {
-        snp_session_unref(import->session);
-    }
+    snp_session_unref(import->session);
     snp_closep(&import->fd);
     snp_archive_sum_done(&import->sum);
     snp_archive_done(&import->archive);
@@ -263,15 +261,14 @@ static void removed(void *arg, const struct snp_err *err)
 /* Nothing of it stays; then the client is told why. */
 static void import_fail(struct snp_import *import, const struct snp_err *why)
 {
-    const struct snp_store_job job = {
-        .run = run_remove, .done = removed, .arg = import, .durability = SNP_DURABILITY_SYNCED};
-    struct snp_err err;
-
     import->err = *why;
     if (import->session != NULL) {
         snp_session_end(import->session, NULL);
     }
-    if (!import->has_row || snp_store_submit(import->server->store, &job, &err) < 0) {
+    if (import->has_row) {
+        SNP_STORE_DO(import->server->store, .run = run_remove, .done = removed, .arg = import,
+                     .durability = SNP_DURABILITY_SYNCED);
+    } else {
         snp_request_fail(import->request, &import->err);
         import_free(import);
     }
@@ -364,8 +361,6 @@ static void bundle_read(void *arg,
                         const struct snp_err *err)
 {
     struct snp_import *import = arg;
-    const struct snp_store_job job = {
-        .run = run_name, .done = named, .arg = import, .durability = SNP_DURABILITY_SYNCED};
     struct snp_err why;
 
     if (err->code != SNP_OK) {
@@ -375,9 +370,8 @@ static void bundle_read(void *arg,
         return;
     }
     import->checkpoint = report->checkpoint;
-    if (snp_store_submit(import->server->store, &job, &why) < 0) {
-        import_fail(import, &why);
-    }
+    SNP_STORE_DO(import->server->store, .run = run_name, .done = named, .arg = import,
+                 .durability = SNP_DURABILITY_SYNCED);
 }
 
 static void row_added(void *arg, const struct snp_err *err)
@@ -468,20 +462,19 @@ static int file_read(struct snp_import *import, struct snp_err *err)
 void snp_run_import_end(const struct snp_work *work)
 {
     struct snp_import *import = import_find(work);
-    const struct snp_store_job job = {.run = run_row, .done = row_added, .arg = import};
     struct snp_err err;
 
     if (import == NULL) {
-        (void)snp_fail(&err, SNP_E_NOT_FOUND,
-                       "this import has ended, or was never begun: import the file again");
-        snp_request_fail(work->request, &err);
+        snp_request_refuse(work->request, SNP_E_NOT_FOUND,
+                           "this import has ended, or was never begun: import the file again");
         return;
     }
     import->peer = NULL; /* from here on it ends by itself */
     import->request = work->request;
-    if (file_read(import, &err) < 0 ||
-        snp_store_submit(import->server->store, &job, &err) < 0) {
+    if (file_read(import, &err) < 0) {
         import_fail(import, &err);
+    } else {
+        SNP_STORE_DO(import->server->store, .run = run_row, .done = row_added, .arg = import);
     }
 }
 

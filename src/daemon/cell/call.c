@@ -9,107 +9,67 @@
 #include "wire/session.h"
 #include "wire/tier.h"
 
-static int interrupt_done(void *ctx,
-                          const struct snp_tier_answer *answer,
-                          struct snp_err *ret_bad)
+/* ctx: the request of a client that is answered so; NULL = nobody waits for this answer. */
+static int answered(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     struct snp_request *request = ctx;
-    int r;
 
-    if (answer->head == NULL) {
-        snp_request_fail(request, answer->err);
-        return 0;
-    }
-    r = snp_record_check(answer->head, &snp_tier_interrupt_answer_form, ret_bad);
-    if (r < 0) {
-        snp_request_fail(request, ret_bad);
-        return r;
-    }
-    snp_request_pass(request, answer->text, answer->text_len, NULL, 0);
-    return 0;
-}
-
-/* Nobody waits for this one's answer. */
-static int orphan_interrupted(void *ctx,
-                              const struct snp_tier_answer *answer,
-                              struct snp_err *ret_bad)
-{
-    (void)ctx;
-    (void)answer;
     (void)ret_bad;
+    if (request != NULL && answer->head == NULL) {
+        snp_request_fail(request, answer->err);
+    } else if (request != NULL) {
+        snp_request_pass(request, answer->text, answer->text_len, NULL, 0);
+    }
     return 0;
 }
 
-static const struct snp_tier_ops interrupt_ops = {interrupt_done, NULL};
-static const struct snp_tier_ops orphan_ops = {orphan_interrupted, NULL};
-
-void snp_exec_interrupt_running(struct snp_session *session, struct snp_request *request)
+static void ask(struct snp_tier *tier,
+                const struct snp_tier_call *call,
+                struct snp_request *request)
 {
-    snp_autojson json_t *head =
-        SNP_WRITE(snp_tier_interrupt_request, .session = session->live.running->executor->id);
-    struct snp_tier_call call = {
-        .head = head,
-        .timeout_ms = session->server->options.tier_ms,
-        .is_urgent = true,
-        .ops = request == NULL ? &orphan_ops : &interrupt_ops,
-        .ctx = request,
-    };
     struct snp_err err;
-    int r = head == NULL ? snp_fail(&err, SNP_E_NOMEM, "out of memory")
-                         : snp_tier_ask(session->live.running->executor->tier, &call, &err);
 
-    if (r < 0 && request != NULL) {
+    if (snp_tier_ask(tier, call, &err) < 0 && request != NULL) {
         snp_request_fail(request, &err);
     }
 }
 
-/* Calls of the code ------------------------------------------------------------------- */
-
-static int answer_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+void snp_exec_interrupt_running(struct snp_session *session, struct snp_request *request)
 {
-    struct snp_request *request = ctx;
-    int r = answer->head == NULL
-                ? 0
-                : snp_record_check(answer->head, &snp_tier_answer_answer_form, ret_bad);
+    const struct snp_executor *executor = session->live.running->executor;
+    const struct snp_tier_call call = {
+        .head = SNP_WRITE(snp_tier_interrupt_request, .session = executor->id),
+        .timeout_ms = session->server->options.tier_ms,
+        .is_urgent = true,
+        .answer = &snp_tier_interrupt_answer_form,
+        .done = answered,
+        .ctx = request,
+    };
 
-    if (request == NULL) {
-        return r;
-    }
-    if (answer->head == NULL || r < 0) {
-        snp_request_fail(request, answer->head == NULL ? answer->err : ret_bad);
-        return r;
-    }
-    snp_request_pass(request, answer->text, answer->text_len, NULL, 0);
-    return 0;
+    ask(executor->tier, &call, request);
 }
 
-static const struct snp_tier_ops answer_ops = {answer_done, NULL};
+/* Calls of the code ------------------------------------------------------------------- */
 
 /* To the open call. request: is answered; NULL = nobody is. */
 static void call_answer(struct snp_exec *exec,
                         const struct snp_exec_answer *answer,
                         struct snp_request *request)
 {
-    snp_autojson json_t *head =
-        SNP_WRITE(snp_tier_answer_request, .session = exec->executor->id, .cell = exec->cell,
-                  .call = answer->call, .ok = answer->is_ok);
     const struct snp_tier_call call = {
-        .head = head,
+        .head = SNP_WRITE(snp_tier_answer_request, .session = exec->executor->id,
+                          .cell = exec->cell, .call = answer->call, .ok = answer->is_ok),
         .raw = answer->raw,
         .raw_len = answer->raw_len,
         .timeout_ms = exec->session->server->options.tier_ms,
         .is_urgent = true,
-        .ops = &answer_ops,
+        .answer = &snp_tier_answer_answer_form,
+        .done = answered,
         .ctx = request,
     };
-    struct snp_err err;
-    int r = head == NULL ? snp_fail(&err, SNP_E_NOMEM, "out of memory")
-                         : snp_tier_ask(exec->executor->tier, &call, &err);
 
     exec->open_call = 0;
-    if (r < 0 && request != NULL) {
-        snp_request_fail(request, &err);
-    }
+    ask(exec->executor->tier, &call, request);
 }
 
 void snp_exec_call_refuse(struct snp_exec *exec)

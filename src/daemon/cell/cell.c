@@ -414,31 +414,28 @@ static int exec_event(void *ctx, const struct snp_tier_answer *event, struct snp
     return 0;
 }
 
-static const struct snp_tier_ops exec_ops = {exec_done, exec_event};
-
 /* The start ---------------------------------------------------------------------------------- */
 
 static int exec_send(struct snp_exec *exec, struct snp_err *err)
 {
     const struct snp_executor *executor = exec->executor;
     const struct snp_exec_spec *spec = &exec->spec;
-    snp_autojson json_t *head = SNP_WRITE(
-        snp_tier_exec_request, .session = executor->id, .cell = exec->cell,
-        .kind = spec->asked.kind, .code_len = spec->asked.code_len, .stdin = spec->asked.stdin,
-        .argv = spec->asked.argv, .wall_ms = (int64_t)exec->wall_ms,
-        .stream = spec->asked.stream, .require_exact = spec->asked.require_exact,
-        .epoch = executor->epoch, .transaction = spec->asked.transaction && is_lasting(exec),
-        .atomic = spec->asked.atomic, .calls = spec->asked.calls);
     struct snp_tier_call call = {
-        .head = head,
+        .head = SNP_WRITE(snp_tier_exec_request, .session = executor->id, .cell = exec->cell,
+                          .kind = spec->asked.kind, .code_len = spec->asked.code_len,
+                          .stdin = spec->asked.stdin, .argv = spec->asked.argv,
+                          .wall_ms = (int64_t)exec->wall_ms, .stream = spec->asked.stream,
+                          .require_exact = spec->asked.require_exact, .epoch = executor->epoch,
+                          .transaction = spec->asked.transaction && is_lasting(exec),
+                          .atomic = spec->asked.atomic, .calls = spec->asked.calls),
         .raw = exec->raw,
         .raw_len = exec->raw_len,
         .timeout_ms = exec->wall_ms + executor->server->options.tier_ms,
-        .ops = &exec_ops,
+        .done = exec_done,
+        .event = exec_event,
         .ctx = exec,
     };
 
-    SNP_TRY_MEMORY(head, err);
     return snp_tier_ask(executor->tier, &call, err);
 }
 

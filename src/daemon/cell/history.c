@@ -45,9 +45,7 @@ struct query {
 
 static void query_free(struct query *query)
 {
-    if (query->session != NULL) {
-        snp_session_unref(query->session);
-    }
+    snp_session_unref(query->session);
     json_decref(query->rows);
     json_decref(query->row);
     snp_buf_done(&query->code);
@@ -62,14 +60,9 @@ static void query_start(const struct snp_work *work,
                         snp_store_run_fn run,
                         snp_store_done_fn done)
 {
-    struct query *query = calloc(1, sizeof(*query));
-    const struct snp_store_job job = {.run = run, .done = done, .arg = query};
-    struct snp_err err;
-    int r;
+    struct query *query = snp_request_state(work->request, sizeof(*query));
 
     if (query == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_request_fail(work->request, &err);
         return;
     }
     query->request = work->request;
@@ -85,11 +78,7 @@ static void query_start(const struct snp_work *work,
         (void)snp_entry_pay(work->session, NULL, NULL); /* what is owed is there then */
         memcpy(query->id, work->session->id, sizeof(query->id));
     }
-    r = snp_store_submit(work->request->server->store, &job, &err);
-    if (r < 0) {
-        snp_request_fail(work->request, &err);
-        query_free(query);
-    }
+    SNP_STORE_DO(work->request->server->store, .run = run, .done = done, .arg = query);
 }
 
 /* history ---------------------------------------------------------------------------------- */

@@ -147,14 +147,12 @@ static void wait_note(struct snp_exec *exec)
 
 void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, size_t raw_len)
 {
-    struct snp_exec *exec = calloc(1, sizeof(*exec));
+    struct snp_exec *exec = snp_request_state(request, sizeof(*exec));
     struct snp_session *session = NULL;
     struct snp_err err;
     int r;
 
     if (exec == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_request_fail(request, &err);
         return;
     }
     exec->request = request;

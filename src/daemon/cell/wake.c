@@ -514,15 +514,10 @@ static void replay_read(void *arg, const struct snp_err *read_err)
 
 static void replay_next(struct snp_wake *wake)
 {
-    const struct snp_store_job job = {.run = run_cell_read, .done = replay_read, .arg = wake};
-    struct snp_err err;
-
     wake->cell = wake->missing.cells[wake->replayed].cell;
     wake->pending++;
-    if (snp_store_submit(wake->session->server->store, &job, &err) < 0) {
-        wake->pending--;
-        wake_fail(wake, &err);
-    }
+    SNP_STORE_DO(wake->session->server->store, .run = run_cell_read, .done = replay_read,
+                 .arg = wake);
 }
 
 void snp_wake_go_on(struct snp_session *session)
@@ -815,14 +810,9 @@ static void missing_found(void *arg, const struct snp_err *found_err)
 
 static void missing_find(struct snp_wake *wake)
 {
-    const struct snp_store_job job = {.run = run_missing, .done = missing_found, .arg = wake};
-    struct snp_err err;
-
     wake->pending++;
-    if (snp_store_submit(wake->session->server->store, &job, &err) < 0) {
-        wake->pending--;
-        wake_fail(wake, &err);
-    }
+    SNP_STORE_DO(wake->session->server->store, .run = run_missing, .done = missing_found,
+                 .arg = wake);
 }
 
 /* A cell that ran and was not written down: without it nobody could say what is missing. */

@@ -93,13 +93,9 @@ static void asleep_checked(void *arg, const struct snp_err *err)
 /* It sleeps already; but of one that lacks something nobody may think that all of it is kept. */
 static void asleep_check(struct asked *asked)
 {
-    const struct snp_store_job job = {.run = run_asleep, .done = asleep_checked, .arg = asked};
-    struct snp_err err;
-
     snp_missing_place(asked->session, &asked->place);
-    if (snp_store_submit(asked->session->server->store, &job, &err) < 0) {
-        asked_end(asked, &err);
-    }
+    SNP_STORE_DO(asked->session->server->store, .run = run_asleep, .done = asleep_checked,
+                 .arg = asked);
 }
 
 void snp_run_hibernate(const struct snp_work *work)
@@ -162,16 +158,14 @@ void snp_run_gc(const struct snp_work *work)
     struct snp_server *server = work->request->server;
     uint64_t budget = server->options.budget_bytes;
     struct snp_gc_request asked;
-    struct collecting *collecting = calloc(1, sizeof(*collecting));
+    struct collecting *collecting = snp_request_state(work->request, sizeof(*collecting));
     struct snp_err err;
 
-    snp_record_read(work->head, &snp_gc_request_form, &asked);
-    budget = asked.budget_bytes == SNP_NO_NUMBER ? budget : (uint64_t)asked.budget_bytes;
     if (collecting == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_request_fail(work->request, &err);
         return;
     }
+    snp_record_read(work->head, &snp_gc_request_form, &asked);
+    budget = asked.budget_bytes == SNP_NO_NUMBER ? budget : (uint64_t)asked.budget_bytes;
     *collecting = (struct collecting){work->request, budget};
     if (snp_store_gc(server->store, budget, collected, collecting, &err) < 0) {
         snp_request_fail(work->request, &err);

@@ -52,23 +52,10 @@ struct handler {
 
 /* A method passed through to a tier. */
 struct passing {
-    struct snp_request *request; /* owned */
-    const struct snp_record *answer;
+    struct snp_request *request;  /* owned */
     uint64_t raw_max;             /* bytes asked for */
     struct snp_session *put_into; /* one reference, and counted in n_putting; or NULL */
 };
-
-static int answer_check(const struct passing *passing,
-                        const struct snp_tier_answer *answer,
-                        struct snp_err *ret_bad)
-{
-    SNP_TRY(snp_record_check(answer->head, passing->answer, ret_bad));
-    if (answer->raw_len > passing->raw_max) {
-        return snp_fail(ret_bad, SNP_E_INVALID, "%s: more bytes than asked for",
-                        passing->answer->what);
-    }
-    return 0;
-}
 
 /* Passing through ---------------------------------------------------------------------- */
 
@@ -87,39 +74,34 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
 {
     struct passing *passing = ctx;
     struct snp_request *request = passing->request;
-    struct snp_err err;
     int r = 0;
 
     if (answer->head == NULL) {
         snp_request_fail(request, answer->err);
+    } else if (answer->raw_len > passing->raw_max) {
+        r = snp_fail(ret_bad, SNP_E_INVALID, "more bytes than asked for");
+        snp_request_refuse(request, SNP_E_PEER, "the tier gave a wrong answer: %s",
+                           ret_bad->msg);
     } else {
-        r = answer_check(passing, answer, ret_bad);
-        if (r == 0) {
-            snp_request_pass(request, answer->text, answer->text_len, answer->raw,
-                             answer->raw_len);
-        } else {
-            (void)snp_fail(&err, SNP_E_PEER, "the tier gave a wrong answer: %s", ret_bad->msg);
-            snp_request_fail(request, &err);
-        }
+        snp_request_pass(request, answer->text, answer->text_len, answer->raw, answer->raw_len);
     }
     put_ended(passing->put_into);
     free(passing);
     return r;
 }
 
-static const struct snp_tier_ops pass_ops = {pass_done, NULL};
-
 /* put_into: with its count in n_putting, if this puts a file; else NULL. */
 static void pass(const struct snp_work *work, struct snp_session *put_into)
 {
-    snp_autojson json_t *head = json_copy(work->head);
+    json_t *head = json_copy(work->head);
     struct passing *passing = calloc(1, sizeof(*passing));
     struct snp_tier_call call = {
         .head = head,
         .raw = work->raw,
         .raw_len = work->raw_len,
         .timeout_ms = work->request->server->options.tier_ms,
-        .ops = &pass_ops,
+        .answer = work->method->answer,
+        .done = pass_done,
         .ctx = passing,
     };
     struct snp_err err;
@@ -128,10 +110,10 @@ static void pass(const struct snp_work *work, struct snp_session *put_into)
     if (head == NULL || passing == NULL ||
         (work->executor != NULL &&
          json_object_set_new(head, "session", json_string(work->executor->id)) < 0)) {
+        json_decref(head);
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
     } else {
         passing->request = work->request;
-        passing->answer = work->method->answer;
         passing->raw_max = (uint64_t)snp_json_int(head, "length", 0);
         passing->put_into = put_into;
         r = snp_tier_ask(work->tier, &call, &err);
@@ -171,18 +153,15 @@ static void put_noted(void *ctx, const struct snp_err *err)
     struct putting *putting = ctx;
     struct snp_session *session = putting->session;
     struct snp_work *work = &putting->work;
-    struct snp_err why;
 
     if (err != NULL) {
-        (void)snp_fail(&why, err->code,
-                       "the file was not put: the journal cannot be written (%.300s)",
-                       err->msg);
-        snp_request_fail(work->request, &why);
+        snp_request_refuse(work->request, err->code,
+                           "the file was not put: the journal cannot be written (%.300s)",
+                           err->msg);
         put_ended(session);
     } else if (session->live.executor == NULL || session->live.executor->tier == NULL) {
-        (void)snp_fail(&why, SNP_E_PEER,
-                       "the file was not put: the session was lost meanwhile");
-        snp_request_fail(work->request, &why);
+        snp_request_refuse(work->request, SNP_E_PEER,
+                           "the file was not put: the session was lost meanwhile");
         put_ended(session);
     } else {
         work->session = session;
@@ -215,8 +194,7 @@ static void run_put(const struct snp_work *work)
     }
     if (putting == NULL || putting->raw == NULL) {
         free(putting);
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_request_fail(work->request, &err);
+        snp_request_answer(work->request, NULL);
         return;
     }
     if (work->raw_len > 0) {
@@ -240,13 +218,12 @@ static void run_hello(const struct snp_work *work)
 {
     const struct snp_server *server = work->request->server;
     int64_t version = snp_json_int(work->head, "version", 0);
-    struct snp_err err;
 
     if (version != SNP_RPC_VERSION) {
-        (void)snp_fail(&err, SNP_E_UNSUPPORTED,
-                       "the client speaks protocol version %lld, this daemon (%s) speaks %d",
-                       (long long)version, SNP_VERSION, SNP_RPC_VERSION);
-        snp_request_fail(work->request, &err);
+        snp_request_refuse(
+            work->request, SNP_E_UNSUPPORTED,
+            "the client speaks protocol version %lld, this daemon (%s) speaks %d",
+            (long long)version, SNP_VERSION, SNP_RPC_VERSION);
         return;
     }
     snp_request_answer(work->request,
@@ -281,8 +258,8 @@ static void run_interrupt(const struct snp_work *work)
 
     snp_record_read(work->head, &snp_interrupt_request_form, &asked);
     if ((asked.session == NULL) == (json_object_get(work->head, "request") == NULL)) {
-        (void)snp_fail(&err, SNP_E_INVALID, "interrupt: give either 'session' or 'request'");
-        snp_request_fail(work->request, &err);
+        snp_request_refuse(work->request, SNP_E_INVALID,
+                           "interrupt: give either 'session' or 'request'");
         return;
     }
     if (asked.session != NULL) {
@@ -572,15 +549,13 @@ static void parked_run(struct snp_waiter *waiter,
 static void park(const struct snp_work *work)
 {
     struct parked *parked = calloc(1, sizeof(*parked));
-    struct snp_err err;
 
     if (parked != NULL) {
         parked->raw = malloc(work->raw_len + 1);
     }
     if (parked == NULL || parked->raw == NULL) {
         free(parked);
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_request_fail(work->request, &err);
+        snp_request_answer(work->request, NULL);
         return;
     }
     if (work->raw_len > 0) {

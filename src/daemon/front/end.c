@@ -263,12 +263,9 @@ static void end_begin(struct snp_server *server)
 
 void snp_server_end(struct snp_server *server, struct snp_request *request)
 {
-    struct snp_err err;
-
     if (server->is_ending) {
         if (request != NULL) {
-            (void)snp_fail(&err, SNP_E_PEER, "the daemon is ending");
-            snp_request_fail(request, &err);
+            snp_request_refuse(request, SNP_E_PEER, "the daemon is ending");
         }
         return;
     }

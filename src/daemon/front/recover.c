@@ -223,13 +223,6 @@ static void recovered(void *arg, const struct snp_err *err)
 void snp_recover(struct snp_server *server, void (*done)(struct snp_server *server))
 {
     struct recovery *recovery = server->is_recovering ? NULL : calloc(1, sizeof(*recovery));
-    const struct snp_store_job job = {
-        .run = run_recover,
-        .done = recovered,
-        .arg = recovery,
-        .durability = SNP_DURABILITY_PROCESS,
-    };
-    struct snp_err err;
 
     if (recovery == NULL) {
         return;
@@ -237,7 +230,5 @@ void snp_recover(struct snp_server *server, void (*done)(struct snp_server *serv
     recovery->server = server;
     recovery->done = done;
     server->is_recovering = true;
-    if (snp_store_submit(server->store, &job, &err) < 0) {
-        recovered(recovery, &err);
-    }
+    SNP_STORE_DO(server->store, .run = run_recover, .done = recovered, .arg = recovery);
 }

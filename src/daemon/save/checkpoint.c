@@ -71,9 +71,7 @@ static void save_free(struct snp_save *save)
     snp_buf_done(&save->known);
     json_decref(save->report);
     json_decref(save->lost);
-    if (save->executor != NULL) {
-        snp_executor_unref(save->executor);
-    }
+    snp_executor_unref(save->executor);
     snp_session_unref(save->session);
     free(save);
 }
@@ -179,17 +177,15 @@ static void stored(void *arg,
 static int written(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     struct snp_save *save = ctx;
-    int r = 0;
 
+    (void)ret_bad;
     save->is_late =
         save->is_beside && answer->head == NULL && answer->err->code == SNP_E_DENIED;
     if (answer->head == NULL && (save->err.code == SNP_OK || save->err.code == SNP_E_PEER)) {
         save->err = *answer->err;
-    } else if (answer->head != NULL) {
-        r = snp_record_check(answer->head, &snp_tier_save_answer_form, ret_bad);
     }
     step_end(save);
-    return r;
+    return 0;
 }
 
 /* The tier has the state in a copy: what comes now changes nothing of what is saved. */
@@ -214,21 +210,16 @@ static int taken(void *ctx, const struct snp_tier_answer *event, struct snp_err 
     return 0;
 }
 
-static const struct snp_tier_ops save_ops = {written, taken};
-
 static int streams_start(struct snp_save *save, struct snp_err *err)
 {
     struct snp_session *session = save->session;
-    snp_autojson json_t *head = SNP_WRITE(
-        snp_tier_save_request, .session = save->executor->id,
-        .branch = save->has_copy ? (int64_t)save->number : SNP_NO_NUMBER, .describe = false,
-        .epoch = save->has_copy ? 0 : save->epoch, .cell = (int64_t)save->cell);
     struct snp_tier_call call = {
-        .head = head,
         .raw = snp_buf_bytes(&save->known),
         .raw_len = save->known.len,
         .timeout_ms = SNP_CAP_TIER_LOAD_MS,
-        .ops = &save_ops,
+        .answer = &snp_tier_save_answer_form,
+        .done = written,
+        .event = taken,
         .ctx = save,
     };
     const struct snp_checkpoint_save spec = {
@@ -244,10 +235,13 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
     int ends[2];
     int r;
 
-    SNP_TRY_MEMORY(head, err);
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }
+    call.head = SNP_WRITE(snp_tier_save_request, .session = save->executor->id,
+                          .branch = save->has_copy ? (int64_t)save->number : SNP_NO_NUMBER,
+                          .describe = false, .epoch = save->has_copy ? 0 : save->epoch,
+                          .cell = (int64_t)save->cell);
     call.has_fd = true;
     call.fd = ends[1];
     r = snp_tier_ask(save->executor->tier, &call, err);
@@ -312,7 +306,6 @@ static int state_note(struct snp_save *save)
 static void save_begin(struct snp_save *save)
 {
     struct snp_session *session = save->session;
-    const struct snp_store_job job = {.run = run_known, .done = known, .arg = save};
     int r = 0;
 
     save->has_begun = true;
@@ -329,9 +322,8 @@ static void save_begin(struct snp_save *save)
         r = state_note(save);
     }
     if (r == 0) {
-        r = snp_store_submit(session->server->store, &job, &save->err);
-    }
-    if (r < 0) {
+        SNP_STORE_DO(session->server->store, .run = run_known, .done = known, .arg = save);
+    } else {
         step_end(save);
     }
 }

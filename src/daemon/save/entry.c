@@ -80,9 +80,7 @@ static void entry_free(struct snp_entry *entry)
         return;
     }
     entry_free(entry->debt);
-    if (entry->session != NULL) {
-        snp_session_unref(entry->session);
-    }
+    snp_session_unref(entry->session);
     free(entry->spec);
     free(entry->argv);
     free(entry->cell_spec);
@@ -353,9 +351,7 @@ int snp_entry_begin(struct snp_exec *exec, snp_entry_done *done, struct snp_err 
     struct snp_entry *entry = entry_new(exec->session, done, exec);
 
     if (entry == NULL || intent_fill(entry, exec) < 0) {
-        if (entry != NULL) {
-            entry_free(entry);
-        }
+        entry_free(entry);
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     /* Who waits for the intent has not run yet, and owes nothing if it fails. */

@@ -58,38 +58,19 @@ static void written(void *arg,
     load_end(load);
 }
 
-static int take_failed(struct load *load, json_t *head, struct snp_err *ret_bad)
-{
-    int r = snp_record_check(head, &snp_tier_load_answer_form, ret_bad);
-    size_t i;
-    json_t *item;
-
-    if (r < 0) {
-        return r;
-    }
-    json_array_foreach(json_object_get(head, "failed"), i, item)
-    {
-        (void)json_array_append(load->failed, item);
-    }
-    return 0;
-}
-
 static int loaded(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     struct load *load = ctx;
-    int r = 0;
 
+    (void)ret_bad;
     if (answer->head == NULL && !load->is_damaged) {
         load->err = *answer->err;
     } else if (answer->head != NULL) {
-        r = take_failed(load, answer->head, ret_bad);
-        load->err = r < 0 ? *ret_bad : load->err;
+        (void)json_array_extend(load->failed, json_object_get(answer->head, "failed"));
     }
     load_end(load);
-    return r;
+    return 0;
 }
-
-static const struct snp_tier_ops load_ops = {loaded, NULL};
 
 static int ask(struct load *load,
                struct snp_executor *executor,
@@ -97,21 +78,21 @@ static int ask(struct load *load,
                int *ret_fd,
                struct snp_err *err)
 {
-    snp_autojson json_t *head = SNP_WRITE(snp_tier_load_request, .session = executor->id,
-                                          .epoch = executor->epoch, .effort = effort);
     struct snp_tier_call call = {
-        .head = head,
         .timeout_ms = SNP_CAP_TIER_LOAD_MS,
-        .ops = &load_ops,
+        .answer = &snp_tier_load_answer_form,
+        .done = loaded,
         .ctx = load,
     };
     int ends[2];
     int r;
 
-    SNP_TRY_MEMORY(head != NULL && load->failed != NULL, err);
+    SNP_TRY_MEMORY(load->failed, err);
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }
+    call.head = SNP_WRITE(snp_tier_load_request, .session = executor->id,
+                          .epoch = executor->epoch, .effort = effort);
     call.has_fd = true;
     call.fd = ends[0];
     r = snp_tier_ask(executor->tier, &call, err);

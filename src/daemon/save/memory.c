@@ -213,9 +213,6 @@ static void loss_note(const struct snp_session *session, const char *snapshot)
 {
     struct snp_server *server = session->server;
     struct loss *loss = calloc(1, sizeof(*loss));
-    const struct snp_store_job job = {
-        .run = run_loss, .done = loss_noted, .arg = loss, .durability = SNP_DURABILITY_SYNCED};
-    struct snp_err err;
 
     if (loss == NULL) {
         return; /* the next start finds it */
@@ -224,9 +221,8 @@ static void loss_note(const struct snp_session *session, const char *snapshot)
     memcpy(loss->snapshot, snapshot, sizeof(loss->snapshot));
     memcpy(loss->session, session->name, sizeof(loss->session));
     loss->now_us = snp_wall_us();
-    if (snp_store_submit(server->store, &job, &err) < 0) {
-        loss_noted(loss, &err);
-    }
+    SNP_STORE_DO(server->store, .run = run_loss, .done = loss_noted, .arg = loss,
+                 .durability = SNP_DURABILITY_SYNCED);
 }
 
 /* Ids of snapshots without a checkpoint, "ID\n" each. */
@@ -452,29 +448,24 @@ static int measured(void *ctx, const struct snp_tier_answer *answer, struct snp_
 {
     struct measuring *measuring = ctx;
     struct snp_session *session = measuring->session;
-    int r = 0;
 
+    (void)ret_bad;
     session->live.is_measuring = false;
-    if (answer->head != NULL) {
-        r = snp_record_check(answer->head, &snp_tier_memory_answer_form, ret_bad);
-    }
-    if (answer->head != NULL && r == 0 && session->live.executor != NULL &&
+    if (answer->head != NULL && session->live.executor != NULL &&
         strcmp(session->live.executor->id, measuring->executor) == 0) {
         measure_take(measuring, answer->head);
     }
     snp_session_unref(session);
     free(measuring);
-    return r;
+    return 0;
 }
-
-static const struct snp_tier_ops measure_ops = {measured, NULL};
 
 void snp_memory_measure(struct snp_session *session)
 {
     struct measuring *measuring;
     struct snp_tier_call call = {.timeout_ms = session->server->options.tier_ms,
-                                 .ops = &measure_ops};
-    snp_autojson json_t *head = NULL;
+                                 .answer = &snp_tier_memory_answer_form,
+                                 .done = measured};
     struct snp_err err;
 
     if (session->live.is_measuring || session->live.executor == NULL ||
@@ -482,15 +473,13 @@ void snp_memory_measure(struct snp_session *session)
         return;
     }
     measuring = calloc(1, sizeof(*measuring));
-    head = SNP_WRITE(snp_tier_memory_request, .session = session->live.executor->id);
-    if (measuring == NULL || head == NULL) {
-        free(measuring);
+    if (measuring == NULL) {
         return; /* the next time */
     }
     memcpy(measuring->executor, session->live.executor->id, sizeof(measuring->executor));
     measuring->newest = session->live.copies == NULL ? 0 : session->live.copies->number;
     measuring->session = session;
-    call.head = head;
+    call.head = SNP_WRITE(snp_tier_memory_request, .session = session->live.executor->id);
     call.ctx = measuring;
     if (snp_tier_ask(session->live.executor->tier, &call, &err) < 0) {
         snp_log(SNP_LOG_WARN, "measure", "session=%s error=\"%s\"", session->id, err.msg);
@@ -514,22 +503,19 @@ static int dropped(void *ctx, const struct snp_tier_answer *answer, struct snp_e
     return 0;
 }
 
-static const struct snp_tier_ops drop_ops = {dropped, NULL};
-
 void snp_memory_drop(const struct snp_executor *executor, uint32_t number)
 {
-    snp_autojson json_t *head =
-        SNP_WRITE(snp_tier_drop_request, .session = executor->id, .branch = number);
-    const struct snp_tier_call call = {
-        .head = head, .timeout_ms = executor->server->options.tier_ms, .ops = &drop_ops};
+    struct snp_tier_call call = {.timeout_ms = executor->server->options.tier_ms,
+                                 .done = dropped};
     struct snp_err err;
 
     if (executor->state != SNP_EXECUTOR_OPEN) {
         return;
     }
-    if (head == NULL || snp_tier_ask(executor->tier, &call, &err) < 0) {
+    call.head = SNP_WRITE(snp_tier_drop_request, .session = executor->id, .branch = number);
+    if (snp_tier_ask(executor->tier, &call, &err) < 0) {
         snp_log(SNP_LOG_WARN, "snapshot-drop", "executor=%s error=\"%s\"", executor->id,
-                head == NULL ? "out of memory" : err.msg);
+                err.msg);
     }
 }
 

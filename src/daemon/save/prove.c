@@ -45,9 +45,7 @@ static void proof_end(struct snp_proof *proof)
             (unsigned long long)proof->checkpoint,
             (unsigned long long)(snp_now_us() - proof->begun_us), is_ok ? "" : proof->err.msg);
     proof->done(proof->ctx, is_ok ? NULL : &proof->err);
-    if (proof->executor != NULL) {
-        snp_executor_unref(proof->executor);
-    }
+    snp_executor_unref(proof->executor);
     snp_session_unref(session);
     free(proof);
 }

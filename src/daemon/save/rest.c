@@ -36,13 +36,6 @@ static int run_look(struct snp_tx *tx, void *arg, struct snp_err *err)
     return look->wants_missing ? snp_missing_find(tx, &look->place, &look->missing, err) : 0;
 }
 
-static void look_free(struct look *look)
-{
-    snp_missing_done(&look->missing);
-    snp_session_unref(look->session);
-    free(look);
-}
-
 static void looked(void *arg, const struct snp_err *err)
 {
     struct look *look = arg;
@@ -58,18 +51,20 @@ static void looked(void *arg, const struct snp_err *err)
             json_decref(SNP_TAKE_PTR(session->durable.missing));
             session->durable.missing = is_due ? NULL : snp_missing_to_json(&look->missing);
         }
+    } else {
+        snp_log(SNP_LOG_WARN, "journal", "session=%s error=\"%s\"", session->id, err->msg);
     }
     if (is_due) {
         snp_session_rest(session);
     }
-    look_free(look);
+    snp_missing_done(&look->missing);
+    snp_session_unref(session);
+    free(look);
 }
 
 void snp_rest_look(struct snp_session *session)
 {
     struct look *look = calloc(1, sizeof(*look));
-    const struct snp_store_job job = {.run = run_look, .done = looked, .arg = look};
-    struct snp_err err;
 
     if (look == NULL) {
         return;
@@ -80,10 +75,7 @@ void snp_rest_look(struct snp_session *session)
     look->wants_missing = session->live.executor == NULL;
     snp_session_ref(session);
     look->session = session;
-    if (snp_store_submit(session->server->store, &job, &err) < 0) {
-        snp_log(SNP_LOG_WARN, "journal", "session=%s error=\"%s\"", session->id, err.msg);
-        look_free(look);
-    }
+    SNP_STORE_DO(session->server->store, .run = run_look, .done = looked, .arg = look);
 }
 
 void snp_session_rest(struct snp_session *session)

@@ -39,12 +39,8 @@ void snp_exec_free(struct snp_exec *exec)
     free(exec->record);
     snp_buf_done(&exec->events);
     snp_exec_spec_done(&exec->spec);
-    if (exec->executor != NULL) {
-        snp_executor_unref(exec->executor);
-    }
-    if (exec->session != NULL) {
-        snp_session_unref(exec->session);
-    }
+    snp_executor_unref(exec->executor);
+    snp_session_unref(exec->session);
     free(exec);
 }
 

@@ -74,9 +74,8 @@ void snp_executor_ref(struct snp_executor *executor)
 
 void snp_executor_unref(struct snp_executor *executor)
 {
-    SNP_ASSERT(executor->refs > 0);
-    executor->refs--;
-    if (executor->refs == 0) {
+    SNP_ASSERT(executor == NULL || executor->refs > 0);
+    if (executor != NULL && --executor->refs == 0) {
         SNP_ASSERT(executor->state == SNP_EXECUTOR_GONE);
         free(executor);
     }
@@ -99,12 +98,6 @@ static void forget(struct snp_executor *executor)
 }
 
 /* Opening -------------------------------------------------------------------------------- */
-
-static int open_check(const struct snp_tier_answer *answer, struct snp_err *ret_bad)
-{
-    SNP_TRY(snp_record_check(answer->head, &snp_tier_open_answer_form, ret_bad));
-    return snp_manifest_check(json_object_get(answer->head, "manifest"), ret_bad);
-}
 
 /*
  * The strongest tier cannot run here. The next takes its place if it can do what was asked, a
@@ -149,7 +142,7 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     if (answer->head == NULL) {
         err = *answer->err;
     } else {
-        r = open_check(answer, ret_bad);
+        r = snp_manifest_check(json_object_get(answer->head, "manifest"), ret_bad);
         if (r < 0) {
             (void)snp_fail(&err, SNP_E_PEER, "the tier gave a wrong answer: %s", ret_bad->msg);
         }
@@ -175,8 +168,6 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     return r;
 }
 
-static const struct snp_tier_ops open_ops = {open_done, NULL};
-
 static int open_ask(struct snp_executor *executor,
                     snp_executor_opened *opened,
                     struct snp_err *err)
@@ -184,25 +175,26 @@ static int open_ask(struct snp_executor *executor,
     const struct snp_session *session = executor->session;
     struct step *step = calloc(1, sizeof(*step));
     snp_autojson json_t *limits = snp_limits_to_json(&session->policy.limits);
-    snp_autojson json_t *head = SNP_WRITE(
-        snp_tier_open_request, .session = executor->id,
-        .template =
-            session->policy.template_name[0] == '\0' ? NULL : session->policy.template_name,
-        .limits = limits, .project = session->policy.project, .rootfs = session->policy.rootfs,
-        .env = session->policy.env, .allow_degraded = session->policy.allow_degraded,
-        .require_exact = session->policy.require_exact, .lasting = session->name[0] != '\0',
-        .loads = session->durable.checkpoint != 0, .instead_of = session->policy.instead_of,
-        .epoch = executor->epoch, .transaction = session->policy.transaction);
     struct snp_tier_call call = {
-        .head = head,
+        .head = SNP_WRITE(
+            snp_tier_open_request, .session = executor->id,
+            .template =
+                session->policy.template_name[0] == '\0' ? NULL : session->policy.template_name,
+            .limits = limits, .project = session->policy.project,
+            .rootfs = session->policy.rootfs, .env = session->policy.env,
+            .allow_degraded = session->policy.allow_degraded,
+            .require_exact = session->policy.require_exact, .lasting = session->name[0] != '\0',
+            .loads = session->durable.checkpoint != 0, .instead_of = session->policy.instead_of,
+            .epoch = executor->epoch, .transaction = session->policy.transaction),
         .timeout_ms = SNP_CAP_TIER_OPEN_MS,
-        .ops = &open_ops,
+        .answer = &snp_tier_open_answer_form,
+        .done = open_done,
         .ctx = step,
     };
     int r;
 
-    if (head == NULL || step == NULL) {
-        free(step);
+    if (step == NULL) {
+        json_decref(call.head);
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     step->executor = executor;
@@ -299,21 +291,16 @@ static int close_done(void *ctx, const struct snp_tier_answer *answer, struct sn
     return 0;
 }
 
-static const struct snp_tier_ops close_ops = {close_done, NULL};
-
 static int close_ask(struct step *step, struct snp_err *err)
 {
-    snp_autojson json_t *head =
-        SNP_WRITE(snp_tier_close_request, .session = step->executor->id);
-    struct snp_tier_call call = {
-        .head = head,
+    const struct snp_tier_call call = {
+        .head = SNP_WRITE(snp_tier_close_request, .session = step->executor->id),
         .timeout_ms = step->executor->server->options.tier_ms,
         .is_urgent = true,
-        .ops = &close_ops,
+        .done = close_done,
         .ctx = step,
     };
 
-    SNP_TRY_MEMORY(head, err);
     return snp_tier_ask(step->executor->tier, &call, err);
 }
 

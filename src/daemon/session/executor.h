@@ -68,6 +68,7 @@ int snp_executor_open_beside(struct snp_session *session,
 void snp_executor_close(struct snp_executor *executor, snp_executor_closed *closed, void *ctx);
 
 void snp_executor_ref(struct snp_executor *executor);
+/* NULL is fine. */
 void snp_executor_unref(struct snp_executor *executor);
 
 /* The one with that id in the tier, or NULL. Borrowed. */

@@ -126,9 +126,8 @@ void snp_session_ref(struct snp_session *session)
 
 void snp_session_unref(struct snp_session *session)
 {
-    SNP_ASSERT(session->refs > 0);
-    session->refs--;
-    if (session->refs > 0) {
+    SNP_ASSERT(session == NULL || session->refs > 0);
+    if (session == NULL || --session->refs > 0) {
         return;
     }
     session->server->hooks->forget(session);

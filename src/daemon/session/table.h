@@ -18,6 +18,7 @@ int snp_session_new(struct snp_server *server,
                     struct snp_err *err) SNP_NODISCARD;
 
 void snp_session_ref(struct snp_session *session);
+/* NULL is fine. */
 void snp_session_unref(struct snp_session *session);
 
 /* Take it out of the table; the table's reference is dropped. */

@@ -71,14 +71,12 @@ static void compared(void *arg, const struct snp_err *compare_err)
 
 static void next_find(struct comparing *comparing)
 {
-    const struct snp_store_job job = {.run = run_compare, .done = compared, .arg = comparing};
-    struct snp_err err;
-
     if (comparing->n < 2) {
         snp_source_find(comparing->server, comparing->refs[comparing->n], source_found,
                         comparing);
-    } else if (snp_store_submit(comparing->server->store, &job, &err) < 0) {
-        compared(comparing, &err);
+    } else {
+        SNP_STORE_DO(comparing->server->store, .run = run_compare, .done = compared,
+                     .arg = comparing);
     }
 }
 
@@ -99,16 +97,13 @@ static void source_found(void *ctx, const struct snp_source *source, const struc
 
 void snp_run_diff(const struct snp_work *work)
 {
-    struct comparing *comparing = calloc(1, sizeof(*comparing));
+    struct comparing *comparing = snp_request_state(work->request, sizeof(*comparing));
     struct snp_diff_request asked;
-    struct snp_err err;
 
-    snp_record_read(work->head, &snp_diff_request_form, &asked);
     if (comparing == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_request_fail(work->request, &err);
         return;
     }
+    snp_record_read(work->head, &snp_diff_request_form, &asked);
     comparing->request = work->request;
     comparing->server = work->request->server;
     (void)snprintf(comparing->refs[0], sizeof(comparing->refs[0]), "%s", asked.a);
@@ -163,28 +158,23 @@ static void was_read(void *arg, const struct snp_err *err)
 void snp_run_blob(const struct snp_work *work)
 {
     struct snp_blob_request asked;
-    struct reading *reading = calloc(1, sizeof(*reading));
-    const struct snp_store_job job = {.run = run_read, .done = was_read, .arg = reading};
-    struct snp_err err;
-    int r = 0;
+    struct reading *reading;
 
     snp_record_read(work->head, &snp_blob_request_form, &asked);
+    if (strlen(asked.hash) != SNP_STORE_HASH_LEN ||
+        strspn(asked.hash, "0123456789abcdef") != SNP_STORE_HASH_LEN) {
+        snp_request_refuse(work->request, SNP_E_INVALID,
+                           "blob: 'hash' must be %d lower-case hex digits", SNP_STORE_HASH_LEN);
+        return;
+    }
+    reading = snp_request_state(work->request, sizeof(*reading));
     if (reading == NULL) {
-        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
-    } else if (strlen(asked.hash) != SNP_STORE_HASH_LEN ||
-               strspn(asked.hash, "0123456789abcdef") != SNP_STORE_HASH_LEN) {
-        r = snp_fail(&err, SNP_E_INVALID, "blob: 'hash' must be %d lower-case hex digits",
-                     SNP_STORE_HASH_LEN);
-    } else {
-        reading->request = work->request;
-        memcpy(reading->hash, asked.hash, SNP_STORE_HASH_LEN + 1);
-        reading->offset = asked.offset;
-        reading->length = asked.length;
-        snp_buf_init(&reading->bytes, SNP_FILE_CHUNK_MAX);
-        r = snp_store_submit(work->request->server->store, &job, &err);
+        return;
     }
-    if (r < 0) {
-        free(reading);
-        snp_request_fail(work->request, &err);
-    }
+    *reading = (struct reading){
+        .request = work->request, .offset = asked.offset, .length = asked.length};
+    memcpy(reading->hash, asked.hash, SNP_STORE_HASH_LEN + 1);
+    snp_buf_init(&reading->bytes, SNP_FILE_CHUNK_MAX);
+    SNP_STORE_DO(work->request->server->store, .run = run_read, .done = was_read,
+                 .arg = reading);
 }

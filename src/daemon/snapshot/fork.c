@@ -60,9 +60,7 @@ struct forking {
 static void forking_free(struct forking *forking)
 {
     for (unsigned i = 0; i < forking->n; i++) {
-        if (forking->children[i].session != NULL) {
-            snp_session_unref(forking->children[i].session);
-        }
+        snp_session_unref(forking->children[i].session);
     }
     snp_source_done(&forking->source);
     json_decref(forking->failed);
@@ -95,20 +93,13 @@ static void rows_removed(void *arg, const struct snp_err *err)
 /* None is left behind: those in the table end with their rows, the rest of the rows go here. */
 static void forking_undo(struct forking *forking)
 {
-    const struct snp_store_job job = {.run = run_remove,
-                                      .done = rows_removed,
-                                      .arg = forking,
-                                      .durability = SNP_DURABILITY_SYNCED};
-    struct snp_err err;
-
     for (unsigned i = 0; i < forking->n; i++) {
         if (forking->children[i].session != NULL) {
             snp_session_end(forking->children[i].session, NULL);
         }
     }
-    if (snp_store_submit(forking->server->store, &job, &err) < 0) {
-        rows_removed(forking, &err);
-    }
+    SNP_STORE_DO(forking->server->store, .run = run_remove, .done = rows_removed,
+                 .arg = forking, .durability = SNP_DURABILITY_SYNCED);
 }
 
 static void forking_answer(struct forking *forking)
@@ -300,26 +291,17 @@ static int source_take(struct forking *forking,
 static void source_found(void *ctx, const struct snp_source *source, const struct snp_err *err)
 {
     struct forking *forking = ctx;
-    const struct snp_store_job job = {.run = run_rows,
-                                      .done = rows_written,
-                                      .arg = forking,
-                                      .durability = SNP_DURABILITY_SYNCED};
     struct snp_err why;
-    int r = 0;
 
+    if (err == NULL && source_take(forking, source, &why) < 0) {
+        err = &why;
+    }
     if (err != NULL) {
-        why = *err;
-        r = why.code;
-    } else {
-        r = source_take(forking, source, &why);
+        rows_written(forking, err);
+        return;
     }
-    if (r == 0) {
-        r = snp_store_submit(forking->server->store, &job, &why);
-    }
-    if (r < 0) {
-        snp_request_fail(forking->request, &why);
-        forking_free(forking);
-    }
+    SNP_STORE_DO(forking->server->store, .run = run_rows, .done = rows_written, .arg = forking,
+                 .durability = SNP_DURABILITY_SYNCED);
 }
 
 void snp_run_fork(const struct snp_work *work)

@@ -171,12 +171,10 @@ static int run_journal(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r;
 }
 
-static int journal_write(struct rollback *back, snp_store_done_fn done, struct snp_err *err)
+static void journal_write(struct rollback *back, snp_store_done_fn done)
 {
-    const struct snp_store_job job = {
-        .run = run_journal, .done = done, .arg = back, .durability = SNP_DURABILITY_SYNCED};
-
-    return snp_store_submit(back->server->store, &job, err);
+    SNP_STORE_DO(back->server->store, .run = run_journal, .done = done, .arg = back,
+                 .durability = SNP_DURABILITY_SYNCED);
 }
 
 /* The session is what the journal says now. */
@@ -236,7 +234,6 @@ static void slept(void *arg, const struct snp_err *err)
 static void closed(void *ctx, const struct snp_err *close_err)
 {
     struct rollback *back = ctx;
-    struct snp_err err;
 
     if (close_err != NULL) {
         snp_log(SNP_LOG_ERROR, "rollback", "session=%s error=\"%s\"", back->session->id,
@@ -247,9 +244,7 @@ static void closed(void *ctx, const struct snp_err *close_err)
         return;
     }
     back->epoch = back->session->epoch + 1;
-    if (journal_write(back, slept, &err) < 0) {
-        slept(back, &err);
-    }
+    journal_write(back, slept);
 }
 
 static void by_checkpoint(struct rollback *back);
@@ -348,45 +343,37 @@ static int went_back(void *ctx, const struct snp_tier_answer *answer, struct snp
 {
     struct rollback *back = ctx;
     struct snp_session *session = back->session;
-    int r = 0;
 
-    if (answer->head != NULL) {
-        r = snp_record_check(answer->head, &snp_tier_rollback_answer_form, ret_bad);
-    }
-    if (answer->head == NULL || r < 0 || session->live.executor == NULL) {
+    (void)ret_bad;
+    if (answer->head == NULL) {
         snp_log(SNP_LOG_WARN, "rollback", "session=%s error=\"%s\"", session->id,
-                answer->head == NULL ? answer->err->msg : "the tier gave a wrong answer");
-    } else {
+                answer->err->msg);
+    } else if (session->live.executor != NULL) {
         session->live.executor->epoch = back->epoch;
         back->went_back = true;
     }
     if (--back->n_asked == 0) {
         both_answered(back);
     }
-    return r;
+    return 0;
 }
-
-static const struct snp_tier_ops rollback_ops = {went_back, NULL};
 
 static int by_memory(struct rollback *back, struct snp_err *err)
 {
     struct snp_session *session = back->session;
-    snp_autojson json_t *head =
-        SNP_WRITE(snp_tier_rollback_request, .session = session->live.executor->id,
-                  .branch = back->copy->number, .epoch = (int64_t)back->epoch);
-    const struct snp_tier_call call = {.head = head,
-                                       .timeout_ms = session->server->options.tier_ms,
-                                       .ops = &rollback_ops,
-                                       .ctx = back};
+    const struct snp_tier_call call = {
+        .head = SNP_WRITE(snp_tier_rollback_request, .session = session->live.executor->id,
+                          .branch = back->copy->number, .epoch = (int64_t)back->epoch),
+        .timeout_ms = session->server->options.tier_ms,
+        .answer = &snp_tier_rollback_answer_form,
+        .done = went_back,
+        .ctx = back};
 
-    SNP_TRY_MEMORY(head, err);
     SNP_TRY(snp_tier_ask(session->live.executor->tier, &call, err));
     back->by_memory = true;
     back->n_asked = 2;
     snp_session_event(session, SNP_EV_ROLL_BACK);
-    if (journal_write(back, kept, err) < 0) {
-        kept(back, err);
-    }
+    journal_write(back, kept);
     return 0;
 }
 
@@ -478,31 +465,24 @@ static void found(void *arg, const struct snp_err *find_err)
 
 static void rollback_find(struct rollback *back)
 {
-    const struct snp_store_job job = {.run = run_find, .done = found, .arg = back};
-    struct snp_err err;
-
-    if (snp_store_submit(back->server->store, &job, &err) < 0) {
-        rollback_fail(back, &err);
-    }
+    SNP_STORE_DO(back->server->store, .run = run_find, .done = found, .arg = back);
 }
 
 void snp_run_rollback(const struct snp_work *work)
 {
-    struct rollback *back = calloc(1, sizeof(*back));
+    struct rollback *back = snp_request_state(work->request, sizeof(*back));
     struct snp_rollback_request asked;
     const char *snapshot;
     const char *session;
     struct snp_session *meant = NULL;
     struct snp_err err;
 
+    if (back == NULL) {
+        return;
+    }
     snp_record_read(work->head, &snp_rollback_request_form, &asked);
     snapshot = asked.snapshot;
     session = asked.session;
-    if (back == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_request_fail(work->request, &err);
-        return;
-    }
     back->request = work->request;
     back->server = work->request->server;
     back->begun_us = snp_now_us();

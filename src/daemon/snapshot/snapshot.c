@@ -146,12 +146,8 @@ static void looked(void *arg, const struct snp_err *look_err)
 
 static void look(struct taking *taking)
 {
-    const struct snp_store_job job = {.run = run_look, .done = looked, .arg = taking};
-    struct snp_err err;
-
-    if (snp_store_submit(taking->session->server->store, &job, &err) < 0) {
-        taking_fail(taking, &err);
-    }
+    SNP_STORE_DO(taking->session->server->store, .run = run_look, .done = looked,
+                 .arg = taking);
 }
 
 static void spilled(struct snp_spill_waiter *waiter)
@@ -272,15 +268,8 @@ static void row_written(void *arg, const struct snp_err *err)
 
 static void row_write(struct taking *taking)
 {
-    const struct snp_store_job job = {.run = run_row,
-                                      .done = row_written,
-                                      .arg = taking,
-                                      .durability = SNP_DURABILITY_SYNCED};
-    struct snp_err err;
-
-    if (snp_store_submit(taking->session->server->store, &job, &err) < 0) {
-        row_written(taking, &err);
-    }
+    SNP_STORE_DO(taking->session->server->store, .run = run_row, .done = row_written,
+                 .arg = taking, .durability = SNP_DURABILITY_SYNCED);
 }
 
 /* Copy or checkpoint --------------------------------------------------------------------------- */
@@ -316,20 +305,17 @@ static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp
     struct taking *taking = ctx;
     struct snp_session *session = taking->session;
     struct snp_err err;
-    int r = 0;
 
+    (void)ret_bad;
     snp_session_ref(session);
     snp_session_event(session, SNP_EV_SAVED);
-    if (answer->head != NULL) {
-        r = snp_record_check(answer->head, &snp_tier_snapshot_answer_form, ret_bad);
-    }
     if (answer->head == NULL && answer->err->code == SNP_E_UNSUPPORTED &&
         snp_session_is_at_rest(session)) {
         (void)snprintf(taking->why, sizeof(taking->why), "%.190s", answer->err->msg);
         take_by_disk(taking);
     } else if (answer->head == NULL) {
         taking_fail(taking, answer->err);
-    } else if (r < 0 || session->live.executor == NULL ||
+    } else if (session->live.executor == NULL ||
                strcmp(session->live.executor->id, taking->executor) != 0) {
         (void)snp_fail(&err, SNP_E_PEER, "the session ended while the snapshot was taken");
         taking_fail(taking, &err);
@@ -349,23 +335,19 @@ static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp
     }
     snp_session_go_on(session);
     snp_session_unref(session);
-    return r;
+    return 0;
 }
-
-static const struct snp_tier_ops copy_ops = {copy_made, NULL};
 
 static int copy_ask(struct taking *taking, struct snp_err *err)
 {
     struct snp_session *session = taking->session;
-    snp_autojson json_t *head =
-        SNP_WRITE(snp_tier_snapshot_request, .session = session->live.executor->id);
-    const struct snp_tier_call call = {.head = head,
-                                       .timeout_ms = session->server->options.tier_ms,
-                                       .ops = &copy_ops,
-                                       .ctx = taking};
+    struct snp_tier_call call = {.timeout_ms = session->server->options.tier_ms,
+                                 .answer = &snp_tier_snapshot_answer_form,
+                                 .done = copy_made,
+                                 .ctx = taking};
 
-    SNP_TRY_MEMORY(head, err);
     SNP_TRY(snp_memory_room(session, err));
+    call.head = SNP_WRITE(snp_tier_snapshot_request, .session = session->live.executor->id);
     SNP_TRY(snp_tier_ask(session->live.executor->tier, &call, err));
     memcpy(taking->executor, session->live.executor->id, sizeof(taking->executor));
     snp_session_event(session, SNP_EV_SAVE);
@@ -584,7 +566,6 @@ void snp_run_snapshots_list(const struct snp_work *work)
     const char *name = snp_json_str(work->head, "session", NULL);
     struct snp_session *session = NULL;
     struct listing *listing = calloc(1, sizeof(*listing));
-    const struct snp_store_job job = {.run = run_list, .done = listed, .arg = listing};
     struct snp_err err;
     int r = listing == NULL ? snp_fail(&err, SNP_E_NOMEM, "out of memory") : 0;
 
@@ -601,9 +582,7 @@ void snp_run_snapshots_list(const struct snp_work *work)
     if (session != NULL) {
         memcpy(listing->session, session->id, sizeof(listing->session));
     }
-    if (snp_store_submit(request->server->store, &job, &err) < 0) {
-        listed(listing, &err);
-    }
+    SNP_STORE_DO(request->server->store, .run = run_list, .done = listed, .arg = listing);
 }
 
 /* snapshots.remove -------------------------------------------------------------------------------- */
@@ -647,22 +626,14 @@ static void removed(void *arg, const struct snp_err *err)
 
 void snp_run_snapshots_remove(const struct snp_work *work)
 {
-    struct removal *removal = calloc(1, sizeof(*removal));
-    const struct snp_store_job job = {.run = run_remove,
-                                      .done = removed,
-                                      .arg = removal,
-                                      .durability = SNP_DURABILITY_SYNCED};
-    struct snp_err err;
+    struct removal *removal = snp_request_state(work->request, sizeof(*removal));
 
     if (removal == NULL) {
-        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
-        snp_request_fail(work->request, &err);
         return;
     }
     removal->request = work->request;
     (void)snprintf(removal->ref, sizeof(removal->ref), "%s",
                    snp_json_str(work->head, "snapshot", ""));
-    if (snp_store_submit(work->request->server->store, &job, &err) < 0) {
-        removed(removal, &err);
-    }
+    SNP_STORE_DO(work->request->server->store, .run = run_remove, .done = removed,
+                 .arg = removal, .durability = SNP_DURABILITY_SYNCED);
 }

@@ -101,7 +101,6 @@ static void session_read(void *arg, const struct snp_err *err)
 /* It is on disk: the rest is in its row. */
 static void session_saved(struct search *search, struct snp_session *session)
 {
-    const struct snp_store_job job = {.run = run_session, .done = session_read, .arg = search};
     struct snp_source *source = &search->source;
     struct snp_err err;
 
@@ -115,8 +114,9 @@ static void session_saved(struct search *search, struct snp_session *session)
     if (source->spec == NULL || source->lost == NULL) {
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
         search_end(search, &err);
-    } else if (snp_store_submit(search->server->store, &job, &err) < 0) {
-        search_end(search, &err);
+    } else {
+        SNP_STORE_DO(search->server->store, .run = run_session, .done = session_read,
+                     .arg = search);
     }
 }
 
@@ -240,13 +240,8 @@ static void snapshot_read(void *arg, const struct snp_err *read_err)
 
 static void snapshot_find(struct search *search)
 {
-    const struct snp_store_job job = {
-        .run = run_snapshot, .done = snapshot_read, .arg = search};
-    struct snp_err err;
-
-    if (snp_store_submit(search->server->store, &job, &err) < 0) {
-        search_end(search, &err);
-    }
+    SNP_STORE_DO(search->server->store, .run = run_snapshot, .done = snapshot_read,
+                 .arg = search);
 }
 
 void snp_source_find(struct snp_server *server,
