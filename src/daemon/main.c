@@ -50,15 +50,7 @@ struct options {
     bool foreground;
     const char *socket;
     const char *state;
-    uint64_t idle_ms;
-    uint64_t session_idle_ms;
-    uint64_t checkpoint_after_ms;
-    uint64_t tier_ms;
-    uint64_t snapshots_max;
-    uint64_t snapshots_bytes;
-    uint64_t live_max;
-    uint64_t live_bytes;
-    uint64_t budget_bytes;
+    struct snp_server_options server; /* but for its places */
     int ready_fd;
     enum snp_log_level level;
 };
@@ -180,43 +172,29 @@ enum unit {
 
 /* What the command line says, else the environment, else a default. */
 struct setting {
-    int letter; /* of its option */
-    const char *flag;
-    const char *env; /* or NULL */
+    const char *flag; /* without its dashes */
+    const char *env;  /* or NULL */
     enum unit unit;
     size_t at; /* in struct options */
 };
 
+#define OPTION_AT(member) offsetof(struct options, server.member)
+
+/* clang-format off */
 static const struct setting settings[] = {
-    {'i', "--idle",                NULL,                                  UNIT_SECONDS, offsetof(struct options, idle_ms)            },
-    {'j', "--session-idle",        "SNIPARA_SANDBOX_SESSION_IDLE",        UNIT_SECONDS,
-     offsetof(struct options,                                                                                    session_idle_ms)    },
-    {'c', "--checkpoint-after",    "SNIPARA_SANDBOX_CHECKPOINT_AFTER",    UNIT_SECONDS,
-     offsetof(struct options,                                                                                    checkpoint_after_ms)},
-    {'t', "--tier-timeout",        NULL,                                  UNIT_SECONDS, offsetof(struct options, tier_ms)            },
-    {'k', "--snapshots-in-memory", "SNIPARA_SANDBOX_SNAPSHOTS_IN_MEMORY", UNIT_COUNT,
-     offsetof(struct options,                                                                                    snapshots_max)      },
-    {'n', "--snapshots-memory",    "SNIPARA_SANDBOX_SNAPSHOTS_MEMORY",    UNIT_BYTES,
-     offsetof(struct options,                                                                                    snapshots_bytes)    },
-    {'m', "--live-max",            "SNIPARA_SANDBOX_MAX_LIVE_SESSIONS",   UNIT_COUNT,
-     offsetof(struct options,                                                                                    live_max)           },
-    {'b', "--live-memory",         "SNIPARA_SANDBOX_LIVE_MEMORY",         UNIT_BYTES,
-     offsetof(struct options,                                                                                    live_bytes)         },
-    {'g', "--journal-budget",      "SNIPARA_SANDBOX_JOURNAL_BUDGET",      UNIT_BYTES,
-     offsetof(struct options,                                                                                    budget_bytes)       },
+    {"idle",                NULL,                                  UNIT_SECONDS, OPTION_AT(idle_ms)},
+    {"session-idle",        "SNIPARA_SANDBOX_SESSION_IDLE",        UNIT_SECONDS, OPTION_AT(session_idle_ms)},
+    {"checkpoint-after",    "SNIPARA_SANDBOX_CHECKPOINT_AFTER",    UNIT_SECONDS, OPTION_AT(checkpoint_after_ms)},
+    {"tier-timeout",        NULL,                                  UNIT_SECONDS, OPTION_AT(tier_ms)},
+    {"snapshots-in-memory", "SNIPARA_SANDBOX_SNAPSHOTS_IN_MEMORY", UNIT_COUNT,   OPTION_AT(snapshots_max)},
+    {"snapshots-memory",    "SNIPARA_SANDBOX_SNAPSHOTS_MEMORY",    UNIT_BYTES,   OPTION_AT(snapshots_bytes)},
+    {"live-max",            "SNIPARA_SANDBOX_MAX_LIVE_SESSIONS",   UNIT_COUNT,   OPTION_AT(live_max)},
+    {"live-memory",         "SNIPARA_SANDBOX_LIVE_MEMORY",         UNIT_BYTES,   OPTION_AT(live_bytes)},
+    {"journal-budget",      "SNIPARA_SANDBOX_JOURNAL_BUDGET",      UNIT_BYTES,   OPTION_AT(budget_bytes)},
 };
+/* clang-format on */
 
-static const struct setting *setting_of(int letter)
-{
-    size_t i = 0;
-
-    while (settings[i].letter != letter) {
-        i++;
-    }
-    return &settings[i];
-}
-
-/* name: of where the text came from; NULL = the option. */
+/* name: of where the text came from. */
 static int setting_read(const struct setting *setting,
                         const char *name,
                         const char *text,
@@ -225,7 +203,6 @@ static int setting_read(const struct setting *setting,
 {
     uint64_t *value = (uint64_t *)((char *)options + setting->at);
 
-    name = name == NULL ? setting->flag : name;
     switch (setting->unit) {
     case UNIT_SECONDS:
         return seconds_parse(name, text, value, err);
@@ -252,31 +229,37 @@ static int environment_read(struct options *options, struct snp_err *err)
     return 0;
 }
 
+enum {
+    SETTING = 256, /* the value of the first of them for getopt_long */
+};
+
+static int setting_option(int i, const char *text, struct options *options, struct snp_err *err)
+{
+    char name[32];
+
+    (void)snprintf(name, sizeof(name), "--%s", settings[i].flag);
+    return setting_read(&settings[i], name, text, options, err);
+}
+
 /* 1: help or version was printed, nothing is to be done. */
 static int options_parse(int argc, char **argv, struct options *options, struct snp_err *err)
 {
-    static const struct option table[] = {
-        {"foreground",          no_argument,       NULL, 'f'},
-        {"socket",              required_argument, NULL, 's'},
-        {"state",               required_argument, NULL, 'd'},
-        {"idle",                required_argument, NULL, 'i'},
-        {"session-idle",        required_argument, NULL, 'j'},
-        {"checkpoint-after",    required_argument, NULL, 'c'},
-        {"tier-timeout",        required_argument, NULL, 't'},
-        {"snapshots-in-memory", required_argument, NULL, 'k'},
-        {"snapshots-memory",    required_argument, NULL, 'n'},
-        {"live-max",            required_argument, NULL, 'm'},
-        {"live-memory",         required_argument, NULL, 'b'},
-        {"journal-budget",      required_argument, NULL, 'g'},
-        {"ready-fd",            required_argument, NULL, 'r'},
-        {"log-level",           required_argument, NULL, 'l'},
-        {"version",             no_argument,       NULL, 'v'},
-        {"help",                no_argument,       NULL, 'h'},
-        {NULL,                  0,                 NULL, 0  },
+    struct option table[SNP_ARRAY_LEN(settings) + 8] = {
+        {"foreground", no_argument,       NULL, 'f'},
+        {"socket",     required_argument, NULL, 's'},
+        {"state",      required_argument, NULL, 'd'},
+        {"ready-fd",   required_argument, NULL, 'r'},
+        {"log-level",  required_argument, NULL, 'l'},
+        {"version",    no_argument,       NULL, 'v'},
+        {"help",       no_argument,       NULL, 'h'},
     };
     int r = 0;
     int c;
 
+    for (size_t i = 0; i < SNP_ARRAY_LEN(settings); i++) {
+        table[7 + i] =
+            (struct option){settings[i].flag, required_argument, NULL, SETTING + (int)i};
+    }
     opterr = 0;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
     while (r == 0 && (c = getopt_long(argc, argv, "", table, NULL)) != -1) {
@@ -290,17 +273,6 @@ static int options_parse(int argc, char **argv, struct options *options, struct 
         case 'd':
             options->state = optarg;
             break;
-        case 'i':
-        case 'j':
-        case 'c':
-        case 't':
-        case 'k':
-        case 'n':
-        case 'm':
-        case 'b':
-        case 'g':
-            r = setting_read(setting_of(c), NULL, optarg, options, err);
-            break;
         case 'r':
             r = ready_fd_parse(optarg, &options->ready_fd, err);
             break;
@@ -313,9 +285,11 @@ static int options_parse(int argc, char **argv, struct options *options, struct 
         case 'h':
             (void)fputs(help, stdout);
             return 1;
-        default:
+        case '?':
             return snp_fail(err, SNP_E_INVALID, "unknown option or missing value: %s",
                             argv[optind - 1]);
+        default:
+            r = setting_option(c - SETTING, optarg, options, err);
         }
     }
     if (r == 0 && optind < argc) {
@@ -523,23 +497,7 @@ static int log_redirect(const char *state, struct snp_err *err)
 
 static int serve(const struct options *options, struct places *places, struct snp_err *err)
 {
-    struct snp_server_options server_options = {
-        .socket_path = places->socket,
-        .state_dir = places->state,
-        .home = places->home,
-        .idle_ms = options->idle_ms,
-        .session_idle_ms = options->session_idle_ms,
-        .checkpoint_after_ms = options->checkpoint_after_ms,
-        .tier_ms = options->tier_ms,
-        .snapshots_max = options->snapshots_max,
-        .snapshots_bytes = options->snapshots_bytes,
-        .live_max = options->live_max,
-        .live_bytes = options->live_bytes,
-        .budget_bytes =
-            options->budget_bytes == 0 || options->budget_bytes > SNP_CAP_JOURNAL_BYTES_MIN
-                ? options->budget_bytes
-                : SNP_CAP_JOURNAL_BYTES_MIN,
-    };
+    struct snp_server_options server_options = options->server;
     snp_autofree struct snp_server *server = NULL;
     int listen_fd = -1;
     bool held = false;
@@ -550,6 +508,13 @@ static int serve(const struct options *options, struct places *places, struct sn
     }
     server = malloc(sizeof(*server));
     SNP_TRY_MEMORY(server, err);
+    server_options.socket_path = places->socket;
+    server_options.state_dir = places->state;
+    server_options.home = places->home;
+    if (server_options.budget_bytes != 0 &&
+        server_options.budget_bytes < SNP_CAP_JOURNAL_BYTES_MIN) {
+        server_options.budget_bytes = SNP_CAP_JOURNAL_BYTES_MIN;
+    }
     SNP_TRY(socket_listen(places->socket, &listen_fd, err));
     SNP_TRY(snp_server_init(server, listen_fd, &server_options, err));
     snp_log(SNP_LOG_INFO, "start", "version=%s pid=%d socket=%s", SNP_VERSION, (int)getpid(),
@@ -589,14 +554,14 @@ static int run(const struct options *options, struct snp_err *err)
 int main(int argc, char **argv)
 {
     struct options options = {
-        .idle_ms = (uint64_t)SNP_CAP_IDLE_S * 1000,
-        .session_idle_ms = (uint64_t)SNP_CAP_SESSION_IDLE_S * 1000,
-        .checkpoint_after_ms = SNP_CAP_CHECKPOINT_MS,
-        .tier_ms = SNP_CAP_TIER_MS,
-        .snapshots_max = SNP_CAP_COPIES,
-        .live_max = SNP_CAP_LIVE,
-        .live_bytes = half_memory(),
-        .budget_bytes = SNP_CAP_JOURNAL_BYTES,
+        .server = {.idle_ms = (uint64_t)SNP_CAP_IDLE_S * 1000,
+                   .session_idle_ms = (uint64_t)SNP_CAP_SESSION_IDLE_S * 1000,
+                   .checkpoint_after_ms = SNP_CAP_CHECKPOINT_MS,
+                   .tier_ms = SNP_CAP_TIER_MS,
+                   .snapshots_max = SNP_CAP_COPIES,
+                   .live_max = SNP_CAP_LIVE,
+                   .live_bytes = half_memory(),
+                   .budget_bytes = SNP_CAP_JOURNAL_BYTES},
         .ready_fd = -1,
         .level = SNP_LOG_INFO,
     };

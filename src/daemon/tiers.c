@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/str.h"
 #include "store/job.h"
 
@@ -49,6 +50,11 @@ static int take_in(struct snp_tiers *tiers,
     free(tier->path);
     tier->path = path;
     tier->is_claimed = file->is_users;
+    if (!file->is_users && file->about == NULL) {
+        snp_log(SNP_LOG_WARN, "tier",
+                "tier=%s why=\"%s --describe failed: auto takes it last\"", file->name,
+                file->path);
+    }
     if (!file->is_users) {
         tier->rank = file->rank;
         json_decref(tier->about);

@@ -168,21 +168,17 @@ static int fail_write(const struct snp_blob_place *place, uint64_t needed, struc
 
 static void use_add(const struct snp_blob_place *place, uint64_t n)
 {
-    if (place->use != NULL) {
-        (void)atomic_fetch_add(&place->use->bytes, n);
-    }
+    (void)atomic_fetch_add(&place->use->bytes, n);
 }
 
 static void use_sub(const struct snp_blob_place *place, uint64_t n)
 {
-    if (place->use != NULL) {
-        (void)atomic_fetch_sub(&place->use->bytes, n);
-    }
+    (void)atomic_fetch_sub(&place->use->bytes, n);
 }
 
 static int use_check(const struct snp_blob_place *place, uint64_t more, struct snp_err *err)
 {
-    if (place->use == NULL || atomic_load(&place->use->bytes) + more <= place->use->most) {
+    if (atomic_load(&place->use->bytes) + more <= place->use->most) {
         return 0;
     }
     return snp_fail_budget(place->dir, err);

@@ -52,7 +52,7 @@ int snp_blob_read(struct snp_tx *tx,
 struct snp_blob_place {
     int fd;                   /* owned by the store */
     const char *dir;          /* its path, for messages; borrowed */
-    struct snp_blob_use *use; /* owned by the store; NULL = not counted */
+    struct snp_blob_use *use; /* owned by the store */
 };
 
 /* What files take. Counted by whoever makes or removes one. */

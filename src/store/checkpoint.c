@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Transfers of checkpoints, each in a thread of its own: begun, waiting for their turn, told. What a
- * thread does is in checkpoint/; describing, which stores nothing, is here.
+ * thread does is in checkpoint/.
  */
 #include "store/checkpoint.h"
 
@@ -12,80 +12,6 @@
 #include "base/json.h"
 #include "base/thread.h"
 #include "store/checkpoint/transfer.h"
-
-enum {
-    DESCRIBE_MAX = 64 << 20,
-};
-
-/* An item that was described; texts behind it. */
-struct snp_described {
-    struct snp_described *next;
-    struct snp_journal_item item;
-    char text[];
-};
-
-/* Describing ---------------------------------------------------------------------------- */
-
-static int on_described(void *arg, const struct snp_stream_item *item, struct snp_err *err)
-{
-    struct snp_transfer *t = arg;
-    snp_autofree char *meta = snp_json_text(item->meta);
-    size_t n[3] = {strlen(item->name) + 1, strlen(item->key) + 1,
-                   meta == NULL ? 0 : strlen(meta) + 1};
-    struct snp_described *row = malloc(sizeof(*row) + n[0] + n[1] + n[2]);
-
-    if (meta == NULL || row == NULL) {
-        free(row);
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    t->described_bytes += sizeof(*row) + n[0] + n[1] + n[2];
-    memcpy(row->text, item->name, n[0]);
-    memcpy(row->text + n[0], item->key, n[1]);
-    memcpy(row->text + n[0] + n[1], meta, n[2]);
-    row->next = NULL;
-    row->item = (struct snp_journal_item){
-        .kind = item->kind,
-        .name = {row->text, n[0] - 1},
-        .key = row->text + n[0],
-        .size = item->size,
-        .meta = row->text + n[0] + n[1],
-    };
-    if (t->described_last == NULL) {
-        t->described = row;
-    } else {
-        t->described_last->next = row;
-    }
-    t->described_last = row;
-    t->report.items++;
-    t->report.bytes += item->size;
-    return t->described_bytes > DESCRIBE_MAX
-               ? snp_fail(err, SNP_E_LIMIT, "a description is larger than %d bytes",
-                          DESCRIBE_MAX)
-               : 0;
-}
-
-static int no_data(void *arg SNP_UNUSED,
-                   const void *bytes SNP_UNUSED,
-                   size_t n SNP_UNUSED,
-                   struct snp_err *err)
-{
-    return snp_fail(err, SNP_E_PEER, "a description has contents");
-}
-
-static int nothing(void *arg SNP_UNUSED, struct snp_err *err SNP_UNUSED)
-{
-    return 0;
-}
-
-static int describe_run(struct snp_transfer *t, struct snp_err *err)
-{
-    const struct snp_stream_sink sink = {
-        .item = on_described, .data = no_data, .item_end = nothing, .arg = t};
-    int r = snp_stream_in_init(&t->in, &sink, INT64_MAX, err);
-
-    t->in.is_description = true;
-    return r < 0 ? r : snp_transfer_feed(t, err);
-}
 
 /* Threads ------------------------------------------------------------------------------- */
 
@@ -99,12 +25,6 @@ static void transfer_free(struct snp_transfer *t)
     free(t->slice.arena);
     free((char *)(uintptr_t)t->save.session);
     free((char *)(uintptr_t)t->save.snapshot);
-    while (t->described != NULL) {
-        struct snp_described *row = t->described;
-
-        t->described = row->next;
-        free(row);
-    }
     free(t);
 }
 
@@ -168,10 +88,6 @@ static void transfer_deliver(struct snp_finished *finished)
     if (t->has_thread) {
         (void)pthread_join(t->thread, NULL);
         store->n_running--;
-    }
-    for (const struct snp_described *row = t->described; row != NULL && t->err.code == SNP_OK;
-         row = row->next) {
-        (void)t->each(&row->item, t->arg, NULL);
     }
     waiting_start(store);
     t->done(t->arg, &t->report, &t->err);
@@ -279,21 +195,5 @@ int snp_checkpoint_load(struct snp_store *store,
     t->report.checkpoint = checkpoint;
     t->done = done;
     t->arg = arg;
-    return transfer_go(t, err);
-}
-
-int snp_checkpoint_describe(struct snp_store *store,
-                            int fd,
-                            const struct snp_checkpoint_describe *spec,
-                            struct snp_err *err)
-{
-    struct snp_transfer *t = transfer_new(store, describe_run, fd, err);
-
-    if (t == NULL) {
-        return err->code;
-    }
-    t->each = spec->each;
-    t->done = spec->done;
-    t->arg = spec->arg;
     return transfer_go(t, err);
 }

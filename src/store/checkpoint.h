@@ -75,20 +75,6 @@ int snp_checkpoint_load(struct snp_store *store,
                         void *arg,
                         struct snp_err *err) SNP_NODISCARD;
 
-/*
- * Read a bundle of heads only (`save` with `describe`) and hand each item to each(), on
- * the loop, before done(). Nothing is stored. At most SNP_STREAM_ITEMS_MAX items, 64 MiB.
- */
-struct snp_checkpoint_describe {
-    snp_journal_item_fn each; /* its result is ignored; err is NULL */
-    snp_checkpoint_done_fn done;
-    void *arg;
-};
-int snp_checkpoint_describe(struct snp_store *store,
-                            int fd,
-                            const struct snp_checkpoint_describe *spec,
-                            struct snp_err *err) SNP_NODISCARD;
-
 /* Garbage collection -------------------------------------------------------------------- */
 
 struct snp_gc_report {

@@ -127,8 +127,7 @@ int snp_journal_session_epoch(struct snp_tx *tx,
 
 #define SESSION_COLUMNS                                                                      \
     "SELECT s.id, name, spec, state, s.epoch, cells, s.created_us, used_us, head_snapshot,"  \
-    " disk_bytes, c.row, c.cell,"                                                            \
-    " (SELECT COUNT(*) FROM snapshots WHERE session = s.row)"                                \
+    " disk_bytes, c.row, c.cell"                                                             \
     " FROM sessions AS s LEFT JOIN checkpoints AS c ON c.row = (SELECT row FROM checkpoints" \
     "  WHERE session = s.row AND complete = 1 AND damaged = 0" SNP_NEWEST_FIRST(             \
         "") " LIMIT 1)"
@@ -149,7 +148,6 @@ static void session_read(struct snp_rows *rows, struct snp_journal_session *ret)
         .disk_bytes = snp_col_u64(rows, 9),
         .checkpoint = snp_col_u64(rows, 10),
         .checkpoint_cell = snp_col_u64(rows, 11),
-        .snapshots = snp_col_u64(rows, 12),
     };
 }
 
@@ -650,40 +648,20 @@ int snp_journal_sessions_lost(struct snp_tx *tx, uint64_t *ret_us, struct snp_er
     return r;
 }
 
-int snp_journal_cell_recover(struct snp_tx *tx,
-                             snp_journal_cell_fn each,
-                             void *arg,
-                             uint64_t *ret_n,
-                             struct snp_err *err)
+int snp_journal_cell_recover(struct snp_tx *tx, uint64_t *ret_n, struct snp_err *err)
 {
-    snp_autorows struct snp_rows rows = {0};
     struct snp_journal_event event = {.at_us = snp_wall_us(), .kind = "unknown_cells"};
     char text[200];
-    uint64_t n = 0;
-    int r = 0;
 
-    if (each != NULL) {
-        r = snp_db_ask(tx->db, &rows, err, CELL_COLUMNS " WHERE status = 'running'", "");
-        if (r == 0) {
-            r = cells_tell(&rows, each, arg, err);
-        }
-        snp_rows_done(&rows);
+    SNP_TRY(snp_db_run(tx->db, ret_n, err,
+                       "UPDATE cells SET status = 'unknown' WHERE status = 'running'", ""));
+    if (*ret_n == 0) {
+        return 0;
     }
-    if (r == 0) {
-        r = snp_db_run(tx->db, &n, err,
-                       "UPDATE cells SET status = 'unknown' WHERE status = 'running'", "");
-    }
-    if (r == 0 && n > 0) {
-        (void)snprintf(
-            text, sizeof(text),
-            "%llu cells were running when the daemon ended; whether they had effects "
-            "is not known, and they read unknown",
-            (unsigned long long)n);
-        event.text = text;
-        r = snp_journal_event_add(tx, &event, err);
-    }
-    if (r == 0) {
-        *ret_n = n;
-    }
-    return r;
+    (void)snprintf(text, sizeof(text),
+                   "%llu cells were running when the daemon ended; whether they had effects "
+                   "is not known, and they read unknown",
+                   (unsigned long long)*ret_n);
+    event.text = text;
+    return snp_journal_event_add(tx, &event, err);
 }

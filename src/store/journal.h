@@ -132,12 +132,9 @@ int snp_journal_sessions_lost(struct snp_tx *tx,
                               struct snp_err *err) SNP_NODISCARD;
 
 /*
- * At start: each cell that reads "running" becomes "unknown", an event says so, each()
- * is told (may be NULL). *ret_n: how many.
+ * At start: each cell that reads "running" becomes "unknown", and an event says so. *ret_n: how many.
  */
 int snp_journal_cell_recover(struct snp_tx *tx,
-                             snp_journal_cell_fn each,
-                             void *arg,
                              uint64_t *ret_n,
                              struct snp_err *err) SNP_NODISCARD;
 
@@ -205,15 +202,7 @@ int snp_journal_known_keys(struct snp_tx *tx,
                            struct snp_buf *buf,
                            struct snp_err *err) SNP_NODISCARD;
 
-/* Files, effects, events ---------------------------------------------------------------- */
-
-/* A file that a cell has changed. change: created, modified, deleted. */
-int snp_journal_file_add(struct snp_tx *tx,
-                         const char *session,
-                         uint64_t cell,
-                         const char *path,
-                         const char *change,
-                         struct snp_err *err) SNP_NODISCARD;
+/* Effects, events ----------------------------------------------------------------------- */
 
 int snp_journal_effect_add(struct snp_tx *tx,
                            const struct snp_journal_effect *row,

@@ -1,28 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the journal only ever adds to: files changed, effects beyond the sandbox, events. */
+/* What the journal only ever adds to: effects beyond the sandbox, events. */
 
 #include "store/journal.h"
 #include "store/journal_priv.h"
-
-int snp_journal_file_add(struct snp_tx *tx,
-                         const char *session,
-                         uint64_t cell,
-                         const char *path,
-                         const char *change,
-                         struct snp_err *err)
-{
-    uint64_t changed = 0;
-
-    SNP_TRY(snp_db_run(tx->db, &changed, err,
-                       "INSERT INTO files(cell, path, change) SELECT cells.row, ?, ?"
-                       " FROM cells JOIN sessions ON sessions.row = cells.session"
-                       " WHERE sessions.id = ? AND cell = ?",
-                       "ttti", path, change, session, (int64_t)cell));
-    if (changed == 0) {
-        return snp_cell_unknown(session, cell, err);
-    }
-    return 0;
-}
 
 int snp_journal_effect_add(struct snp_tx *tx,
                            const struct snp_journal_effect *row,
@@ -100,17 +80,16 @@ int snp_journal_event_each(
     snp_autorows struct snp_rows rows = {0};
     int64_t most = limit > SNP_JOURNAL_EVENTS_MAX ? SNP_JOURNAL_EVENTS_MAX : (int64_t)limit;
     int r = snp_db_ask(tx->db, &rows, err,
-                       "SELECT row, at_us, kind, session, text FROM events ORDER BY row DESC"
+                       "SELECT at_us, kind, session, text FROM events ORDER BY row DESC"
                        " LIMIT ?",
                        "i", most);
 
     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
         struct snp_journal_event event = {
-            .id = snp_col_u64(&rows, 0),
-            .at_us = snp_col_u64(&rows, 1),
-            .kind = snp_col_text(&rows, 2),
-            .session = snp_col_text(&rows, 3),
-            .text = snp_col_text(&rows, 4),
+            .at_us = snp_col_u64(&rows, 0),
+            .kind = snp_col_text(&rows, 1),
+            .session = snp_col_text(&rows, 2),
+            .text = snp_col_text(&rows, 3),
         };
 
         r = each(&event, arg, err);

@@ -219,10 +219,9 @@ int snp_journal_snapshot_remove(struct snp_tx *tx, const char *id, struct snp_er
 
 /* Checkpoints --------------------------------------------------------------------------- */
 
-#define CHECKPOINT_COLUMNS                                                                   \
-    "SELECT c.row, s.id, c.cell, c.epoch, c.created_us, items, same_items, bytes,"           \
-    " written_bytes, damaged = 0, EXISTS(SELECT 1 FROM snapshots WHERE checkpoint = c.row)," \
-    " lost, effect FROM checkpoints AS c JOIN sessions AS s ON s.row = c.session"            \
+#define CHECKPOINT_COLUMNS                                                         \
+    "SELECT c.row, s.id, c.cell, c.epoch, items, bytes, damaged = 0, lost, effect" \
+    " FROM checkpoints AS c JOIN sessions AS s ON s.row = c.session"               \
     " WHERE complete = 1"
 
 static void checkpoint_read(struct snp_rows *rows, struct snp_journal_checkpoint *ret)
@@ -232,15 +231,11 @@ static void checkpoint_read(struct snp_rows *rows, struct snp_journal_checkpoint
         .session = snp_col_text(rows, 1),
         .cell = snp_col_u64(rows, 2),
         .epoch = snp_col_u64(rows, 3),
-        .created_us = snp_col_u64(rows, 4),
-        .items = snp_col_u64(rows, 5),
-        .same_items = snp_col_u64(rows, 6),
-        .bytes = snp_col_u64(rows, 7),
-        .written_bytes = snp_col_u64(rows, 8),
-        .is_usable = snp_col_u64(rows, 9) != 0,
-        .has_snapshot = snp_col_u64(rows, 10) != 0,
-        .lost = snp_col_text(rows, 11),
-        .effect = snp_col_u64(rows, 12),
+        .items = snp_col_u64(rows, 4),
+        .bytes = snp_col_u64(rows, 5),
+        .is_usable = snp_col_u64(rows, 6) != 0,
+        .lost = snp_col_text(rows, 7),
+        .effect = snp_col_u64(rows, 8),
     };
 }
 

@@ -38,7 +38,6 @@ struct snp_journal_session {
     uint64_t disk_bytes; /* what its rows and blobs have added to the disk */
     uint64_t checkpoint; /* the latest usable one; 0 = none */
     uint64_t checkpoint_cell;
-    uint64_t snapshots; /* how many */
 };
 
 typedef int (*snp_journal_session_fn)(const struct snp_journal_session *row,
@@ -126,15 +125,11 @@ struct snp_journal_checkpoint {
     const char *session;
     uint64_t cell; /* it holds the state after this cell; 0 = before any */
     uint64_t epoch;
-    uint64_t created_us;
     uint64_t items;
-    uint64_t same_items;    /* taken over from the one before */
-    uint64_t bytes;         /* of contents */
-    uint64_t written_bytes; /* that were new on disk */
-    bool is_usable;         /* false: a blob it needs is damaged or gone */
-    bool has_snapshot;      /* needs it */
-    const char *lost;       /* JSON array of {name, type, reason} */
-    uint64_t effect; /* the last of the session that was noted before it was taken; 0 = none */
+    uint64_t bytes;   /* of contents */
+    bool is_usable;   /* false: a blob it needs is damaged or gone */
+    const char *lost; /* JSON array of {name, type, reason} */
+    uint64_t effect;  /* the last of the session that was noted before it was taken; 0 = none */
 };
 
 enum snp_item_kind {
@@ -176,7 +171,6 @@ typedef int (*snp_journal_effect_fn)(const struct snp_journal_effect *row,
                                      struct snp_err *err);
 /* What recovery, gc and repair did: for `doctor`. */
 struct snp_journal_event {
-    uint64_t id; /* not for add */
     uint64_t at_us;
     const char
         *kind; /* a word: salvage, damaged_blob, unusable_checkpoint, unknown_cells, ... */

@@ -811,57 +811,6 @@ TEST(a_stalled_pipe_holds_up_nobody_and_ends_with_the_store)
     rig_end(&rig);
 }
 
-static int described(const struct snp_journal_item *row,
-                     void *arg,
-                     struct snp_err *err SNP_UNUSED)
-{
-    struct transfer *t = arg;
-
-    assert_false(t->done);
-    assert_string_equal(row->key, "v2");
-    assert_string_equal(row->name.data, "g1");
-    assert_null(row->hash);
-    t->report.same_items++;
-    return 0;
-}
-
-static void described_done(void *arg,
-                           const struct snp_checkpoint_report *report,
-                           const struct snp_err *err)
-{
-    struct transfer *t = arg;
-
-    assert_int_equal(err->code, SNP_OK);
-    assert_int_equal(report->items, t->report.same_items);
-    t->done = true;
-}
-
-TEST(a_description_is_told_and_not_kept)
-{
-    struct rig rig;
-    struct bundle b;
-    struct transfer t = {.rig = &rig};
-    struct snp_checkpoint_describe spec = {
-        .each = described, .done = described_done, .arg = &t};
-    struct snp_err err;
-    int fds[2];
-
-    begin(&rig);
-    bundle_begin(&b);
-    bundle_raw(&b, SNP_STREAM_ITEM, SAME_HEAD("v2", "3145728"), "", 0);
-    bundle_end_part(&b, SNP_STREAM_VARS);
-    bundle_end_part(&b, SNP_STREAM_FILES);
-    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-    assert_int_equal(snp_write_all(fds[1], snp_buf_bytes(&b.bytes), b.bytes.len), 0);
-    (void)close(fds[1]);
-    assert_int_equal(snp_checkpoint_describe(rig.store, fds[0], &spec, &err), 0);
-    transfer_wait(&t);
-    assert_int_equal(t.report.same_items, 1);
-    assert_int_equal(checkpoints(&rig), 0);
-    snp_buf_done(&b.bytes);
-    rig_end(&rig);
-}
-
 RUN(UNIT(what_is_saved_is_loaded_again),
     UNIT(a_turned_bit_is_seen_and_the_checkpoint_before_is_used),
     UNIT(a_damaged_header_is_seen),
@@ -877,5 +826,4 @@ RUN(UNIT(what_is_saved_is_loaded_again),
     UNIT(a_stream_that_is_torn_leaves_nothing),
     UNIT(what_breaks_a_rule_ends_the_stream),
     UNIT(frames_out_of_order_end_the_stream),
-    UNIT(a_stalled_pipe_holds_up_nobody_and_ends_with_the_store),
-    UNIT(a_description_is_told_and_not_kept))
+    UNIT(a_stalled_pipe_holds_up_nobody_and_ends_with_the_store))

@@ -493,7 +493,7 @@ TEST(a_database_of_the_first_version_is_migrated)
     assert_int_equal(snp_journal_cell_get(tx, sid, 1, &cell, &err), 0);
     assert_string_equal(cell.status, "ok");
     assert_false(cell.is_dropped);
-    assert_int_equal(snp_journal_cell_recover(tx, NULL, NULL, &n, &err), 0);
+    assert_int_equal(snp_journal_cell_recover(tx, &n, &err), 0);
     assert_int_equal(n, 1);
     assert_int_equal(snp_journal_cell_get(tx, sid, 2, &cell, &err), 0);
     assert_string_equal(cell.status, "unknown");

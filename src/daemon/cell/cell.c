@@ -363,7 +363,6 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
             .state = snp_json_str(answer->head, "state", ""),
             .wall_us = (uint64_t)snp_json_int(usage, "wall_us", 0),
             .result = strdup(exec->record),
-            .files = json_object_get(answer->head, "files"),
         };
     }
     snp_entry_end(exec, &outcome, outcome_written);

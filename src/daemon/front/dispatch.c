@@ -137,46 +137,77 @@ static void run_pass(const struct snp_work *work)
     pass(work, NULL);
 }
 
-/*
- * A file put into a session that lasts is noted first: until a checkpoint has it, it can be lost,
- * and then that must be told.
- */
-struct putting {
-    struct snp_work work;
-    struct snp_session *session; /* one reference, and counted in n_putting */
-    json_t *head;                /* one reference */
-    char *raw;                   /* owned */
+/* A request that goes on later, and what it came with. */
+struct kept {
+    struct snp_waiter waiter;
+    struct snp_work work; /* its head and raw are owned; the session has one reference */
 };
 
+/* NULL: out of memory, and the request was ended. */
+static struct kept *work_keep(const struct snp_work *work)
+{
+    struct kept *kept = calloc(1, sizeof(*kept));
+    char *raw = malloc(work->raw_len + 1);
+
+    if (kept == NULL || raw == NULL) {
+        free(kept);
+        free(raw);
+        snp_request_answer(work->request, NULL);
+        return NULL;
+    }
+    if (work->raw_len > 0) {
+        memcpy(raw, work->raw, work->raw_len);
+    }
+    kept->work = *work;
+    kept->work.raw = raw;
+    (void)json_incref(work->head);
+    snp_session_ref(work->session);
+    return kept;
+}
+
+static void kept_free(struct kept *kept)
+{
+    json_decref(kept->work.head);
+    free((char *)(uintptr_t)kept->work.raw);
+    snp_session_unref(kept->work.session);
+    free(kept);
+}
+
+/* Its session has an executor now, or has had. */
+static bool executor_find(struct snp_work *work)
+{
+    work->executor = work->session->live.executor;
+    work->tier = work->executor == NULL ? NULL : work->executor->tier;
+    return work->tier != NULL;
+}
+
+/*
+ * A file put into a session that lasts is noted first: until a checkpoint has it, it can be lost,
+ * and then that must be told. The session has one more reference, and counts it in n_putting.
+ */
 static void put_noted(void *ctx, const struct snp_err *err)
 {
-    struct putting *putting = ctx;
-    struct snp_session *session = putting->session;
+    struct kept *putting = ctx;
     struct snp_work *work = &putting->work;
 
     if (err != NULL) {
         snp_request_refuse(work->request, err->code,
                            "the file was not put: the journal cannot be written (%.300s)",
                            err->msg);
-        put_ended(session);
-    } else if (session->live.executor == NULL || session->live.executor->tier == NULL) {
+        put_ended(work->session);
+    } else if (!executor_find(work)) {
         snp_request_refuse(work->request, SNP_E_PEER,
                            "the file was not put: the session was lost meanwhile");
-        put_ended(session);
+        put_ended(work->session);
     } else {
-        work->session = session;
-        work->executor = session->live.executor;
-        work->tier = session->live.executor->tier;
-        pass(work, session);
+        pass(work, work->session);
     }
-    json_decref(putting->head);
-    free(putting->raw);
-    free(putting);
+    kept_free(putting);
 }
 
 static void run_put(const struct snp_work *work)
 {
-    struct putting *putting;
+    struct kept *putting;
     struct snp_err err;
 
     if (work->session->name[0] == '\0') {
@@ -188,22 +219,10 @@ static void run_put(const struct snp_work *work)
         snp_request_fail(work->request, &err); /* what could not be saved is not taken */
         return;
     }
-    putting = calloc(1, sizeof(*putting));
-    if (putting != NULL) {
-        putting->raw = malloc(work->raw_len + 1);
-    }
-    if (putting == NULL || putting->raw == NULL) {
-        free(putting);
-        snp_request_answer(work->request, NULL);
+    putting = work_keep(work);
+    if (putting == NULL) {
         return;
     }
-    if (work->raw_len > 0) {
-        memcpy(putting->raw, work->raw, work->raw_len);
-    }
-    putting->work = *work;
-    putting->work.raw = putting->raw;
-    putting->head = json_incref(work->head);
-    putting->session = work->session;
     snp_session_ref(work->session);
     snp_checkpoint_put_begin(work->session);
     if (snp_entry_put(work->session, snp_json_str(work->head, "path", ""), put_noted, putting,
@@ -358,19 +377,12 @@ static uint64_t rss_bytes(void)
         return 0;
     }
     size = strchr(text, ' ');
-    if (size == NULL) {
-        return 0;
-    }
-    size++;
-    end = strchr(size, ' ');
+    end = size == NULL ? NULL : strchr(size + 1, ' ');
     if (end == NULL) {
         return 0;
     }
     *end = '\0';
-    if (snp_parse_u64(size, &pages) < 0) {
-        return 0;
-    }
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    return snp_parse_u64(size + 1, &pages) < 0 ? 0 : pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 static void run_stats(const struct snp_work *work)
@@ -510,63 +522,31 @@ static int tier_need(struct snp_work *work, struct snp_err *err)
     return snp_tier_get(work->request->server, found, &work->tier, err);
 }
 
-/* A request whose session has to be woken first. */
-struct parked {
-    struct snp_waiter waiter;
-    struct snp_request *request;
-    const struct snp_method_form *method;
-    json_t *head; /* one reference */
-    char *raw;    /* owned */
-    size_t raw_len;
-};
-
+/* A request whose session had to be woken first. */
 static void parked_run(struct snp_waiter *waiter,
                        struct snp_session *session,
                        const struct snp_err *err)
 {
-    struct parked *parked = snp_container_of(waiter, struct parked, waiter);
-    struct snp_work work = {
-        .request = parked->request,
-        .method = parked->method,
-        .head = parked->head,
-        .raw = parked->raw,
-        .raw_len = parked->raw_len,
-        .session = session,
-        .executor = session->live.executor,
-    };
+    struct kept *parked = snp_container_of(waiter, struct kept, waiter);
 
+    (void)session;
     if (err != NULL) {
-        snp_request_fail(parked->request, err);
+        snp_request_fail(parked->work.request, err);
     } else {
-        work.tier = session->live.executor->tier;
-        handler_of(parked->method)->run(&work);
+        (void)executor_find(&parked->work);
+        handler_of(parked->work.method)->run(&parked->work);
     }
-    json_decref(parked->head);
-    free(parked->raw);
-    free(parked);
+    kept_free(parked);
 }
 
 static void park(const struct snp_work *work)
 {
-    struct parked *parked = calloc(1, sizeof(*parked));
+    struct kept *parked = work_keep(work);
 
     if (parked != NULL) {
-        parked->raw = malloc(work->raw_len + 1);
+        parked->waiter.run = parked_run;
+        snp_session_when_live(work->session, &parked->waiter);
     }
-    if (parked == NULL || parked->raw == NULL) {
-        free(parked);
-        snp_request_answer(work->request, NULL);
-        return;
-    }
-    if (work->raw_len > 0) {
-        memcpy(parked->raw, work->raw, work->raw_len);
-    }
-    parked->raw_len = work->raw_len;
-    parked->waiter.run = parked_run;
-    parked->request = work->request;
-    parked->method = work->method;
-    parked->head = json_incref(work->head);
-    snp_session_when_live(work->session, &parked->waiter);
 }
 
 void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, size_t raw_len)
@@ -600,8 +580,7 @@ void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, si
             park(&work);
             return;
         }
-        work.executor = work.session->live.executor;
-        work.tier = work.executor->tier;
+        (void)executor_find(&work);
     }
     handler_of(work.method)->run(&work);
 }

@@ -137,7 +137,7 @@ static int run_recover(struct snp_tx *tx, void *arg, struct snp_err *err)
     recovery->n_beyond = 0;
     recovery->rows = calloc(SNP_CAP_SESSIONS, sizeof(*recovery->rows));
     SNP_TRY_MEMORY(recovery->rows, err);
-    r = snp_journal_cell_recover(tx, NULL, NULL, &recovery->n_unknown, err);
+    r = snp_journal_cell_recover(tx, &recovery->n_unknown, err);
     if (r == 0) {
         r = snp_journal_sessions_lost(tx, &recovery->lost_us, err);
     }

@@ -25,7 +25,6 @@
 #include "wire/frame.h"
 
 enum {
-    FILES_MAX = 1000, /* rows of one cell; the result has all */
     EVENT_MAX = 400,
 };
 
@@ -59,8 +58,6 @@ struct snp_entry {
     char *result;         /* owned */
     struct snp_buf shown; /* owned */
     struct snp_buf seen[2];
-    char **files; /* owned, n_files of them: one letter of the change, then the path */
-    size_t n_files;
     char text[EVENT_MAX];
     bool is_cell;           /* of a failure the cell is owed */
     struct snp_entry *debt; /* owned: what is written down first, each with the next; or NULL */
@@ -90,10 +87,6 @@ static void entry_free(struct snp_entry *entry)
     snp_buf_done(&entry->shown);
     snp_buf_done(&entry->seen[0]);
     snp_buf_done(&entry->seen[1]);
-    for (size_t i = 0; i < entry->n_files; i++) {
-        free(entry->files[i]);
-    }
-    free(entry->files);
     free(entry);
 }
 
@@ -133,8 +126,6 @@ static struct snp_entry *debt_new(struct snp_entry *entry)
     debt->done = NULL;
     debt->result = NULL;
     debt->shown = (struct snp_buf){0};
-    debt->files = NULL;
-    debt->n_files = 0;
     debt->debt = NULL;
     if (strcmp(debt->status, "refused") != 0) {
         (void)snprintf(debt->status, sizeof(debt->status), "unknown");
@@ -444,11 +435,6 @@ void snp_entry_seen(struct snp_exec *exec)
 
 /* Outcomes -------------------------------------------------------------------------------- */
 
-static const char *change_name(char letter)
-{
-    return letter == 'c' ? "created" : letter == 'm' ? "modified" : "deleted";
-}
-
 static int run_end(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     const struct snp_entry *entry = arg;
@@ -459,50 +445,12 @@ static int run_end(struct snp_tx *tx, void *arg, struct snp_err *err)
         .result = {entry->result,                entry->result == NULL ? 0 : strlen(entry->result)},
         .raw = {snp_buf_bytes(&entry->shown), entry->shown.len                                 },
     };
-    int r = debts_write(tx, entry, err);
 
-    if (r == 0 && entry->has_intent) {
-        r = intent_write(tx, entry, err);
+    SNP_TRY(debts_write(tx, entry, err));
+    if (entry->has_intent) {
+        SNP_TRY(intent_write(tx, entry, err));
     }
-    if (r == 0) {
-        r = snp_journal_cell_end(tx, entry->id, entry->cell, entry->epoch, &outcome, err);
-    }
-    for (size_t i = 0; r == 0 && i < entry->n_files; i++) {
-        r = snp_journal_file_add(tx, entry->id, entry->cell, entry->files[i] + 1,
-                                 change_name(entry->files[i][0]), err);
-    }
-    return r;
-}
-
-/* Without memory some are left out: the result has them all. */
-static void files_copy(struct snp_entry *entry, const json_t *files)
-{
-    static const char *const changes[] = {"created", "modified", "deleted"};
-
-    entry->files = calloc(FILES_MAX, sizeof(*entry->files));
-    for (size_t i = 0; entry->files != NULL && i < SNP_ARRAY_LEN(changes); i++) {
-        size_t j;
-        json_t *path;
-
-        json_array_foreach(json_object_get(files, changes[i]), j, path)
-        {
-            char *text = entry->n_files == FILES_MAX
-                             ? NULL
-                             : snp_format("%c%s", changes[i][0], json_string_value(path));
-
-            if (text == NULL) {
-                return;
-            }
-            entry->files[entry->n_files++] = text;
-        }
-    }
-}
-
-static bool has_files(const json_t *files)
-{
-    return json_array_size(json_object_get(files, "created")) > 0 ||
-           json_array_size(json_object_get(files, "modified")) > 0 ||
-           json_array_size(json_object_get(files, "deleted")) > 0;
+    return snp_journal_cell_end(tx, entry->id, entry->cell, entry->epoch, &outcome, err);
 }
 
 void snp_entry_end(struct snp_exec *exec,
@@ -532,9 +480,6 @@ void snp_entry_end(struct snp_exec *exec,
     (void)snprintf(entry->state, sizeof(entry->state), "%s", outcome->state);
     entry->shown = exec->events;
     exec->events = (struct snp_buf){0};
-    if (has_files(outcome->files)) {
-        files_copy(entry, outcome->files);
-    }
     if (submit(exec->session->server, entry, run_end, exec->spec.durability, &err) < 0) {
         done(exec, &err);
     }

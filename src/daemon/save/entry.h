@@ -43,8 +43,7 @@ struct snp_outcome {
     const char *status;
     const char *state;
     uint64_t wall_us;
-    char *result;        /* JSON; taken over; NULL = there is none */
-    const json_t *files; /* of the result; borrowed; or NULL */
+    char *result; /* JSON; taken over; NULL = there is none */
 };
 /*
  * The outcome, with the intent if that is due. done(exec, err) always follows, also when the job could not be

@@ -55,7 +55,6 @@ struct snp_transfer {
     int fd; /* owned */
     struct snp_busy busy;
     struct snp_checkpoint_save save; /* its texts owned: session, snapshot */
-    snp_journal_item_fn each;
     snp_checkpoint_done_fn done;
     void *arg;
     uint64_t began_us;
@@ -63,14 +62,11 @@ struct snp_transfer {
     struct snp_buf lost; /* JSON array without its end */
     struct snp_err err;
 
-    /* Saving and describing. */
+    /* Saving. */
     struct snp_stream_in in;
     struct snp_blob_writer *writer; /* owned */
     struct snp_transfer_slice slice;
     struct snp_transfer_item current;
-    struct snp_described *described; /* owned, in order; checkpoint.c */
-    struct snp_described *described_last;
-    size_t described_bytes;
 };
 
 /* Its pipe before the first byte. */
