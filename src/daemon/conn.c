@@ -57,10 +57,10 @@ static void on_timer(uv_timer_t *timer)
     struct snp_conn *conn = timer->data;
 
     if (conn->why.code == SNP_OK && conn->is_half) {
-        (void)snp_fail(&conn->why, SNP_E_PEER, "half a frame for %d s",
+        (void)snp_fail(&conn->why, SNP_E_PEER, "sent half a frame and nothing more for %d s",
                        SNP_CAP_FRAME_MS / 1000);
     } else if (conn->why.code == SNP_OK && conn->is_ending && conn->out.len > 0) {
-        (void)snp_fail(&conn->why, SNP_E_PEER, "did not read its last answer");
+        (void)snp_fail(&conn->why, SNP_E_PEER, "did not read the last answer");
     }
     conn_close(conn);
 }
@@ -216,11 +216,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
     if (status < 0) {
         /* libuv's name for an error of the socket itself: what was sent will not be read. */
-        (void)snp_fail(&conn->why, SNP_E_PEER, "%s",
-                       status == UV_EBADF
-                           ? "it ended before it read what it was sent; the daemon's log may "
-                             "say why"
-                           : uv_strerror(status));
+        (void)snp_fail(
+            &conn->why, SNP_E_PEER, "%s",
+            status == UV_EBADF
+                ? "it ended before reading its last request; the daemon's log may say why"
+                : uv_strerror(status));
         conn_close(conn);
         return;
     }
@@ -290,8 +290,7 @@ int snp_conn_send_fd(struct snp_conn *conn, const struct snp_frame *frame, int f
     }
     r = snp_frame_write(&conn->out, frame);
     if (r < 0) {
-        (void)snp_fail(&full, SNP_E_LIMIT, "does not read: %zu bytes wait for it",
-                       conn->out.len);
+        (void)snp_fail(&full, SNP_E_LIMIT, "stopped reading; %zu bytes wait", conn->out.len);
         snp_conn_abort(conn, &full);
         return 0;
     }

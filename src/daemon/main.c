@@ -412,7 +412,7 @@ static int socket_listen(const char *path, int *ret_fd, struct snp_err *err)
     }
     if (lstat(path, &st) == 0) {
         if (!S_ISSOCK(st.st_mode)) {
-            return snp_fail(err, SNP_E_DENIED, "%s is there and not a socket", path);
+            return snp_fail(err, SNP_E_DENIED, "%s exists and is not a socket", path);
         }
         if (unlink(path) < 0) {
             return snp_fail_sys(err, errno, "remove the stale socket %s", path);

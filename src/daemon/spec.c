@@ -107,7 +107,8 @@ static int env_check(json_t *env, struct snp_err *err)
         const char *text = json_string_value(value);
 
         if (!is_env_name(key)) {
-            return snp_fail(err, SNP_E_INVALID, "exec: '%.64s' is no name of a variable", key);
+            return snp_fail(err, SNP_E_INVALID, "exec: '%.64s' is not a valid variable name",
+                            key);
         }
         if (text == NULL || strlen(text) != json_string_length(value)) {
             return snp_fail(err, SNP_E_INVALID,

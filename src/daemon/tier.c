@@ -199,7 +199,7 @@ static int response_take(struct snp_tier *tier,
     if (r == 0) {
         return call_done(tier, call, answer, ret_bad);
     }
-    (void)snp_fail(&failure, SNP_E_PEER, "the tier gave a wrong answer: %s", ret_bad->msg);
+    (void)snp_fail(&failure, SNP_E_PEER, "the tier sent an invalid answer: %s", ret_bad->msg);
     (void)call_done(tier, call, &(struct snp_tier_answer){.err = &failure}, &ignored);
     return r;
 }
@@ -292,7 +292,7 @@ static void conn_closed(struct snp_conn *conn, const struct snp_err *why)
     char reason[REASON_MAX];
 
     (void)snprintf(reason, sizeof(reason), "%.120s",
-                   in_order              ? "the daemon ends"
+                   in_order              ? "the daemon is ending"
                    : why->code == SNP_OK ? "it closed its stream"
                                          : why->msg);
     snp_log(in_order ? SNP_LOG_INFO : SNP_LOG_ERROR, "tier-end", "tier=%s pid=%d why=\"%s\"",

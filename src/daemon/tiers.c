@@ -188,7 +188,7 @@ int snp_tiers_recorded(struct snp_tiers *tiers,
     int r = snp_tier_name_check(name, err);
 
     if (r == 0 && strcmp(name, SNP_TIER_AUTO) == 0) {
-        r = snp_fail(err, SNP_E_INVALID, "it names no tier");
+        r = snp_fail(err, SNP_E_INVALID, "the record names no tier");
     }
     r = r < 0 ? r : look_at_installed(tiers, err);
     if (r == 0) {

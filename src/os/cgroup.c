@@ -563,11 +563,11 @@ static void open_v2_base(
     if (wanted == 0) {
         return;
     }
-    base->why = "cannot be had: not writable:";
+    base->why = "needs permission to write to";
     if (faccessat(group_fd, "cgroup.subtree_control", W_OK, AT_EACCESS) < 0) {
         return;
     }
-    base->why = "cannot be had: processes are in";
+    base->why = "is blocked by the processes in";
     if (is_busy(group_fd) &&
         (moving == MOVE_NOBODY || (moving == MOVE_DELEGATED && !is_delegated(path, uid)) ||
          !clear(group_fd, uid))) {

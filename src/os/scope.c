@@ -153,7 +153,7 @@ int snp_scope_enter(uid_t uid, struct snp_err *err)
     char *const envp[] = {address, (char *)(uintptr_t) "LC_ALL=C", NULL};
 
     if (access(BUSCTL, X_OK) < 0) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "there is no systemd to ask");
+        return snp_fail(err, SNP_E_UNSUPPORTED, "this host has no systemd (busctl)");
     }
     if (!find_bus(uid, address)) {
         return snp_fail(err, SNP_E_UNSUPPORTED, "the user has no session bus");
@@ -166,7 +166,7 @@ int snp_scope_enter(uid_t uid, struct snp_err *err)
     case -1:
         return snp_fail(err, SNP_E_TIMEOUT, "the user's systemd does not answer");
     default:
-        return snp_fail(err, SNP_E_DENIED, "the user's systemd gives no scope");
+        return snp_fail(err, SNP_E_DENIED, "the user's systemd refused a scope");
     }
     for (int i = 0; i < MOVED_ROUNDS; i++) {
         if (is_in(name)) {

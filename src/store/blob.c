@@ -159,8 +159,7 @@ static int fail_write(const struct snp_blob_place *place, uint64_t needed, struc
     }
     return snp_fail_with(
         err, SNP_E_LIMIT, SNP_REMEDY_STATE_DIR, NULL, 0,
-        "%s cannot take %s more, %s are free; free space on that disk, or remove "
-        "sessions",
+        "%s needs %s more, but only %s are free; free space on that disk, or remove sessions",
         place->dir, snp_format_bytes(needed, need, sizeof(need)), have);
 }
 
@@ -656,7 +655,7 @@ static int chunk_head(struct snp_blob_reader *reader,
     len = chunk->stored_len & ~AS_IS;
     if (chunk->len != expected || len > reader->packed_max ||
         ((chunk->stored_len & AS_IS) != 0 && len != chunk->len)) {
-        return fail_damaged(reader, "lengths that cannot be", err);
+        return fail_damaged(reader, "impossible lengths", err);
     }
     *ret_len = len;
     return 0;

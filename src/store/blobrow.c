@@ -49,7 +49,7 @@ static int file_settle(struct snp_store *store,
         /* This job runs again: the file is there already. */
         return snp_blob_is_there(&store->place, made->hash)
                    ? 0
-                   : snp_fail(err, SNP_E_INTERNAL, "a blob that was written is not there");
+                   : snp_fail(err, SNP_E_INTERNAL, "a blob disappeared after it was written");
     }
     if (!is_synced) {
         r = snp_blob_sync(&store->place, made, err);
@@ -249,8 +249,8 @@ static int row_read(struct snp_tx *tx,
     bytes = snp_col_bytes(rows, 4, &n);
     if (n != info.size || !snp_blob_is(bytes, n, hash)) {
         snp_blob_suspect(tx->store, hash);
-        return snp_fail(err, SNP_E_NOT_FOUND, "blob %s is damaged: its content is another",
-                        info.hash);
+        return snp_fail(err, SNP_E_NOT_FOUND,
+                        "blob %s is damaged: its content does not match its name", info.hash);
     }
     if (range[0] < n) {
         n -= (size_t)range[0];
@@ -271,7 +271,7 @@ int snp_blob_get(struct snp_tx *tx, int64_t row, struct snp_buf *buf, struct snp
                        row);
 
     if (r == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "the content is no longer there");
+        return snp_fail(err, SNP_E_NOT_FOUND, "the content was removed");
     }
     return r < 0 ? r : row_read(tx, &rows, all, buf, NULL, err);
 }
@@ -288,13 +288,13 @@ int snp_blob_read(struct snp_tx *tx,
     int r;
 
     if (snp_blob_unhex(range->hash, bytes) < 0) {
-        return snp_fail(err, SNP_E_INVALID, "a blob is named by 64 hex digits");
+        return snp_fail(err, SNP_E_INVALID, "the name of a blob has 64 hex digits");
     }
     r = snp_db_row(tx->db, &rows, err,
                    "SELECT hash, size, stored, damaged, data FROM blobs WHERE hash = ?", "b",
                    bytes, sizeof(bytes));
     if (r == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "there is no blob %s", range->hash);
+        return snp_fail(err, SNP_E_NOT_FOUND, "no blob %s", range->hash);
     }
     return r < 0 ? r : row_read(tx, &rows, part, buf, ret, err);
 }
@@ -344,10 +344,11 @@ static int checkpoints_mark(struct snp_tx *tx,
     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
         char text[512];
 
-        (void)snprintf(text, sizeof(text),
-                       "the checkpoint of session %.64s after cell %llu cannot be used: blob "
-                       "%s is damaged or missing; the one before it will be",
-                       snp_col_text(&rows, 3), (unsigned long long)snp_col_u64(&rows, 1), hex);
+        (void)snprintf(
+            text, sizeof(text),
+            "the checkpoint of session %.64s after cell %llu cannot be used: blob %s is "
+            "damaged or missing; the session will use the checkpoint before it",
+            snp_col_text(&rows, 3), (unsigned long long)snp_col_u64(&rows, 1), hex);
         r = event(tx, "unusable_checkpoint", snp_col_text(&rows, 2), text, err);
     }
     snp_rows_done(&rows);
@@ -372,8 +373,8 @@ static int mark_one(struct snp_tx *tx, const uint8_t *hash, struct snp_err *err)
     }
     snp_blob_hex(hash, hex);
     (void)snprintf(text, sizeof(text),
-                   "blob %s is damaged or missing; its file, if there is one, is in "
-                   "blobs/quarantine of the journal",
+                   "blob %s is damaged or missing; a damaged file is moved to blobs/quarantine "
+                   "of the journal",
                    hex);
     SNP_TRY(event(tx, "damaged_blob", NULL, text, err));
     SNP_TRY(checkpoints_mark(tx, row, hex, err));

@@ -100,7 +100,7 @@ void snp_transfers_refuse(struct snp_store *store)
         struct snp_transfer *t = store->waiting;
 
         store->waiting = t->next;
-        (void)snp_fail(&t->err, SNP_E_DENIED, "the daemon ends");
+        (void)snp_fail(&t->err, SNP_E_DENIED, "the daemon is ending");
         snp_store_finish(store, &t->finished);
     }
 }
@@ -122,7 +122,7 @@ static struct snp_transfer *transfer_new(struct snp_store *store,
     (void)pthread_mutex_unlock(&store->mutex);
     if (is_closing || t == NULL) {
         (void)snp_fail(err, is_closing ? SNP_E_DENIED : SNP_E_NOMEM,
-                       is_closing ? "the daemon ends" : "out of memory");
+                       is_closing ? "the daemon is ending" : "out of memory");
         free(t);
         snp_closep(&fd);
         return NULL;

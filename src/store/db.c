@@ -39,8 +39,8 @@ static int fail_full(struct snp_db *db, struct snp_err *err)
         (void)snp_format_bytes((uint64_t)fs.f_bavail * fs.f_frsize, have, sizeof(have));
     }
     return snp_fail_with(err, SNP_E_LIMIT, SNP_REMEDY_STATE_DIR, NULL, 0,
-                         "%s cannot grow: %s are needed, %s are free; free space on that disk, "
-                         "or remove sessions",
+                         "%s cannot grow: it needs %s, but only %s are free; free space on "
+                         "that disk, or remove sessions",
                          db->path, need, have);
 }
 
@@ -69,10 +69,9 @@ static int fail_io(struct snp_db *db, int rc, struct snp_err *err)
     if (eno == ENOSPC || eno == EDQUOT || eno == EFBIG) {
         return fail_full(db, err);
     }
-    return snp_fail_sys(
-        err, eno == 0 ? EIO : eno,
-        "%s: %s; see that its folder is on a disk that works and can be written", db->path,
-        sqlite3_errstr(rc));
+    return snp_fail_sys(err, eno == 0 ? EIO : eno,
+                        "%s: %s; check that its disk works and can be written", db->path,
+                        sqlite3_errstr(rc));
 }
 
 int snp_db_fail(struct snp_db *db, int rc, struct snp_err *err)

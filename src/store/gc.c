@@ -474,7 +474,7 @@ static int say(struct snp_tx *tx, void *arg, struct snp_err *err)
     char text[256];
 
     (void)snprintf(text, sizeof(text),
-                   "results of %llu cells and %llu checkpoints were removed to keep to the "
+                   "removed the results of %llu cells and %llu checkpoints to stay within the "
                    "budget of %llu bytes",
                    (unsigned long long)gc->cells, (unsigned long long)gc->checkpoints,
                    (unsigned long long)gc->budget);

@@ -61,7 +61,7 @@ static int taken(int r, const struct snp_journal_session *row, struct snp_err *e
     if (r != SNP_E_INVALID) {
         return r;
     }
-    return snp_fail(err, SNP_E_INVALID, "there is a session called %.64s already",
+    return snp_fail(err, SNP_E_INVALID, "session %.64s exists already",
                     row->name == NULL ? row->id : row->name);
 }
 
@@ -181,7 +181,7 @@ int snp_journal_session_get(struct snp_tx *tx,
 
     r = r == 0 ? session_find(tx, by_name, ref, ret, err) : r;
     if (r == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "there is no session %.64s", ref);
+        return snp_fail(err, SNP_E_NOT_FOUND, "no session %.64s", ref);
     }
     return r < 0 ? r : 0;
 }
@@ -359,7 +359,8 @@ int snp_journal_cell_begin(struct snp_tx *tx,
                           "i", session);
     }
     if (r == 0 && row->cell <= (uint64_t)last) {
-        return snp_fail(err, SNP_E_INVALID, "cell %llu of session %.64s is in the journal",
+        return snp_fail(err, SNP_E_INVALID,
+                        "cell %llu of session %.64s is in the journal already",
                         (unsigned long long)row->cell, row->session);
     }
     if (code.n > 0) {
@@ -546,8 +547,8 @@ int snp_journal_cell_part(struct snp_tx *tx,
     if (r <= 0) {
         return r < 0 ? r
                      : snp_fail(err, SNP_E_NOT_FOUND,
-                                "cell %llu of session %.64s has none, or it was removed to "
-                                "keep to the budget of the journal",
+                                "cell %llu of session %.64s has no such content, or it was "
+                                "removed to stay within the budget of the journal",
                                 (unsigned long long)cell, session);
     }
     if (!snp_col_null(&rows, 1)) {
@@ -659,8 +660,8 @@ int snp_journal_cell_recover(struct snp_tx *tx, uint64_t *ret_n, struct snp_err 
         return 0;
     }
     (void)snprintf(text, sizeof(text),
-                   "%llu cells were running when the daemon ended; whether they had effects "
-                   "is not known, and they read unknown",
+                   "%llu cells were running when the daemon ended; what they did is not known, "
+                   "so they are marked unknown",
                    (unsigned long long)*ret_n);
     event.text = text;
     return snp_journal_event_add(tx, &event, err);

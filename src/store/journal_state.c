@@ -32,10 +32,10 @@ int snp_journal_snapshot_add(struct snp_tx *tx,
                    "ttitiiii", row->id, row->name, session, row->parent, (int64_t)row->cell,
                    (int64_t)row->epoch, (int64_t)row->created_us, (int64_t)row->checkpoint);
     if (r == SNP_E_INVALID) {
-        return snp_fail(
-            err, SNP_E_DENIED,
-            "this session has a snapshot %.64s already; give another name, or remove it first",
-            row->name == NULL ? row->id : row->name);
+        return snp_fail(err, SNP_E_DENIED,
+                        "this session has a snapshot %.64s already; give another name, or "
+                        "remove that snapshot first",
+                        row->name == NULL ? row->id : row->name);
     }
     return r;
 }
@@ -86,7 +86,8 @@ static int snapshot_take(struct snp_tx *tx,
     }
     if (r > 0) {
         return snp_fail(err, SNP_E_INVALID,
-                        "several sessions have a snapshot %.64s: say SESSION@%.64s", ref, ref);
+                        "several sessions have a snapshot %.64s; write SESSION@%.64s", ref,
+                        ref);
     }
     if (r == 0) {
         *ret = row;
@@ -95,7 +96,7 @@ static int snapshot_take(struct snp_tx *tx,
     return r;
 }
 
-/* "there is no snapshot wrok@x; did you mean work@x?" */
+/* "no snapshot wrok@x; did you mean work@x?" */
 static int unknown_tell(struct snp_tx *tx, const char *ref, struct snp_err *err)
 {
     static const char names[] =
@@ -118,7 +119,7 @@ static int unknown_tell(struct snp_tx *tx, const char *ref, struct snp_err *err)
     return r < 0 ? r
                  : snp_fail_with(err, SNP_E_NOT_FOUND,
                                  nearest[0] == '\0' ? SNP_REMEDY_NONE : SNP_REMEDY_NEAR_NAME,
-                                 nearest, 0, "there is no snapshot %.130s%s%s%s", ref,
+                                 nearest, 0, "no snapshot %.130s%s%s%s", ref,
                                  nearest[0] == '\0' ? "" : "; did you mean ", nearest,
                                  nearest[0] == '\0' ? "" : "?");
 }
@@ -171,7 +172,7 @@ int snp_journal_snapshot_each(struct snp_tx *tx,
 static int snapshot_changed(int r, uint64_t changed, const char *id, struct snp_err *err)
 {
     if (r == 0 && changed == 0) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "there is no snapshot %.64s", id);
+        return snp_fail(err, SNP_E_NOT_FOUND, "no snapshot %.64s", id);
     }
     return r;
 }
@@ -252,7 +253,7 @@ int snp_journal_checkpoint_get(struct snp_tx *tx,
 
     if (r <= 0) {
         return r < 0 ? r
-                     : snp_fail(err, SNP_E_NOT_FOUND, "there is no checkpoint %llu",
+                     : snp_fail(err, SNP_E_NOT_FOUND, "no checkpoint %llu",
                                 (unsigned long long)id);
     }
     checkpoint_read(&rows, &row);

@@ -273,10 +273,9 @@ static int sequences_raise(struct salvage *s, struct snp_err *err)
 static int event_add(struct salvage *s, const char *why, const char *aside, struct snp_err *err)
 {
     snp_autofree char *text = snp_format(
-        "%s was damaged (%s) and set aside as %s; %llu sessions, %llu cells and %llu "
-        "checkpoints were brought over, what was in %u unreadable places is lost; contents "
-        "that "
-        "nothing refers to are kept until that file is removed",
+        "%s was damaged (%s) and renamed to %s; recovered %llu sessions, %llu cells and %llu "
+        "checkpoints, lost what was in %u unreadable places; contents without a record are "
+        "kept until that file is removed",
         s->from.path, why, aside, (unsigned long long)s->copied[0],
         (unsigned long long)s->copied[1], (unsigned long long)s->copied[4], s->holes);
 

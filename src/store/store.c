@@ -480,7 +480,7 @@ static int ensure_open(struct snp_store *store, struct snp_err *err)
     int r;
 
     if (store->is_open && store->db.is_corrupt) {
-        struct snp_err why = {.msg = "found while clearing up"};
+        struct snp_err why = {.msg = "found during garbage collection"};
 
         r = db_salvage(store, &why, err);
     } else if (store->is_open) {

@@ -158,14 +158,13 @@ static int item_check(const struct snp_stream_in *in,
 {
     if (item->name[0] == '\0' || strlen(item->name) > SNP_STREAM_NAME_MAX ||
         (item->part == SNP_STREAM_FILES && !is_path(item->name))) {
-        return snp_fail(err, SNP_E_PEER,
-                        "the checkpoint has an item with a name that cannot be");
+        return snp_fail(err, SNP_E_PEER, "the checkpoint has an item with an invalid name");
     }
     if (!is_key(item->key) || (has_content(item->kind) && item->key[0] == '\0')) {
-        return snp_fail(err, SNP_E_PEER, "the checkpoint has an item without a proper key");
+        return snp_fail(err, SNP_E_PEER, "the checkpoint has an item with an invalid key");
     }
     if (!has_content(item->kind) && (item->size != 0 || item->is_same)) {
-        return snp_fail(err, SNP_E_PEER, "the checkpoint has a %s with a content",
+        return snp_fail(err, SNP_E_PEER, "the checkpoint has a %s with content",
                         kinds[item->kind]);
     }
     if (!json_is_object(item->meta)) {
@@ -196,7 +195,7 @@ static int item_begin(struct snp_stream_in *in,
 
     if (!kind_of(head, in->part, &item.kind) || !json_is_integer(size) ||
         json_integer_value(size) < 0 || item.name == NULL || item.key == NULL) {
-        return snp_fail(err, SNP_E_PEER, "the checkpoint has an item that lacks something");
+        return snp_fail(err, SNP_E_PEER, "the checkpoint has an incomplete item");
     }
     item.size = (uint64_t)json_integer_value(size);
     if (in->items >= SNP_STREAM_ITEMS_MAX) {
@@ -225,7 +224,7 @@ static int part_end(struct snp_stream_in *in,
 
     if (part == NULL || strcmp(part, parts[in->part]) != 0 || !json_is_integer(items) ||
         json_integer_value(items) != (json_int_t)in->items || n_raw != 0) {
-        return snp_fail(err, SNP_E_PEER, "the checkpoint has a wrong end of a part");
+        return snp_fail(err, SNP_E_PEER, "the checkpoint has an invalid end of a part");
     }
     in->part++;
     in->items = 0;
@@ -263,7 +262,7 @@ static int header_take(struct snp_stream_in *in, struct snp_err *err)
     if (type < SNP_STREAM_ITEM || type > SNP_STREAM_END || h[13] != 0 || h[14] != 0 ||
         h[15] != 0 || head_len > SNP_STREAM_HEAD_MAX || head_len > body_len ||
         body_len - head_len > SNP_STREAM_RAW_MAX) {
-        return snp_fail(err, SNP_E_PEER, "the checkpoint has a frame that cannot be");
+        return snp_fail(err, SNP_E_PEER, "the checkpoint has an invalid frame");
     }
     in->head_len = head_len;
     in->raw_left = body_len - head_len;
@@ -345,7 +344,7 @@ int snp_stream_feed(struct snp_stream_in *in, const void *bytes, size_t n, struc
         size_t step = 0;
 
         if (in->part == SNP_STREAM_OVER) {
-            r = snp_fail(err, SNP_E_PEER, "the checkpoint goes on behind its end");
+            r = snp_fail(err, SNP_E_PEER, "the checkpoint continues after its end");
         } else if (in->n_gathered == 0 && in->raw_left > 0) {
             r = pass(in, at, n, &step, err);
         } else {
@@ -386,7 +385,7 @@ int snp_stream_put_item(struct snp_buf *buf,
     int r;
 
     if (text == NULL) {
-        return snp_fail(err, SNP_E_INTERNAL, "an item's name is no text");
+        return snp_fail(err, SNP_E_INTERNAL, "an item's name is not text");
     }
     snp_buf_init(&head, SNP_STREAM_HEAD_MAX);
     r = snp_buf_addf(&head,

@@ -112,7 +112,7 @@ def test_a_journal_with_a_full_queue_loses_no_cell_from_the_history(rig: Rig) ->
     with rig.box.client() as rpc:
         ask(rpc, "exec", b"x = 1")
         rig.faults.order("daemon", "store.submit", 1, "full", "ENOSPC")
-        assert "cell 2 ran, but its outcome is not in the journal" in ask(rpc, "exec", b"x += 1")
+        assert "cell 2 ran, but the journal could not record its outcome" in ask(rpc, "exec", b"x += 1")
         rig.faults.forget()
         # What works in between does not make the next cell forget the one that is owed.
         ask(rpc, "put", b"1", path="a", offset=0, truncate=True, mode=0)

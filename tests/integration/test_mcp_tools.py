@@ -559,7 +559,7 @@ def test_what_a_session_lost_is_told_with_the_ways_out() -> None:
         server.initialize()
         assert box.cli("exec", "-s", "cut", "--checkpoint", "off", "x = 1").returncode == 0
         os.kill(lib.some(box.tier_pid()), signal.SIGKILL)
-        ways = ('lacks what cell 1 did; SniparaSandbox.execute_python(recover="replay", session_id="cut") runs the '
+        ways = ('lacks cell 1; SniparaSandbox.execute_python(recover="replay", session_id="cut") runs the '
                 'cells again first, '
                 'recover="checkpoint"')
         assert lib.wait_for(lambda: f"\n    [lost] {ways}" in server.text("list_sessions"))

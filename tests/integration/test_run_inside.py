@@ -198,7 +198,7 @@ def test_who_answers_may_die(runs: Runs) -> None:
     done = runs.cli("resume", run, "--json", timeout=120)
     result = json.loads(done.stdout)
     assert result["success"] and result["response"] == "1", done.stdout
-    assert "has gone" in runs.results(result)[0]["output"]
+    assert "disconnected" in runs.results(result)[0]["output"]
     calls = [each for each in runs.records(result) if each.get("sub_call_type")]
     assert [each["failure"] for each in calls] == ["unknown"] and result["total_calls"] == 3
 

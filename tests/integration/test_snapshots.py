@@ -506,7 +506,7 @@ def test_forks_are_all_made_or_none(start: Callable[..., Daemon]) -> None:
     take(client, "a")
     client.run("python('3.99')", "s")  # what opens from now on cannot read what was saved
     answer = bad(client.call("fork", **{"from": "a"}, n=3, name="try"))
-    assert "no fork was made" in answer["message"] and "3.99" in answer["message"]
+    assert "made no fork" in answer["message"] and "3.99" in answer["message"]
     assert list(sessions(client)) == ["s"]
     client.run("python('3')", "s")
     assert len(good(client.call("fork", **{"from": "a"}, n=3, name="try"))["sessions"]) == 3
@@ -711,7 +711,7 @@ def test_what_was_changed_on_the_way_is_found(start: Callable[..., Daemon]) -> N
         kind, head, _, _ = imported(client, bytes(flipped), "evil")
         assert kind == ERROR and head["code"] == "invalid", (at, head)
         if at > 16:
-            assert "damaged" in head["message"] or "not whole" in head["message"], (at, head)
+            assert "damaged" in head["message"] or "incomplete" in head["message"], (at, head)
     for cut in (1, 50, 100, len(data) // 2):
         assert bad(imported(client, data[:-cut], "evil"))["code"] == "invalid"
     assert list(sessions(client)) == ["s"]

@@ -84,7 +84,8 @@ static int frame_put(
     snp_buf_init(&out, SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX);
     r = snp_frame_write(&out, &frame);
     if (r < 0) {
-        return snp_fail(err, (enum snp_code)r, "a record is too large for the file");
+        return snp_fail(err, (enum snp_code)r,
+                        "a record is larger than the file format allows");
     }
     return snp_write_all(fd, snp_buf_bytes(&out), out.len) < 0
                ? snp_fail_sys(err, errno, "write the temporary file")
@@ -294,7 +295,7 @@ int snp_archive_write(struct snp_tx *tx,
 static int not_ours(struct snp_err *err)
 {
     return snp_fail(err, SNP_E_INVALID,
-                    "this is not the file of an exported session, or not all of it");
+                    "not the file of an exported session, or cut short; export it again");
 }
 
 static int bytes_get(int fd, off_t at, void *out, size_t n, struct snp_err *err)
@@ -522,7 +523,7 @@ static int cell_check(json_t *head, size_t raw_len, struct snp_err *err)
                 (uint64_t)snp_json_int(head, "result_len", 0) +
                 (uint64_t)snp_json_int(head, "shown_len", 0) !=
             raw_len) {
-        return snp_fail(err, SNP_E_INVALID, "a cell of the file is not what it must be");
+        return snp_fail(err, SNP_E_INVALID, "the file has an invalid cell");
     }
     return 0;
 }
@@ -539,7 +540,7 @@ static int shown_check(const char *bytes, size_t n, struct snp_err *err)
         int r = snp_frame_peek(&rest, SNP_FRAME_BODY_MAX, &frame, &size, &has, err);
 
         if (r == 0 && (!has || frame.type != SNP_RPC_EVENT)) {
-            r = snp_fail(err, SNP_E_INVALID, "the outputs of a cell are not what they must be");
+            r = snp_fail(err, SNP_E_INVALID, "the file has a cell with invalid outputs");
         }
         if (r == 0) {
             r = snp_json_parse(frame.head, frame.head_len, &head, err);
@@ -686,9 +687,9 @@ static int paths_drop(json_t *spec, json_t *notes, struct snp_err *err)
         if (path != NULL) {
             r = note_add(
                 notes,
-                snp_format("its %s %.200s is not seen here; what was written over it is "
-                           "in its workspace",
-                           members[i], path),
+                snp_format(
+                    "the %s %.200s is not shown here; files changed in it are in the workspace",
+                    members[i], path),
                 err);
         }
         if (r == 0 && json_object_set_new(spec, members[i], json_null()) < 0) {
@@ -713,13 +714,12 @@ static int env_look(const json_t *env, struct snp_err *err)
         total += strlen(key) + json_string_length(value) + 2;
         if (key[0] == '\0' || strchr(key, '=') != NULL || text == NULL ||
             strlen(text) != json_string_length(value) || total > SNP_CAP_ENV_BYTES) {
-            r = snp_fail(err, SNP_E_INVALID,
-                         "the variables in the file are not what they must be");
+            r = snp_fail(err, SNP_E_INVALID, "the file has invalid environment variables");
         }
     }
     json_decref(copy);
     return json_object_size(env) > SNP_CAP_ENV
-               ? snp_fail(err, SNP_E_INVALID, "the file has more than %d variables",
+               ? snp_fail(err, SNP_E_INVALID, "the file has more than %d environment variables",
                           SNP_CAP_ENV)
                : r;
 }
@@ -737,7 +737,7 @@ int snp_archive_spec(const struct snp_archive *archive,
     SNP_TRY_MEMORY(spec, err);
     if (!json_is_object(json_object_get(spec, "limits")) ||
         !json_is_object(json_object_get(spec, "env"))) {
-        return snp_fail(err, SNP_E_INVALID, "the file's policy is not what it must be");
+        return snp_fail(err, SNP_E_INVALID, "the file has an invalid policy");
     }
     r = snp_template_name_check(snp_json_str(spec, "template", ""), err);
     if (r == 0) {

@@ -94,7 +94,7 @@ static void send_some(uv_timer_t *timer)
 
     if (chunk == NULL || peer == NULL) {
         (void)snp_fail(&err, chunk == NULL ? SNP_E_NOMEM : SNP_E_PEER,
-                       chunk == NULL ? "out of memory" : "the client has gone");
+                       chunk == NULL ? "out of memory" : "the client disconnected");
         exporting_end(exporting, &err);
         return;
     }

@@ -145,13 +145,14 @@ static int import_fill(struct snp_import *import, const json_t *head, struct snp
     SNP_TRY(policy_read(import->server, &asked, &import->policy, err));
 
     if (name[0] != '\0') {
-        SNP_TRY(snp_session_is_id(name)
-                    ? snp_fail(err, SNP_E_INVALID, "'%s' could be taken for an id", name)
-                    : snp_session_name_check(name, err));
+        SNP_TRY(
+            snp_session_is_id(name)
+                ? snp_fail(err, SNP_E_INVALID, "'%s' looks like an id; give another name", name)
+                : snp_session_name_check(name, err));
     }
     if (strcmp(name, "default") == 0) {
         return snp_fail(err, SNP_E_INVALID,
-                        "a file is not imported as 'default'; give another name");
+                        "cannot import a session as 'default'; give another name");
     }
     if (snp_random_id(import->token) < 0 || snp_random_id(import->id) < 0) {
         return snp_fail_sys(err, errno, "random id");
@@ -182,8 +183,8 @@ void snp_run_import_begin(const struct snp_work *work)
         import->fd = -1;
         import->now_us = snp_wall_us();
         r = n >= SNP_CAP_IMPORTS ? snp_fail(&err, SNP_E_LIMIT,
-                                            "%u files are being imported already, as many as "
-                                            "may at once; try again when one is done",
+                                            "%u imports are running already (the limit); try "
+                                            "again when one has ended",
                                             n)
                                  : import_fill(import, work->head, &err);
     }
@@ -217,13 +218,13 @@ void snp_run_import_data(const struct snp_work *work)
 
     if (import == NULL) {
         (void)snp_fail(&err, SNP_E_NOT_FOUND,
-                       "this import has ended, or was never begun: import the file again");
+                       "this import has ended or never began; import the file again");
     } else if (work->raw_len > SNP_CAP_ARCHIVE_BYTES - import->size) {
         (void)snp_fail(&err, SNP_E_LIMIT, "the file is larger than %llu GiB",
                        (unsigned long long)SNP_CAP_ARCHIVE_BYTES >> 30U);
     } else if (is_over_budget(import->server, work->raw_len)) {
         (void)snp_fail_with(&err, SNP_E_LIMIT, SNP_REMEDY_RAISE_LIMIT, "journal_budget", 0,
-                            "files on their way in may take no more than %llu MiB together",
+                            "the files being imported take more than %llu MiB together",
                             (unsigned long long)import->server->options.budget_bytes >> 20U);
     } else if (snp_archive_begins(import->size, work->raw, work->raw_len, &err) < 0) {
         import_free(import);
@@ -303,7 +304,7 @@ static int session_enter(struct snp_import *import, struct snp_err *err)
 
     if (snp_sessions_find(import->server, import->name) != NULL) {
         return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_OTHER_NAME, NULL, 0,
-                             "there is a session %s already", import->name);
+                             "session %s exists already", import->name);
     }
     SNP_TRY(snp_session_known(import->server, import->id, import->name, &session, err));
     r = snp_session_spec_read(session, import->spec, err);
@@ -346,7 +347,7 @@ static int run_name(struct snp_tx *tx, void *arg, struct snp_err *err)
     SNP_TRY(snp_journal_session_get(tx, import->id, &row, err));
     if (row.cells > import->archive.cell) {
         return snp_fail(err, SNP_E_INVALID,
-                        "the file has cells after the one it says is the last");
+                        "the file is damaged: it has more cells than its manifest says");
     }
     row.name = import->name;
     row.state = "idle";
@@ -419,7 +420,7 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
 
     if (r == 0) {
         return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_OTHER_NAME, NULL, 0,
-                             "there is a session %s already", import->name);
+                             "session %s exists already", import->name);
     }
     return r == SNP_E_NOT_FOUND ? snp_journal_session_add(tx, &row, err) : r;
 }
@@ -442,10 +443,9 @@ static int file_read(struct snp_import *import, struct snp_err *err)
     SNP_TRY(file_check(import, &has_sum, err));
     SNP_TRY(snp_archive_read(import->fd, &import->archive, err));
     if (!has_sum && import->archive.version >= SNP_ARCHIVE_VERSION_SUMMED) {
-        return snp_fail(
-            err, SNP_E_INVALID,
-            "the file is not whole: its end, with the hash of all of it, is missing or "
-            "damaged; copy or export it again");
+        return snp_fail(err, SNP_E_INVALID,
+                        "the file is incomplete: the checksum at its end is missing or "
+                        "damaged; copy or export it again");
     }
     import->lost = json_incref(import->archive.lost);
     if (import->name[0] == '\0') {
@@ -453,7 +453,7 @@ static int file_read(struct snp_import *import, struct snp_err *err)
     }
     if (import->name[0] == '\0') {
         return snp_fail_with(err, SNP_E_INVALID, SNP_REMEDY_OTHER_NAME, NULL, 0,
-                             "the file names no session");
+                             "the file does not name its session");
     }
     return snp_archive_spec(&import->archive, &import->policy, import->notes, &import->spec,
                             err);
@@ -466,7 +466,7 @@ void snp_run_import_end(const struct snp_work *work)
 
     if (import == NULL) {
         snp_request_refuse(work->request, SNP_E_NOT_FOUND,
-                           "this import has ended, or was never begun: import the file again");
+                           "this import has ended or never began; import the file again");
         return;
     }
     import->peer = NULL; /* from here on it ends by itself */
@@ -503,7 +503,7 @@ int snp_import_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err)
         const struct snp_journal_event event = {
             .at_us = now_us,
             .kind = "import_undone",
-            .text = "an import was not finished when the daemon ended; nothing of it is left"};
+            .text = "removed an import that had not finished when the daemon ended"};
         char id[LINE];
 
         memcpy(id, snp_buf_bytes(&ids), LINE - 1);

@@ -92,8 +92,7 @@ int snp_archive_sum_check(struct snp_archive_sum *sum, bool *ret_has, struct snp
                memcmp(sum->last, made, SNP_FRAME_HEADER_LEN + 11) == 0;
     return !*ret_has || memcmp(sum->last, made, SNP_ARCHIVE_SUM_LEN) == 0
                ? 0
-               : snp_fail(
-                     err, SNP_E_INVALID,
-                     "the file is damaged: it is not what its hash, at its end, says it was "
-                     "when it was written; copy or export it again");
+               : snp_fail(err, SNP_E_INVALID,
+                          "the file is damaged: its checksum does not match; copy or export it "
+                          "again");
 }

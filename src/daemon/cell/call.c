@@ -75,7 +75,7 @@ static void call_answer(struct snp_exec *exec,
 void snp_exec_call_refuse(struct snp_exec *exec)
 {
     static const char gone[] =
-        "{\"error\": \"the program that answers calls of this cell has gone\"}";
+        "{\"error\": \"the program that answers this cell's calls disconnected\"}";
     const struct snp_exec_answer answer = {
         .call = exec->open_call, .raw = gone, .raw_len = sizeof(gone) - 1};
 
@@ -89,7 +89,7 @@ int snp_exec_call(struct snp_exec *exec,
                   struct snp_err *ret_bad)
 {
     if (!exec->spec.asked.calls) {
-        return snp_fail(ret_bad, SNP_E_INVALID, "call: of a cell that may make none");
+        return snp_fail(ret_bad, SNP_E_INVALID, "call: this cell may not make calls");
     }
     exec->open_call = (uint32_t)snp_json_int(event->head, "call", 0);
     if (exec->request == NULL || exec->request->peer == NULL) {

@@ -127,10 +127,11 @@ static void outcome_written(void *ctx, const struct snp_err *err)
                            (unsigned long long)exec->cell, err->msg);
     } else if (err != NULL) {
         free(SNP_TAKE_PTR(exec->record));
-        (void)snp_fail(&exec->err, err->code == SNP_E_NOMEM ? SNP_E_NOMEM : SNP_E_LIMIT,
-                       "cell %llu ran, but its outcome is not in the journal, where it reads "
-                       "unknown (%.240s); the next cell runs once the journal works again",
-                       (unsigned long long)exec->cell, err->msg);
+        (void)snp_fail(
+            &exec->err, err->code == SNP_E_NOMEM ? SNP_E_NOMEM : SNP_E_LIMIT,
+            "cell %llu ran, but the journal could not record its outcome (%.240s) and shows it "
+            "as unknown; the next cell runs once the journal works again",
+            (unsigned long long)exec->cell, err->msg);
     } else if (exec->record != NULL && exec->session->state == SNP_SESSION_RUNNING &&
                exec->session->unsaved.when == SNP_CHECKPOINT_CELL && !exec->falls_back) {
         snp_checkpoint_make(exec->session, checkpointed, exec);
@@ -153,11 +154,11 @@ static int answer_check(const struct snp_exec *exec,
     SNP_TRY(snp_result_check(answer->head, answer->raw_len, ret_bad));
     if (strcmp(snp_json_str(answer->head, "session", ""), executor->id) != 0 ||
         (uint64_t)snp_json_int(answer->head, "cell", 0) != exec->cell) {
-        return snp_fail(ret_bad, SNP_E_INVALID, "result: of another cell");
+        return snp_fail(ret_bad, SNP_E_INVALID, "result: for another cell");
     }
     if ((uint64_t)snp_json_int(answer->head, "epoch", (int64_t)executor->epoch) !=
         executor->epoch) {
-        return snp_fail(ret_bad, SNP_E_INVALID, "result: of another epoch");
+        return snp_fail(ret_bad, SNP_E_INVALID, "result: for another epoch");
     }
     return 0;
 }
@@ -193,7 +194,7 @@ static int result_take(struct snp_exec *exec,
     int r = answer_check(exec, answer, ret_bad);
 
     if (r < 0) {
-        (void)snp_fail(&exec->err, SNP_E_PEER, "the tier gave a wrong answer: %s",
+        (void)snp_fail(&exec->err, SNP_E_PEER, "the tier sent an invalid answer: %s",
                        ret_bad->msg);
         return r;
     }
@@ -203,7 +204,7 @@ static int result_take(struct snp_exec *exec,
                 (unsigned long long)exec->executor->epoch, (unsigned long long)exec->cell);
         (void)snp_fail(&exec->err, SNP_E_PEER, "cell killed: %s",
                        exec->taken != NULL ? exec->taken
-                                           : "its session had gone back meanwhile");
+                                           : "the session was rolled back meanwhile");
         return 0;
     }
     state = state_after(exec, answer->head);
@@ -289,8 +290,8 @@ static bool begin_again(struct snp_exec *exec, bool has_row)
 static void not_run(struct snp_exec *exec)
 {
     (void)snp_fail(&exec->err, SNP_E_NOT_FOUND,
-                   "the cell was not run: the session's interpreter had ended; the next one "
-                   "goes on from the checkpoint, or asks");
+                   "the cell was not run: the session's interpreter had ended; run the cell "
+                   "again to start from the last checkpoint");
 }
 
 /* That it did not run is in the journal, or owed, where its intent was already. */

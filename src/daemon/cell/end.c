@@ -74,23 +74,24 @@ int snp_session_unused_check(const struct snp_session *session, struct snp_err *
     const char *name = session->name[0] == '\0' ? session->id : session->name;
 
     if (running != NULL && session->live.n_waiting == 0) {
-        return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_FORCE, NULL, 0,
-                             "session %s runs cell %lld, since %.1f s, which would be cut off",
-                             name, (long long)snp_json_int(running, "cell", 0),
-                             (double)snp_json_int(running, "ran_ms", 0) / 1000);
-    }
-    if (running != NULL) {
         return snp_fail_with(
             err, SNP_E_DENIED, SNP_REMEDY_FORCE, NULL, 0,
-            "session %s runs cell %lld, since %.1f s, and %u more wait: all of "
-            "them would be cut off",
-            name, (long long)snp_json_int(running, "cell", 0),
-            (double)snp_json_int(running, "ran_ms", 0) / 1000, session->live.n_waiting);
+            "session %s has been running cell %lld for %.1f s; this would cut it off", name,
+            (long long)snp_json_int(running, "cell", 0),
+            (double)snp_json_int(running, "ran_ms", 0) / 1000);
+    }
+    if (running != NULL) {
+        return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_FORCE, NULL, 0,
+                             "session %s has been running cell %lld for %.1f s and %u more "
+                             "cells wait; this would cut them off",
+                             name, (long long)snp_json_int(running, "cell", 0),
+                             (double)snp_json_int(running, "ran_ms", 0) / 1000,
+                             session->live.n_waiting);
     }
     return session->live.n_waiting == 0
                ? 0
                : snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_FORCE, NULL, 0,
-                               "session %s is about to run %u cells, which would be cut off",
+                               "session %s is about to run %u cells; this would cut them off",
                                name, session->live.n_waiting);
 }
 
@@ -142,7 +143,8 @@ static void forgotten(void *ctx, const struct snp_err *err)
 
     if (err != NULL) {
         ending->err = *err;
-        (void)snp_err_wrap(&ending->err, "the session was ended, but is still in the journal");
+        (void)snp_err_wrap(&ending->err,
+                           "the session ended, but could not be removed from the journal");
     }
     snp_session_remove(ending->session);
     snp_room_serve(ending->session->server);

@@ -113,8 +113,7 @@ int snp_session_for(struct snp_server *server,
     SNP_TRY(spec->asked.session == NULL ? 0 : snp_sessions_check(server, err));
     if (session == NULL) {
         if (spec->asked.session != NULL && snp_session_is_id(spec->asked.session)) {
-            return snp_fail(err, SNP_E_NOT_FOUND, "there is no session %s",
-                            spec->asked.session);
+            return snp_fail(err, SNP_E_NOT_FOUND, "no session %s", spec->asked.session);
         }
         *ret_wall_ms = spec->limits.value[SNP_LIMIT_WALL];
         return session_open(server, spec, ret, err);

@@ -57,16 +57,15 @@ static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *
     struct snp_session *session = exec->session;
 
     if (session->live.n_waiting == SNP_CAP_WAITING) {
-        return snp_fail(err, SNP_E_LIMIT,
-                        "%d cells wait for session %s already, as many as may; try again when "
-                        "some have ended",
-                        SNP_CAP_WAITING,
-                        session->name[0] == '\0' ? session->id : session->name);
+        return snp_fail(
+            err, SNP_E_LIMIT,
+            "%d cells wait for session %s already (the limit); try again when some have ended",
+            SNP_CAP_WAITING, session->name[0] == '\0' ? session->id : session->name);
     }
     if (exec->raw_len > SNP_CAP_WAITING_BYTES - peer->waiting_bytes) {
         return snp_fail(err, SNP_E_LIMIT,
-                        "more than %d MiB of code and input of this client wait for sessions; "
-                        "try again when some cells have ended",
+                        "this client has more than %d MiB of code and input waiting; try again "
+                        "when some cells have ended",
                         SNP_CAP_WAITING_BYTES >> 20);
     }
     exec->raw = malloc(exec->raw_len + 1);
@@ -220,7 +219,7 @@ void snp_exec_abandon(struct snp_exec *exec)
     struct snp_session *session = exec->session;
     struct snp_err err;
 
-    (void)snp_fail(&err, SNP_E_PEER, "the client has gone");
+    (void)snp_fail(&err, SNP_E_PEER, "the client disconnected");
     if (snp_exec_take_out(exec)) {
         waiting_drop(exec, &err);
     } else if (session->live.running == exec && session->name[0] == '\0' &&

@@ -239,10 +239,9 @@ static json_t *lost_name(const struct snp_session *session)
         return NULL;
     }
     (void)strftime(day, sizeof(day), "%Y-%m-%d", gmtime_r(&at, &tm));
-    reason =
-        json_sprintf("this session is new; one with its name may have been lost: the journal "
-                     "was damaged on %s UTC (snipara-sandbox doctor)",
-                     day);
+    reason = json_sprintf("this session is new; the journal was damaged on %s UTC, and an "
+                          "older session of this name may have been lost",
+                          day);
     name = json_string(session->name);
     none = json_array();
     failed = json_array();
@@ -261,7 +260,7 @@ static json_t *failed_json(const struct snp_wake *wake)
         snp_autojson json_t *name =
             json_sprintf(ROLLBACK_NAME "%llu", (unsigned long long)wake->missing.rollback_cell);
         snp_autojson json_t *reason = json_string(
-            "its checkpoint is damaged; the session was restored from an older one");
+            "the checkpoint is damaged; the session was restored from an older one");
 
         (void)json_array_append_new(failed,
                                     SNP_WRITE(snp_failed_row, .name = name, .reason = reason));
@@ -316,17 +315,17 @@ static void accept_written(void *ctx, const struct snp_err *why)
         return;
     }
     if (why != NULL) {
-        (void)snp_fail(
-            &err, why->code,
-            "the session cannot be woken: what was given up cannot be recorded (%.300s)",
-            why->msg);
+        (void)snp_fail(&err, why->code,
+                       "cannot wake the session: the journal could not record which cells were "
+                       "given up (%.300s)",
+                       why->msg);
         wake_fail(wake, &err);
         return;
     }
     snp_durable_last_unknown(session, false);
     snp_entry_event(session->server, "accepted_loss", session,
-                    "session %s goes on from its state after cell %llu; %zu later cells are "
-                    "not in it, as its user decided",
+                    "session %s continues from cell %llu; %zu later cells were given up, as "
+                    "the caller asked",
                     session->name, (unsigned long long)wake->place.checkpoint_cell,
                     wake->missing.n_cells + (size_t)wake->missing.n_beyond);
     wake_done(wake);
@@ -470,8 +469,8 @@ static void replay_ended(void *ctx, const char *result, const struct snp_err *er
     } else if (strcmp(was->status, "unknown") != 0 && strcmp(was->status, "running") != 0 &&
                strcmp(was->status, status) != 0) {
         fail_replay(&wake->err, session,
-                    "replay stopped: cell %llu ended with %s, now with %s, so what comes "
-                    "after it would not be what it was",
+                    "replay stopped at cell %llu: it ended with %s before and with %s now, so "
+                    "later cells could differ",
                     (unsigned long long)was->cell, was->status, status);
     }
     wake->replayed++;
@@ -488,8 +487,7 @@ static void replay_read(void *arg, const struct snp_err *read_err)
         return;
     }
     if (err.code != SNP_OK) {
-        (void)snp_err_wrap(&err, "cell %llu cannot be run again",
-                           (unsigned long long)wake->cell);
+        (void)snp_err_wrap(&err, "cannot run cell %llu again", (unsigned long long)wake->cell);
         wake_fail(wake, &err);
         return;
     }
@@ -604,11 +602,11 @@ static void load_ended(void *ctx, json_t *failed, const struct snp_err *why)
     if (why->code == SNP_E_NOT_FOUND) {
         snp_rest_look(session); /* the next call uses the one before it */
         (void)snp_fail(&err, why->code,
-                       "checkpoint %llu of the session is damaged (%.200s). Nothing was run. "
+                       "checkpoint %llu of the session is damaged (%.200s). No cell ran. "
                        "Repeat the call to use the checkpoint before it",
                        (unsigned long long)wake->checkpoint, why->msg);
     } else {
-        (void)snp_err_wrap(&err, "checkpoint %llu of the session cannot be restored",
+        (void)snp_err_wrap(&err, "cannot restore checkpoint %llu of the session",
                            (unsigned long long)wake->checkpoint);
     }
     wake_fail(wake, &err);
@@ -697,7 +695,7 @@ static void epoch_written(void *ctx, const struct snp_err *why)
     }
     if (why != NULL) {
         r = snp_fail(&err, why->code,
-                     "the session cannot be woken: the journal cannot be written (%.300s)",
+                     "cannot wake the session: the journal cannot be written (%.300s)",
                      why->msg);
     }
     if (r < 0) {
@@ -761,7 +759,7 @@ static bool decide(struct snp_wake *wake, struct snp_err *err)
     if (wake->decision == SNP_RECOVER_REPLAY && wake->missing.n_beyond > 0) {
         (void)snp_fail_with(
             err, SNP_E_LIMIT, SNP_REMEDY_RECOVER, NULL, SNP_WAY_CHECKPOINT,
-            "session %s lacks what %llu cells did, and at most %d are run again", session->name,
+            "session %s is missing %llu cells; at most %d can be replayed", session->name,
             (unsigned long long)(wake->missing.n_cells + wake->missing.n_beyond),
             SNP_MISSING_CELLS_MAX);
         snp_err_about(err, session->name);
@@ -788,7 +786,7 @@ static void missing_found(void *arg, const struct snp_err *found_err)
         return;
     }
     if (err.code != SNP_OK) {
-        (void)snp_err_wrap(&err, "the session cannot be woken");
+        (void)snp_err_wrap(&err, "cannot wake the session");
         wake_fail(wake, &err);
         return;
     }
@@ -826,7 +824,7 @@ static void debt_paid(void *ctx, const struct snp_err *why)
     }
     if (why != NULL) {
         (void)snp_fail(&err, why->code,
-                       "the session cannot be woken: the journal cannot be written (%.300s)",
+                       "cannot wake the session: the journal cannot be written (%.300s)",
                        why->msg);
         wake_fail(wake, &err);
         return;

@@ -25,8 +25,8 @@ static int quiet_check(const struct snp_session *session, struct snp_err *err)
     return snp_fail(err, SNP_E_LIMIT, "session %s %s; try again in a moment",
                     session->name[0] == '\0' ? session->id : session->name,
                     session->state == SNP_SESSION_RUNNING        ? "runs a cell"
-                    : session->state == SNP_SESSION_WAKING       ? "is being brought back"
-                    : session->state == SNP_SESSION_REPLAYING    ? "is being brought back"
+                    : session->state == SNP_SESSION_WAKING       ? "is being woken"
+                    : session->state == SNP_SESSION_REPLAYING    ? "is being woken"
                     : session->state == SNP_SESSION_ROLLING_BACK ? "is being rolled back"
                                                                  : "is being saved");
 }

@@ -80,7 +80,7 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         snp_request_fail(request, answer->err);
     } else if (answer->raw_len > passing->raw_max) {
         r = snp_fail(ret_bad, SNP_E_INVALID, "more bytes than asked for");
-        snp_request_refuse(request, SNP_E_PEER, "the tier gave a wrong answer: %s",
+        snp_request_refuse(request, SNP_E_PEER, "the tier sent an invalid answer: %s",
                            ret_bad->msg);
     } else {
         snp_request_pass(request, answer->text, answer->text_len, answer->raw, answer->raw_len);

@@ -118,7 +118,7 @@ static void end_tell(struct snp_server *server)
                            (unsigned long long)session->durable.checkpoint_cell,
                            session->unsaved.changes == session->unsaved.begun_changes
                                ? ""
-                               : ", and lacks files put into it beside that cell");
+                               : ", without the files put into it beside that cell");
             snp_lost_tell_end(session, &err);
         }
     }

@@ -172,8 +172,7 @@ static void session_make(struct snp_server *server, const struct row *row)
         snp_log(SNP_LOG_ERROR, "recover", "session=%s error=\"%s\"", row->id, err.msg);
         snp_entry_event(
             server, "unreadable_session", NULL,
-            "session %s (%s) cannot be used by this version: %.200s; it stays in the "
-            "journal",
+            "this version cannot use session %s (%s): %.200s; the session stays in the journal",
             row->name, row->id, err.msg);
         if (session != NULL) {
             snp_session_remove(session);

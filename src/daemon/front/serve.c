@@ -50,7 +50,7 @@ static int peer_handle(struct snp_peer *peer,
     struct snp_request *request;
 
     if (frame->type != SNP_RPC_REQUEST || frame->id == 0) {
-        return snp_fail(err, SNP_E_PEER, "a frame of type %u with id %u is no request",
+        return snp_fail(err, SNP_E_PEER, "a frame of type %u with id %u is not a request",
                         frame->type, frame->id);
     }
     SNP_TRY(snp_json_parse(frame->head, frame->head_len, &head, err));

@@ -297,8 +297,9 @@ static int state_note(struct snp_save *save)
     session->unsaved.due_us = 0;
     if (save->is_beside && session->unsaved.has_begun_putting) {
         /* Nobody knows whether it came before the cell. */
-        return snp_fail(&save->err, SNP_E_LIMIT,
-                        "a file was put while the cell began; it can be saved after the cell");
+        return snp_fail(
+            &save->err, SNP_E_LIMIT,
+            "a file was put while the cell began; the session can be saved after the cell");
     }
     return 0;
 }
@@ -376,7 +377,7 @@ static void save_start(struct snp_session *session,
     if (save == NULL) {
         (void)snp_fail(&err, session->durable.is_recorded ? SNP_E_NOMEM : SNP_E_NOT_FOUND,
                        session->durable.is_recorded ? "out of memory"
-                                                    : "the session has run no cell yet");
+                                                    : "the session has not run a cell yet");
         if (made != NULL) {
             made(ctx, NULL, &err);
         }

@@ -136,8 +136,8 @@ static void proven(void *ctx, const struct snp_err *err)
     if (err != NULL) {
         (void)snp_fail(&why, SNP_E_LIMIT, "%s (%.300s)%s",
                        session->server->has_ended_tiers
-                           ? "it is saved, but there was no time to try restoring it"
-                           : "it could not be restored when tried",
+                           ? "the session is saved, but there was no time to test restoring it"
+                           : "the session could not be restored when tried",
                        err->msg, session->server->is_ending ? "" : "; the session stays awake");
         stay(h, &why);
     } else if (check_used(session, &why) < 0 ||
@@ -167,7 +167,7 @@ static void prove(struct hibernation *h)
     } else if (snp_prove_is_done(session)) {
         proven(h, NULL);
     } else if (session->unsaved.proof != NULL) {
-        (void)snp_fail(&err, SNP_E_LIMIT, "the session is already being put to sleep");
+        (void)snp_fail(&err, SNP_E_LIMIT, "the session is hibernating already");
         end(h, &err);
     } else {
         snp_prove(session, proven, h);
@@ -183,7 +183,7 @@ static void saved(void *ctx, const json_t *report, const struct snp_err *err)
     struct snp_err why;
 
     if (session->server->has_ended_tiers) {
-        (void)snp_fail(&why, SNP_E_TIMEOUT, "it was not saved in the %d s that the daemon had",
+        (void)snp_fail(&why, SNP_E_TIMEOUT, "the session was not saved within %d s",
                        SNP_CAP_END_SAVE_MS / 1000);
         err = &why;
     } else if (err == NULL &&

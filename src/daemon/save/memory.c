@@ -167,7 +167,7 @@ static int row_remove(
     if (r < 0) {
         return r;
     }
-    text = snp_format("snapshot %s@%s was in memory only when that went; it is no more",
+    text = snp_format("snapshot %s@%s is lost: it was in memory only, and its sandbox ended",
                       row.session_name == NULL ? row.session : row.session_name,
                       row.name == NULL ? row.id : row.name);
     session = strdup(row.session);
@@ -356,9 +356,9 @@ int snp_memory_room(struct snp_session *session, struct snp_err *err)
     }
     return snp_fail(
         err, SNP_E_LIMIT,
-        "%u snapshots of session %s are in memory and not on disk yet, as many as may be; try "
-        "again in a moment, or make room with: snapshots remove",
-        n, session->name);
+        "%u snapshots of session %s are not on disk yet (limit %d); try again in a moment, or "
+        "remove some",
+        n, session->name, SNP_CAP_COPIES_UNSAVED);
 }
 
 /* Bytes that the snapshots of a session in memory may hold for themselves. */

@@ -186,12 +186,11 @@ int snp_missing_find(struct snp_tx *tx,
 
 /* Telling ------------------------------------------------------------------------------------ */
 
-/* "what cells 3, 4 did" */
+/* "cells 3, 4" */
 static void cells_text(const struct snp_missing *missing, char *out, size_t out_len)
 {
     const struct snp_missing_cell *last = &missing->cells[missing->n_cells - 1];
-    size_t used =
-        (size_t)snprintf(out, out_len, "what cell%s", missing->n_cells > 1 ? "s" : "");
+    size_t used = (size_t)snprintf(out, out_len, "cell%s", missing->n_cells > 1 ? "s" : "");
 
     for (size_t i = 0; i < missing->n_cells && i < CELLS_NAMED; i++) {
         int n = snprintf(out + used, out_len - used, "%s%llu", i > 0 ? ", " : " ",
@@ -199,12 +198,12 @@ static void cells_text(const struct snp_missing *missing, char *out, size_t out_
 
         used += n > 0 && (size_t)n < out_len - used ? (size_t)n : 0;
     }
-    (void)snprintf(out + used, out_len - used, "%s did%s",
+    (void)snprintf(out + used, out_len - used, "%s%s",
                    missing->n_cells > CELLS_NAMED ? ", ..." : "",
                    is_unknown(last->status) ? " (how the last ended is unknown)" : "");
 }
 
-/* "what cells 3, 4 did, and 1 file put into it (a.txt), and the rollback to cell 2" */
+/* "cells 3, 4, and 1 file put into it (a.txt), and the rollback to cell 2" */
 static void what_text(const struct snp_missing *missing, char out[WHAT_TEXT])
 {
     char cells[CELLS_TEXT] = "";
@@ -234,16 +233,16 @@ int snp_missing_fail(const struct snp_missing *missing,
 {
     const char *name = place->name[0] == '\0' ? place->id : place->name;
     char what[WHAT_TEXT];
-    char origin[ORIGIN_TEXT] = "it has no checkpoint";
+    char origin[ORIGIN_TEXT] = "never saved";
 
     what_text(missing, what);
     if (place->checkpoint != 0) {
-        (void)snprintf(origin, sizeof(origin), "its checkpoint is of after cell %llu",
+        (void)snprintf(origin, sizeof(origin), "last saved after cell %llu",
                        (unsigned long long)place->checkpoint_cell);
     }
     (void)snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_RECOVER, NULL,
                         SNP_WAY_REPLAY | SNP_WAY_CHECKPOINT,
-                        "session %.64s was lost, and %s: it lacks %s", name, origin, what);
+                        "session %.64s was lost. It was %s; missing: %s", name, origin, what);
     snp_err_about(err, name);
     return err->code;
 }

@@ -144,7 +144,8 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     } else {
         r = snp_manifest_check(json_object_get(answer->head, "manifest"), ret_bad);
         if (r < 0) {
-            (void)snp_fail(&err, SNP_E_PEER, "the tier gave a wrong answer: %s", ret_bad->msg);
+            (void)snp_fail(&err, SNP_E_PEER, "the tier sent an invalid answer: %s",
+                           ret_bad->msg);
         }
     }
     if (err.code == SNP_OK && snp_tier_mark(executor->session->policy.tier,

@@ -179,10 +179,11 @@ static int differs(const struct snp_session *session,
 {
     const char *name = session->name[0] == '\0' ? session->id : session->name;
 
-    return snp_fail_with(err, SNP_E_INVALID, SNP_REMEDY_CLEAR_SESSION, name, 0,
-                         "session %s was saved with %s %s, here it is %s; bring that back",
-                         name, what, then == NULL || *then == '\0' ? "(none)" : then,
-                         now == NULL || *now == '\0' ? "(none)" : now);
+    return snp_fail_with(
+        err, SNP_E_INVALID, SNP_REMEDY_CLEAR_SESSION, name, 0,
+        "session %s was saved with %s %s, but here it is %s; make the former available again",
+        name, what, then == NULL || *then == '\0' ? "(none)" : then,
+        now == NULL || *now == '\0' ? "(none)" : now);
 }
 
 int snp_state_key_check(const struct snp_session *session,

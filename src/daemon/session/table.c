@@ -72,7 +72,7 @@ static int session_add(struct snp_server *server,
 
     if (table->n_free == 0 && table->n_slots == SNP_CAP_SESSIONS) {
         return snp_fail(err, SNP_E_LIMIT,
-                        "there are %d sessions already; end one with: sessions destroy NAME",
+                        "%d sessions exist already (the limit); end one of them",
                         SNP_CAP_SESSIONS);
     }
     session = calloc(1, sizeof(*session));
@@ -116,7 +116,7 @@ int snp_session_known(struct snp_server *server,
 {
     return snp_session_is_id(id)
                ? session_add(server, id, name, SNP_SESSION_ASLEEP, ret, err)
-               : snp_fail(err, SNP_E_INVALID, "'%.64s' is no id of a session", id);
+               : snp_fail(err, SNP_E_INVALID, "'%.64s' is not a session id", id);
 }
 
 void snp_session_ref(struct snp_session *session)
@@ -193,7 +193,7 @@ int snp_sessions_unknown(const struct snp_server *server,
         }
     }
     nearest = names == NULL ? NULL : snp_suggest(text, names, n);
-    (void)snp_fail_near(err, SNP_E_NOT_FOUND, nearest, "there is no %s '%.130s'", what, text);
+    (void)snp_fail_near(err, SNP_E_NOT_FOUND, nearest, "no %s '%.130s'", what, text);
     snp_err_about(err, text);
     return err->code;
 }
@@ -206,7 +206,7 @@ int snp_sessions_check(struct snp_server *server, struct snp_err *err)
         return 0;
     }
     if (snp_store_health(server->store, &why) == 0) {
-        (void)snprintf(why.msg, sizeof(why.msg), "it is being opened; try again");
+        (void)snprintf(why.msg, sizeof(why.msg), "the journal is being opened; try again");
     }
     server->hooks->recover(server); /* for the next try */
     return snp_fail_with(err, SNP_E_SYS, SNP_REMEDY_NO_SESSION, NULL, 0,

@@ -141,8 +141,7 @@ static void child_woken(struct snp_waiter *waiter,
     forking->pending--;
     if (err != NULL && forking->err.code == SNP_OK) {
         forking->err = *err;
-        (void)snp_err_wrap(&forking->err, "no fork was made, because %s could not be",
-                           child->name);
+        (void)snp_err_wrap(&forking->err, "made no fork, because %s failed", child->name);
     }
     if (err == NULL) {
         json_t *failed = snp_source_failed(session, forking->source.lost);

@@ -201,7 +201,7 @@ static void woken(struct snp_waiter *waiter,
     (void)session;
     if (err != NULL) {
         why = *err;
-        (void)snp_err_wrap(&why, "the session is at the snapshot, but could not be woken");
+        (void)snp_err_wrap(&why, "rolled back the session, but could not wake it");
         rollback_fail(back, &why);
     } else {
         rollback_answer(back);
@@ -306,7 +306,7 @@ static void both_answered(struct rollback *back)
     }
     if (back->journal_err.code != SNP_OK) {
         (void)snp_err_wrap(&back->journal_err,
-                           "the rollback is not in the journal, and was not made");
+                           "did not roll back, because the journal could not record it");
         executor_drop(session);
         rollback_fail(back, &back->journal_err);
         return;
@@ -439,19 +439,20 @@ static void found(void *arg, const struct snp_err *find_err)
         }
         (void)snp_fail_with(
             &err, SNP_E_DENIED, SNP_REMEDY_DOCTOR, NULL, 0,
-            "snapshot %s is not on disk, or its copy is damaged: a rollback to it would "
-            "not outlast this daemon",
+            "cannot roll back to snapshot %s: it is not on disk, or its copy is damaged",
             back->ref);
     }
     session = err.code == SNP_OK ? snp_sessions_find(back->server, back->session_id) : NULL;
     if (err.code == SNP_OK && session == NULL) {
-        (void)snp_fail(&err, SNP_E_NOT_FOUND, "the session of snapshot %s is gone", back->ref);
+        (void)snp_fail(&err, SNP_E_NOT_FOUND,
+                       "the session of snapshot %s does not exist any more", back->ref);
     }
     if (err.code == SNP_OK && session != NULL && back->asked[0] != '\0' &&
         snp_sessions_find(back->server, back->asked) != session) {
         (void)snp_fail(&err, SNP_E_INVALID,
-                       "snapshot %s is of session %s, not of %s: nothing was done", back->ref,
-                       session->name[0] == '\0' ? session->id : session->name, back->asked);
+                       "snapshot %s belongs to session %s, not to %s; nothing was done",
+                       back->ref, session->name[0] == '\0' ? session->id : session->name,
+                       back->asked);
     }
     if (err.code != SNP_OK) {
         rollback_fail(back, &err);

@@ -184,9 +184,10 @@ static int asleep_check(struct snp_tx *tx, const struct taking *taking, struct s
 
     return r < 0 || taking->checkpoint != 0
                ? r
-               : snp_fail(err, SNP_E_NOT_FOUND,
-                          "session %s has run nothing yet: there is nothing to keep",
-                          taking->place.name);
+               : snp_fail(
+                     err, SNP_E_NOT_FOUND,
+                     "session %s has not run a cell yet, so a snapshot of it would be empty",
+                     taking->place.name);
 }
 
 static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
@@ -208,7 +209,7 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     }
     if (names.n >= SNP_CAP_SNAPSHOTS) {
         return snp_fail(err, SNP_E_LIMIT,
-                        "the session has %d snapshots already; snapshots remove makes room",
+                        "the session has %d snapshots already (the limit); remove one first",
                         SNP_CAP_SNAPSHOTS);
     }
     (void)snprintf(name, sizeof(name), "s%llu", (unsigned long long)names.highest + 1);
@@ -414,12 +415,12 @@ void snp_run_snapshot(const struct snp_work *work)
     }
     if (r == 0 && session->name[0] == '\0') {
         r = snp_fail(&err, SNP_E_INVALID,
-                     "a session without a name ends with its call: nothing of it is kept");
+                     "an unnamed session ends with its call; give the session a name");
     }
     if (r == 0 && name != NULL) {
-        r = snp_session_is_id(name)
-                ? snp_fail(&err, SNP_E_INVALID, "'%s' could be taken for an id", name)
-                : name_check(name, &err);
+        r = snp_session_is_id(name) ? snp_fail(&err, SNP_E_INVALID,
+                                               "'%s' looks like an id; give another name", name)
+                                    : name_check(name, &err);
     }
     if (r == 0 && snp_random_id(taking->id) < 0) {
         r = snp_fail_sys(&err, errno, "random id");
@@ -471,8 +472,7 @@ static int snapshot_note(const struct snp_journal_snapshot *row, void *arg, stru
     listing->bytes += 400 + (row->lost == NULL ? 0 : strlen(row->lost));
     if (listing->bytes > LIST_BYTES_MAX) {
         return snp_fail(err, SNP_E_LIMIT,
-                        "there are too many snapshots for one list; ask for "
-                        "those of one session");
+                        "too many snapshots for one list; list those of one session");
     }
     lost = lost_json(row->lost);
     json =

@@ -163,7 +163,7 @@ static void session_find(struct search *search, struct snp_session *session)
 
     if (session->name[0] == '\0') {
         (void)snp_fail(&err, SNP_E_INVALID,
-                       "a session without a name ends with its call: nothing of it is kept");
+                       "an unnamed session ends with its call; give the session a name");
         search_end(search, &err);
         return;
     }

@@ -245,7 +245,7 @@ static int pages_send(struct snp_transfer *t,
         }
     } while (r == 0 && page->n > 0);
     if (r == 0 && total != t->report.items) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "checkpoint %llu lacks some of its items",
+        return snp_fail(err, SNP_E_NOT_FOUND, "checkpoint %llu is missing some of its items",
                         (unsigned long long)t->report.checkpoint);
     }
     while (r == 0 && part != SNP_STREAM_OVER) {

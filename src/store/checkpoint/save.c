@@ -81,8 +81,7 @@ static int same_find(struct snp_tx *tx,
         return r;
     }
     if (r == 0 || snp_col_u64(&rows, 2) != item->size) {
-        return snp_fail(err, SNP_E_PEER,
-                        "the checkpoint refers to a content that is not known");
+        return snp_fail(err, SNP_E_PEER, "the checkpoint refers to unknown content");
     }
     bytes = snp_col_bytes(&rows, 1, &n);
     if (n != sizeof(hash)) {
@@ -93,8 +92,8 @@ static int same_find(struct snp_tx *tx,
         (snp_col_u64(&rows, 4) != 0 && !snp_blob_is_there(&tx->store->place, hash))) {
         snp_blob_suspect(tx->store, hash);
         return snp_fail(err, SNP_E_NOT_FOUND,
-                        "a content that an earlier checkpoint had is damaged or missing; the "
-                        "next one will be written without it");
+                        "content of an earlier checkpoint is damaged or missing; the next "
+                        "checkpoint will be written in full");
     }
     *ret_blob = (int64_t)snp_col_u64(&rows, 0);
     return 0;

@@ -31,10 +31,10 @@ static int pipe_wait(struct snp_transfer *t, short what, struct snp_err *err)
         return snp_fail_sys(err, errno, "poll");
     }
     if (fds[1].revents != 0) {
-        return snp_fail(err, SNP_E_DENIED, "the daemon ends");
+        return snp_fail(err, SNP_E_DENIED, "the daemon is ending");
     }
     if (r == 0) {
-        return snp_fail(err, SNP_E_TIMEOUT, "the stream of a checkpoint stood still for %d s",
+        return snp_fail(err, SNP_E_TIMEOUT, "the stream of a checkpoint stalled for %d s",
                         SNP_BUNDLE_STALL_MS / 1000);
     }
     return 0;
@@ -116,7 +116,7 @@ int snp_transfer_write(struct snp_transfer *t,
         if (done < 0 && errno == EAGAIN) {
             r = pipe_wait(t, POLLOUT, err);
         } else if (done < 0) {
-            r = snp_fail(err, SNP_E_PEER, "the reader of a checkpoint has gone");
+            r = snp_fail(err, SNP_E_PEER, "the reader of a checkpoint disconnected");
         }
     }
     snp_buf_clear(head);
