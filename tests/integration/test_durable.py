@@ -134,7 +134,7 @@ def test_a_replay_that_ends_differently_stops(start: Callable[..., Daemon], tmp_
     client.run("globals().update(x=3)", "s")
     client = start(*LATER).client()
     error = client.fail("x", "s", recover="replay")
-    assert "cell 2 ended with ok, now with error" in error["message"] and error["code"] == "denied"
+    assert "cell 2: it ended with ok before and with error now" in error["message"] and error["code"] == "denied"
     assert lib.ways(client.fail("x", "s")) == ["replay", "checkpoint"]
     os.unlink(mark)
     assert client.run("x", "s", recover="replay") == "3"
@@ -179,7 +179,7 @@ def test_a_stopped_replay_forgets_nothing(start: Callable[..., Daemon], tmp_path
     client.run(f"open({str(tmp_path / 'mark')!r}, 'x').close()", "s")
     put(client, "f")
     client = start(*LATER).client()
-    assert "cell 2 ended with ok, now with error" in client.fail("1", "s", recover="replay")["message"]
+    assert "cell 2: it ended with ok before and with error now" in client.fail("1", "s", recover="replay")["message"]
     client = start(*LATER).client()
     assert "1 file put into it (f)" in client.fail("1", "s")["message"]
     done = result(client, "'x' in globals()", recover="checkpoint")
@@ -812,7 +812,7 @@ def test_live_sessions_are_bounded_in_memory(start: Callable[..., Daemon]) -> No
     def states() -> Json:
         return {line["name"]: line["state"] for line in client.call("sessions.list")[1]["sessions"]}
 
-    assert wait_for(lambda: states()["b"] == "hibernated")
+    assert wait_for(lambda: {states()["a"], states()["b"]} == {"hibernated"})
     assert states() == {"a": "hibernated", "b": "hibernated", "c": "idle", "d": "idle"}
 
 
@@ -837,6 +837,14 @@ def test_a_place_that_nobody_can_leave_is_said(start: Callable[..., Daemon]) -> 
     error = client.fail("1", "more")
     assert error["code"] == "limit" and "cannot be saved" in error["message"], error
     assert client.run("'lock' in globals()", "s") == "True"
+
+
+def test_a_session_hibernates_after_the_save_that_is_under_way(start: Callable[..., Daemon]) -> None:
+    client = start(*LATER).client()
+    client.run("globals().update(x=1), slow(0.5)", "s", checkpoint="after")
+    assert client.call("hibernate", session="s")[0] == RESPONSE and row(client)["state"] == "hibernated"
+    client.run("aside(), globals().update(x=2), slow(0.5)", "s", checkpoint="after")
+    assert client.call("hibernate", session="s")[0] == RESPONSE and client.run("x", "s") == "2"
 
 
 def test_files_of_a_hibernated_session_wake_it(start: Callable[..., Daemon]) -> None:

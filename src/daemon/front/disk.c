@@ -15,11 +15,10 @@
 #include "store/checkpoint.h"
 #include "wire/session.h"
 
-/* SNP_E_LIMIT: something else is being done with it. */
+/* SNP_E_LIMIT: something else is being done with it. What is being saved is hibernated after that. */
 static int quiet_check(const struct snp_session *session, struct snp_err *err)
 {
-    /* A snapshot may be on its way to disk while cells run. */
-    if (session->state == SNP_SESSION_IDLE && session->unsaved.save == NULL) {
+    if (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_SAVING) {
         return 0;
     }
     return snp_fail(err, SNP_E_LIMIT, "session %s %s; try again in a moment",
@@ -28,7 +27,7 @@ static int quiet_check(const struct snp_session *session, struct snp_err *err)
                     : session->state == SNP_SESSION_WAKING       ? "is being woken"
                     : session->state == SNP_SESSION_REPLAYING    ? "is being woken"
                     : session->state == SNP_SESSION_ROLLING_BACK ? "is being rolled back"
-                                                                 : "is being saved");
+                                                                 : "is hibernating already");
 }
 
 /* checkpoint ------------------------------------------------------------------------------- */

@@ -67,9 +67,11 @@ static void leave(struct hibernation *h)
 
 /* Proving ------------------------------------------------------------------------------------- */
 
+/* A save that is under way, maybe of a snapshot, is waited for by making another behind it. */
 static bool needs_saving(const struct snp_session *session)
 {
-    return (session->unsaved.is_dirty || snp_checkpoint_is_moving(session)) &&
+    return (session->unsaved.is_dirty || session->unsaved.save != NULL ||
+            snp_checkpoint_is_moving(session)) &&
            session->durable.is_recorded;
 }
 
