@@ -349,7 +349,7 @@ def test_busy_and_wrong_requests(tier: Tier, session: Session) -> None:
     with open("/dev/null", "wb") as file, pytest.raises(TierError, match="no pipe"):
         tier.call("save", fd=file.fileno(), session=session.id)
     session.ok("1")
-    with pytest.raises(TierError, match="has not run a cell yet"):
+    with pytest.raises(TierError, match="has run nothing yet"):
         session.load(b"")
 
 
