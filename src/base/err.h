@@ -112,6 +112,14 @@ int snp_err_set(struct snp_err *err,
         }                      \
     } while (0)
 
+/* The next step, unless one has failed: for those where something is put in order at the end. */
+#define SNP_THEN(r, call) \
+    do {                  \
+        if ((r) == 0) {   \
+            (r) = (call); \
+        }                 \
+    } while (0)
+
 /* Return SNP_E_NOMEM if there was no memory: for a pointer that is NULL, or a condition. */
 #define SNP_TRY_MEMORY(has, err) \
     SNP_TRY((has) ? 0 : snp_fail((err), SNP_E_NOMEM, "out of memory"))

@@ -220,11 +220,8 @@ static int environment_read(struct options *options, struct snp_err *err)
         const char *name = settings[i].env;
         /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
         const char *text = name == NULL ? NULL : getenv(name);
-        int r = text == NULL ? 0 : setting_read(&settings[i], name, text, options, err);
 
-        if (r < 0) {
-            return r;
-        }
+        SNP_TRY(text == NULL ? 0 : setting_read(&settings[i], name, text, options, err));
     }
     return 0;
 }
@@ -535,18 +532,12 @@ static int run(const struct options *options, struct snp_err *err)
     struct places places = {.lock_fd = -1};
     int r = setuid_refuse(err);
 
-    if (r == 0) {
-        r = places_find(options, &places, err);
-    }
-    if (r == 0) {
-        r = process_setup(options, err);
-    }
+    SNP_THEN(r, places_find(options, &places, err));
+    SNP_THEN(r, process_setup(options, err));
     if (r == 0 && !options->foreground) {
         r = log_redirect(places.state, err);
     }
-    if (r == 0) {
-        r = serve(options, &places, err);
-    }
+    SNP_THEN(r, serve(options, &places, err));
     places_done(&places);
     return r;
 }
@@ -568,20 +559,14 @@ int main(int argc, char **argv)
     struct snp_err err = {0};
     int r = std_fds_fill(&err);
 
-    if (r == 0) {
-        r = environment_read(&options, &err);
-    }
-    if (r == 0) {
-        r = options_parse(argc, argv, &options, &err);
-    }
+    SNP_THEN(r, environment_read(&options, &err));
+    SNP_THEN(r, options_parse(argc, argv, &options, &err));
     if (r > 0) {
         return 0;
     }
     snp_log_setup("daemon", options.level);
     snp_slice_short();
-    if (r == 0) {
-        r = run(&options, &err);
-    }
+    SNP_THEN(r, run(&options, &err));
     if (r < 0) {
         snp_log(SNP_LOG_ERROR, "fail", "%s", err.msg);
         return snp_code_exit(r);

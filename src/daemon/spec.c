@@ -145,9 +145,7 @@ static int limits_read(struct snp_exec_spec *spec, struct snp_err *err)
         (void)json_object_del(copy, "tier");
         spec->default_template = snp_json_str(defaults, "template", NULL);
         r = template_check(spec->default_template, err);
-        if (r == 0) {
-            r = snp_limits_from_json(copy, &spec->limits, err);
-        }
+        SNP_THEN(r, snp_limits_from_json(copy, &spec->limits, err));
         if (r < 0) {
             return snp_err_wrap(err, "exec: 'defaults'");
         }
@@ -185,28 +183,14 @@ int snp_exec_spec_read(json_t *head,
     if (read.asked.session != NULL) {
         r = snp_session_name_check(read.asked.session, err);
     }
-    if (r == 0) {
-        r = tier_read(&read, err);
-    }
-    if (r == 0) {
-        r = template_check(read.asked.template, err);
-    }
-    if (r == 0) {
-        r = argv_check(&read, err);
-    }
-    if (r == 0) {
-        r = env_check(read.asked.env, err);
-    }
-    if (r == 0) {
-        r = lengths_check(&read, raw_len, err);
-    }
-    if (r == 0) {
-        r = limits_read(&read, err);
-    }
+    SNP_THEN(r, tier_read(&read, err));
+    SNP_THEN(r, template_check(read.asked.template, err));
+    SNP_THEN(r, argv_check(&read, err));
+    SNP_THEN(r, env_check(read.asked.env, err));
+    SNP_THEN(r, lengths_check(&read, raw_len, err));
+    SNP_THEN(r, limits_read(&read, err));
     keeping_read(&read);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(r);
     read.head = json_incref(head);
     *spec = read;
     return 0;
@@ -226,11 +210,7 @@ static int limits_fit(const struct snp_exec_spec *spec,
     struct snp_limits asked = policy->limits;
 
     if (spec->asked.limits != NULL) {
-        int r = snp_limits_from_json(spec->asked.limits, &asked, err);
-
-        if (r < 0) {
-            return r;
-        }
+        SNP_TRY(snp_limits_from_json(spec->asked.limits, &asked, err));
     }
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         char has[32];

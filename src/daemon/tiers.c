@@ -127,9 +127,7 @@ int snp_tiers_find(struct snp_tiers *tiers,
     int r = look_at_installed(tiers, err);
     struct snp_found_tier *found;
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(r);
     found = is_auto ? snp_tiers_weaker(tiers, NULL, NULL) : known(tiers, name);
     if (found == NULL && is_auto) {
         return snp_fail(err, SNP_E_UNSUPPORTED,

@@ -216,10 +216,7 @@ int snp_idmap_mount(int dir_fd, int slot, uid_t inside_id, int *ret_fd, struct s
         return snp_fail_sys(err, errno, "clone the project's mount");
     }
     if (slot >= 0) {
-        int r = make_idmap(dir_fd, slot, inside_id, &ns_fd, err);
-        if (r < 0) {
-            return r;
-        }
+        SNP_TRY(make_idmap(dir_fd, slot, inside_id, &ns_fd, err));
         attr.attr_set |= MOUNT_ATTR_IDMAP;
         attr.userns_fd = (uint64_t)ns_fd;
     }

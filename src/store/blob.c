@@ -459,21 +459,15 @@ int snp_blob_commit(struct snp_blob_writer *writer,
     if (!is_inline && writer->n > 0) {
         r = chunk_write(writer, writer->chunk, writer->n, err);
     }
-    if (r == 0) {
-        r = snp_hasher_end(writer->hasher, made.hash, err);
-    }
+    SNP_THEN(r, snp_hasher_end(writer->hasher, made.hash, err));
     if (r == 0 && is_inline) {
         made.data = writer->chunk;
         made.stored = writer->size;
         *ret = made;
         return 0;
     }
-    if (r == 0) {
-        r = header_write(writer, made.hash, err);
-    }
-    if (r < 0) {
-        return r;
-    }
+    SNP_THEN(r, header_write(writer, made.hash, err));
+    SNP_TRY(r);
     (void)sync_file_range(writer->fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* only a hint */
     made.stored = writer->stored;
     memcpy(made.tmp, writer->tmp, sizeof(made.tmp));

@@ -24,17 +24,13 @@ static void folder_dirty(struct snp_store *store, unsigned first)
 
 int snp_blobs_sync_folders(struct snp_store *store, struct snp_err *err)
 {
-    int r = 0;
-
-    for (unsigned i = 0; r == 0 && i < 256; i++) {
+    for (unsigned i = 0; i < 256; i++) {
         if ((store->dirty_folders[i / 64] & (1ULL << (i % 64))) != 0) {
-            r = snp_blob_sync_folder(&store->place, i, err);
+            SNP_TRY(snp_blob_sync_folder(&store->place, i, err));
         }
     }
-    if (r == 0) {
-        memset(store->dirty_folders, 0, sizeof(store->dirty_folders));
-    }
-    return r;
+    memset(store->dirty_folders, 0, sizeof(store->dirty_folders));
+    return 0;
 }
 
 /* The file of a made blob to its place. */
@@ -55,9 +51,7 @@ static int file_settle(struct snp_store *store,
         r = snp_blob_sync(&store->place, made, err);
     }
     SNP_FAULT("blob.before_rename");
-    if (r == 0) {
-        r = snp_blob_rename(&store->place, made, err);
-    }
+    SNP_THEN(r, snp_blob_rename(&store->place, made, err));
     SNP_FAULT("blob.after_rename");
     if (r == 0) {
         folder_dirty(store, made->hash[0]);
@@ -119,9 +113,7 @@ int snp_blob_adopt(struct snp_tx *tx,
         snp_db_row(tx->db, &rows, err, "SELECT row, damaged, data FROM blobs WHERE hash = ?",
                    "b", made->hash, sizeof(made->hash));
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(r);
     *ret_new = made->stored;
     if (r == 0) {
         snp_rows_done(&rows);
@@ -159,18 +151,10 @@ int snp_blob_put(struct snp_tx *tx,
     if (store->writer == NULL) {
         r = snp_blob_writer_new(&store->place, &store->writer, err);
     }
-    if (r == 0) {
-        r = snp_blob_begin(store->writer, err);
-    }
-    if (r == 0) {
-        r = snp_blob_add(store->writer, bytes, n, err);
-    }
-    if (r == 0) {
-        r = snp_blob_commit(store->writer, &made, err);
-    }
-    if (r == 0) {
-        r = snp_blob_adopt(tx, &made, false, ret_row, ret_new, err);
-    }
+    SNP_THEN(r, snp_blob_begin(store->writer, err));
+    SNP_THEN(r, snp_blob_add(store->writer, bytes, n, err));
+    SNP_THEN(r, snp_blob_commit(store->writer, &made, err));
+    SNP_THEN(r, snp_blob_adopt(tx, &made, false, ret_row, ret_new, err));
     snp_blob_discard(&store->place, &made);
     return r;
 }
@@ -192,9 +176,7 @@ static int file_read(struct snp_tx *tx,
     if (store->reader == NULL) {
         r = snp_blob_reader_new(&store->place, &store->reader, err);
     }
-    if (r == 0) {
-        r = snp_blob_open(store->reader, hash, info->size, range[0], err);
-    }
+    SNP_THEN(r, snp_blob_open(store->reader, hash, info->size, range[0], err));
     while (r == 0 && left > 0) {
         const void *bytes = NULL;
         size_t n = 0;

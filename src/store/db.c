@@ -230,9 +230,7 @@ static int ask(struct snp_db *db,
     int r = prepare(db, sql, rows, err);
     int rc;
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(r);
     SNP_ASSERT(sqlite3_bind_parameter_count(rows->stmt) == (int)strlen(format));
     rc = bind_all(rows, format, args);
     if (rc != SQLITE_OK) {
@@ -346,9 +344,7 @@ int snp_db_number(struct snp_db *db,
     va_start(args, format);
     r = row(db, &rows, err, sql, format, args);
     va_end(args);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(r);
     *ret = r == 0 || snp_col_null(&rows, 0) ? fallback : sqlite3_column_int64(rows.stmt, 0);
     return 0;
 }
@@ -416,12 +412,8 @@ int snp_db_open(struct snp_db *db, const char *path, struct snp_err *err)
     SNP_TRY(open_at(db, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, err));
     /* Two processes may not have it; the kernel lets go of the lock when one dies. */
     r = snp_db_exec(db, "PRAGMA locking_mode = EXCLUSIVE", err);
-    if (r == 0) {
-        r = refuse_newer(db, err);
-    }
-    if (r == 0) {
-        r = snp_db_exec(db, pragmas, err);
-    }
+    SNP_THEN(r, refuse_newer(db, err));
+    SNP_THEN(r, snp_db_exec(db, pragmas, err));
     if (r < 0) {
         bool is_corrupt = db->is_corrupt;
 

@@ -124,10 +124,8 @@ static int reap_checkpoint(struct snp_tx *tx, void *arg, struct snp_err *err)
                        " (SELECT written_bytes FROM checkpoints WHERE row = ?1))"
                        " WHERE row = (SELECT session FROM checkpoints WHERE row = ?1)",
                        "i", row);
-        if (r == 0) {
-            r = snp_db_run(tx->db, NULL, err, "DELETE FROM checkpoints WHERE row = ?", "i",
-                           row);
-        }
+        SNP_THEN(r, snp_db_run(tx->db, NULL, err, "DELETE FROM checkpoints WHERE row = ?", "i",
+                               row));
     }
     *found = r == 0;
     return r;
@@ -355,12 +353,8 @@ static int database_bytes(struct snp_store *store, uint64_t *ret, struct snp_err
     int64_t size = 0;
     int r = snp_db_number(&store->db, 0, &pages, err, "PRAGMA page_count", "");
 
-    if (r == 0) {
-        r = snp_db_number(&store->db, 0, &unused, err, "PRAGMA freelist_count", "");
-    }
-    if (r == 0) {
-        r = snp_db_number(&store->db, 0, &size, err, "PRAGMA page_size", "");
-    }
+    SNP_THEN(r, snp_db_number(&store->db, 0, &unused, err, "PRAGMA freelist_count", ""));
+    SNP_THEN(r, snp_db_number(&store->db, 0, &size, err, "PRAGMA page_size", ""));
     *ret = (uint64_t)((pages - unused) * size);
     return r;
 }
@@ -377,9 +371,7 @@ static int total(struct snp_store *store, struct snp_gc *gc, struct snp_err *err
         gc->files_bytes = (uint64_t)files;
         gc->is_begun = r == 0;
     }
-    if (r == 0) {
-        r = database_bytes(store, &database, err);
-    }
+    SNP_THEN(r, database_bytes(store, &database, err));
     gc->report.bytes = gc->files_bytes + database;
     return r;
 }
@@ -416,10 +408,9 @@ static int cells_drop(struct snp_tx *tx,
                        " IFNULL(SUM(size), 0) FROM parts WHERE cell = ?1 AND part >= 2))"
                        " WHERE row = (SELECT session FROM cells WHERE row = ?1)",
                        "i", found[i]);
-        if (r == 0) {
-            r = snp_db_run(tx->db, &gone, err, "DELETE FROM parts WHERE cell = ? AND part >= 2",
-                           "i", found[i]);
-        }
+        SNP_THEN(r,
+                 snp_db_run(tx->db, &gone, err,
+                            "DELETE FROM parts WHERE cell = ? AND part >= 2", "i", found[i]));
         if (r == 0 && gone > 0) {
             r = snp_db_run(tx->db, NULL, err, "UPDATE cells SET dropped = 1 WHERE row = ?", "i",
                            found[i]);
@@ -455,9 +446,7 @@ static int drop(struct snp_tx *tx, void *arg, struct snp_err *err)
         r = 0;
     }
     snp_rows_done(&rows);
-    if (r == 0) {
-        r = cells_drop(tx, victims, created, err);
-    }
+    SNP_THEN(r, cells_drop(tx, victims, created, err));
     if (r == 0 && !victims->found && checkpoint != 0) {
         r = snp_db_run(tx->db, NULL, err, "UPDATE checkpoints SET complete = 0 WHERE row = ?",
                        "i", checkpoint);
@@ -514,9 +503,7 @@ static void gc_step(struct snp_store *store, struct snp_gc *gc)
             return;
         }
     }
-    if (r == 0) {
-        r = snp_db_number(&store->db, 0, &unused, &gc->err, "PRAGMA freelist_count", "");
-    }
+    SNP_THEN(r, snp_db_number(&store->db, 0, &unused, &gc->err, "PRAGMA freelist_count", ""));
     if (r == 0 && unused > 0) {
         r = snp_db_exec(&store->db, "PRAGMA incremental_vacuum(512)", &gc->err);
         if (r == 0) {

@@ -236,15 +236,9 @@ int snp_journal_session_clear(struct snp_tx *tx,
     int r = snp_session_row(tx, id, &row, NULL, err);
 
     tx->frees = true;
-    if (r == 0) {
-        r = snp_journal_session_epoch(tx, id, epoch, err);
-    }
-    if (r == 0) {
-        r = snp_journal_session_get(tx, id, &was, err);
-    }
-    if (r == 0) {
-        r = give_up(tx, row, err);
-    }
+    SNP_THEN(r, snp_journal_session_epoch(tx, id, epoch, err));
+    SNP_THEN(r, snp_journal_session_get(tx, id, &was, err));
+    SNP_THEN(r, give_up(tx, row, err));
     return r < 0 ? r
                  : snp_db_run(tx->db, NULL, err,
                               "INSERT INTO sessions(id, name, spec, state, epoch, cells,"
@@ -354,10 +348,8 @@ int snp_journal_cell_begin(struct snp_tx *tx,
     uint64_t added = 0;
     int r = snp_session_row(tx, row->session, &session, NULL, err);
 
-    if (r == 0) {
-        r = snp_db_number(tx->db, 0, &last, err, "SELECT cells FROM sessions WHERE row = ?",
-                          "i", session);
-    }
+    SNP_THEN(r, snp_db_number(tx->db, 0, &last, err, "SELECT cells FROM sessions WHERE row = ?",
+                              "i", session));
     if (r == 0 && row->cell <= (uint64_t)last) {
         return snp_fail(err, SNP_E_INVALID,
                         "cell %llu of session %.64s is in the journal already",
@@ -378,12 +370,8 @@ int snp_journal_cell_begin(struct snp_tx *tx,
                        row->argv, row->spec, (int64_t)row->started_us, line, (int64_t)input.n);
         cell = sqlite3_last_insert_rowid(tx->db->sqlite);
     }
-    if (r == 0) {
-        r = part_add(tx, cell, SNP_PART_CODE, code, &added, err);
-    }
-    if (r == 0) {
-        r = part_add(tx, cell, SNP_PART_STDIN, input, &added, err);
-    }
+    SNP_THEN(r, part_add(tx, cell, SNP_PART_CODE, code, &added, err));
+    SNP_THEN(r, part_add(tx, cell, SNP_PART_STDIN, input, &added, err));
     return r < 0 ? r
                  : snp_db_run(tx->db, NULL, err,
                               "UPDATE sessions SET cells = ?, used_us = MAX(used_us, ?),"
@@ -461,10 +449,9 @@ int snp_journal_cell_seen(struct snp_tx *tx,
     int r = cell_row(tx, session, cell, row, err);
 
     SNP_ASSERT(stream == SNP_PART_SEEN_STDOUT || stream == SNP_PART_SEEN_STDERR);
-    if (r == 0) {
-        r = snp_db_number(tx->db, 0, &running, err,
-                          "SELECT status = 'running' FROM cells WHERE row = ?", "i", row[0]);
-    }
+    SNP_THEN(r,
+             snp_db_number(tx->db, 0, &running, err,
+                           "SELECT status = 'running' FROM cells WHERE row = ?", "i", row[0]));
     if (r < 0 || running == 0) {
         return r; /* its outcome says more */
     }

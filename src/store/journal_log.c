@@ -28,12 +28,11 @@ int snp_journal_effect_each(struct snp_tx *tx,
     int64_t row = 0;
     int r = snp_session_row(tx, session, &row, NULL, err);
 
-    if (r == 0) {
-        r = snp_db_ask(tx->db, &rows, err,
-                       "SELECT row, cell, kind, detail, at_us FROM effects WHERE session = ?"
-                       " ORDER BY row",
-                       "i", row);
-    }
+    SNP_THEN(r,
+             snp_db_ask(tx->db, &rows, err,
+                        "SELECT row, cell, kind, detail, at_us FROM effects WHERE session = ?"
+                        " ORDER BY row",
+                        "i", row));
     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
         struct snp_journal_effect effect = {
             .id = snp_col_u64(&rows, 0),

@@ -81,9 +81,7 @@ static int snapshot_take(struct snp_tx *tx,
     }
     snapshot_read(rows, &row);
     r = snp_tx_texts(tx, texts, SNP_ARRAY_LEN(texts), err);
-    if (r == 0) {
-        r = snp_db_step(rows, err);
-    }
+    SNP_THEN(r, snp_db_step(rows, err));
     if (r > 0) {
         return snp_fail(err, SNP_E_INVALID,
                         "several sessions have a snapshot %.64s; write SESSION@%.64s", ref,
@@ -142,9 +140,7 @@ int snp_journal_snapshot_get(struct snp_tx *tx,
         snp_autorows struct snp_rows rows = {0};
 
         r = snp_db_ask(tx->db, &rows, err, ways[i], "t", ref);
-        if (r == 0) {
-            r = snapshot_take(tx, &rows, ref, ret, err);
-        }
+        SNP_THEN(r, snapshot_take(tx, &rows, ref, ret, err));
     }
     return r < 0 ? r : r == 0 ? unknown_tell(tx, ref, err) : 0;
 }
@@ -198,22 +194,17 @@ int snp_journal_snapshot_remove(struct snp_tx *tx, const char *id, struct snp_er
                           "SELECT session FROM snapshots WHERE id = ?", "t", id);
 
     tx->frees = true;
-    if (r == 0) {
-        r = snp_db_run(
-            tx->db, NULL, err,
-            "UPDATE snapshots SET parent = (SELECT parent FROM snapshots WHERE id = ?1)"
-            " WHERE parent = ?1",
-            "t", id);
-    }
-    if (r == 0) {
-        r = snp_db_run(tx->db, NULL, err,
-                       "UPDATE sessions SET head_snapshot = (SELECT parent FROM snapshots"
-                       " WHERE id = ?1) WHERE head_snapshot = ?1",
-                       "t", id);
-    }
-    if (r == 0) {
-        r = snp_db_run(tx->db, &changed, err, "DELETE FROM snapshots WHERE id = ?", "t", id);
-    }
+    SNP_THEN(r, snp_db_run(
+                    tx->db, NULL, err,
+                    "UPDATE snapshots SET parent = (SELECT parent FROM snapshots WHERE id = ?1)"
+                    " WHERE parent = ?1",
+                    "t", id));
+    SNP_THEN(r, snp_db_run(tx->db, NULL, err,
+                           "UPDATE sessions SET head_snapshot = (SELECT parent FROM snapshots"
+                           " WHERE id = ?1) WHERE head_snapshot = ?1",
+                           "t", id));
+    SNP_THEN(r,
+             snp_db_run(tx->db, &changed, err, "DELETE FROM snapshots WHERE id = ?", "t", id));
     r = snapshot_changed(r, changed, id, err);
     return r < 0 ? r : snp_gc_prune(tx, session, err);
 }

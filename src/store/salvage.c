@@ -95,9 +95,7 @@ static int insert_prepare(struct salvage *s, struct snp_err *err)
     for (unsigned i = 1; r == 0 && i < s->n_columns; i++) {
         r = snp_buf_adds(&sql, ", ?");
     }
-    if (r == 0) {
-        r = snp_buf_adds(&sql, ")");
-    }
+    SNP_THEN(r, snp_buf_adds(&sql, ")"));
     SNP_TRY_MEMORY(r >= 0 && snp_buf_cstr(&sql) != NULL, err);
     r = sqlite3_prepare_v2(s->to.sqlite, snp_buf_cstr(&sql), -1, &s->insert, NULL);
     return r == SQLITE_OK ? 0 : snp_db_fail(&s->to, r, err);
@@ -194,9 +192,7 @@ static int table_copy(struct salvage *s, struct snp_err *err)
         return r;
     }
     r = insert_prepare(s, err);
-    if (r == 0) {
-        r = table_scan(s, err);
-    }
+    SNP_THEN(r, table_scan(s, err));
     (void)sqlite3_finalize(SNP_TAKE_PTR(s->insert));
     return r;
 }
@@ -261,11 +257,10 @@ static int sequences_raise(struct salvage *s, struct snp_err *err)
                        " SELECT ?1, 0 WHERE NOT EXISTS"
                        " (SELECT 1 FROM sqlite_sequence WHERE name = ?1)",
                        "t", numbered[i]);
-        if (r == 0) {
-            r = snp_db_run(&s->to, NULL, err,
-                           "UPDATE sqlite_sequence SET seq = MAX(seq, ?) + ? WHERE name = ?",
-                           "iit", was, (int64_t)SEQUENCE_GAP, numbered[i]);
-        }
+        SNP_THEN(r,
+                 snp_db_run(&s->to, NULL, err,
+                            "UPDATE sqlite_sequence SET seq = MAX(seq, ?) + ? WHERE name = ?",
+                            "iit", was, (int64_t)SEQUENCE_GAP, numbered[i]));
     }
     return r;
 }
@@ -302,12 +297,8 @@ static int fill(struct salvage *s, const char *why, const char *aside, struct sn
                        "INSERT INTO meta(key, value) VALUES('sessions_lost_us', ?)", "i",
                        (int64_t)snp_wall_us());
     }
-    if (r == 0) {
-        r = sequences_raise(s, err);
-    }
-    if (r == 0) {
-        r = event_add(s, why, aside, err);
-    }
+    SNP_THEN(r, sequences_raise(s, err));
+    SNP_THEN(r, event_add(s, why, aside, err));
     if (r == 0) {
         r = snp_db_exec(&s->to, "COMMIT; PRAGMA wal_checkpoint(TRUNCATE)", err);
     }
@@ -390,9 +381,7 @@ static int new_make(struct salvage *s,
     SNP_TRY_MEMORY(new_path, err);
     files_remove(new_path);
     r = snp_db_open(&s->to, new_path, err);
-    if (r == 0) {
-        r = snp_schema_migrate(&s->to, err);
-    }
+    SNP_THEN(r, snp_schema_migrate(&s->to, err));
     /* One that cannot even be opened gives nothing. */
     if (r == 0 && snp_db_open_old(&s->from, path, &reading) < 0) {
         r = snp_db_open_old(&s->from, ":memory:", err);
@@ -402,9 +391,7 @@ static int new_make(struct salvage *s,
             r = snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
     }
-    if (r == 0) {
-        r = fill(s, why, aside, err);
-    }
+    SNP_THEN(r, fill(s, why, aside, err));
     if (s->from.sqlite != NULL) {
         (void)sqlite3_db_config(s->from.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     }

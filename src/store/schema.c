@@ -118,9 +118,7 @@ static int migrate_from(struct snp_db *db, int64_t version, struct snp_err *err)
     _Static_assert(SNP_ARRAY_LEN(marks) == SNP_ARRAY_LEN(migrations), "one per version");
     for (; r == 0 && version < SNP_STORE_VERSION; version++) {
         r = snp_db_exec(db, migrations[version], err);
-        if (r == 0) {
-            r = snp_db_exec(db, marks[version], err);
-        }
+        SNP_THEN(r, snp_db_exec(db, marks[version], err));
     }
     return r;
 }
@@ -137,9 +135,7 @@ int snp_schema_migrate(struct snp_db *db, struct snp_err *err)
     SNP_TRY(snp_db_set_full(db, true, err));
     SNP_TRY(snp_db_exec(db, "BEGIN IMMEDIATE", err));
     r = migrate_from(db, version, err);
-    if (r == 0) {
-        r = snp_db_exec(db, "COMMIT", err);
-    }
+    SNP_THEN(r, snp_db_exec(db, "COMMIT", err));
     if (r < 0 && sqlite3_get_autocommit(db->sqlite) == 0) {
         (void)sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
     }

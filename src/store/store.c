@@ -95,12 +95,10 @@ int snp_tx_text(struct snp_tx *tx, const char *text, const char **ret, struct sn
 
 int snp_tx_texts(struct snp_tx *tx, const char **texts[], size_t n, struct snp_err *err)
 {
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < n; i++) {
-        r = snp_tx_text(tx, *texts[i], texts[i], err);
+    for (size_t i = 0; i < n; i++) {
+        SNP_TRY(snp_tx_text(tx, *texts[i], texts[i], err));
     }
-    return r;
+    return 0;
 }
 
 static void pieces_free(struct snp_tx *tx)
@@ -135,9 +133,7 @@ static int begin(struct snp_store *store, bool synced, int64_t *ret_total, struc
 
     store->db.bound = 0;
     r = r == 0 ? snp_budget_set(store, err) : r;
-    if (r == 0) {
-        r = snp_db_run(&store->db, NULL, err, "BEGIN", "");
-    }
+    SNP_THEN(r, snp_db_run(&store->db, NULL, err, "BEGIN", ""));
     *ret_total = sqlite3_total_changes64(store->db.sqlite);
     return r;
 }
@@ -159,9 +155,7 @@ static int commit(struct snp_store *store, bool synced, int64_t total, struct sn
         r = snp_blobs_sync_folders(store, err);
     }
     SNP_FAULT("store.before_commit");
-    if (r == 0) {
-        r = snp_db_run(&store->db, NULL, err, "COMMIT", "");
-    }
+    SNP_THEN(r, snp_db_run(&store->db, NULL, err, "COMMIT", ""));
     SNP_FAULT("store.after_commit");
     if (r < 0) {
         rollback(store);
@@ -306,15 +300,12 @@ static int folders_open(struct snp_store *store, struct snp_err *err)
 {
     snp_autofree char *tmp = snp_format("%s/tmp", store->blob_dir);
     snp_autoclose int fd = -1;
-    int r;
 
     SNP_TRY_MEMORY(tmp, err);
-    r = snp_mkdir_p(tmp, 0700, err);
-    if (r == 0) {
-        r = lock_take(store, err);
-    }
-    if (r < 0 || store->place.fd >= 0) {
-        return r;
+    SNP_TRY(snp_mkdir_p(tmp, 0700, err));
+    SNP_TRY(lock_take(store, err));
+    if (store->place.fd >= 0) {
+        return 0;
     }
     fd = open(store->blob_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) {
@@ -355,9 +346,7 @@ static int check(struct snp_store *store, struct snp_err *err)
         return r;
     }
     r = snp_db_row(&store->db, &rows, err, "PRAGMA quick_check(1)", "");
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(r);
     if (r == 0 || !snp_streq(snp_col_text(&rows, 0), "ok")) {
         store->db.is_corrupt = true;
         return snp_fail(err, SNP_E_INTERNAL, "%s is damaged: %.200s", store->db_path,
@@ -412,12 +401,8 @@ static int db_open_once(struct snp_store *store, struct snp_err *err)
 {
     int r = snp_db_open(&store->db, store->db_path, err);
 
-    if (r == 0) {
-        r = check(store, err);
-    }
-    if (r == 0) {
-        r = snp_schema_migrate(&store->db, err);
-    }
+    SNP_THEN(r, check(store, err));
+    SNP_THEN(r, snp_schema_migrate(&store->db, err));
     if (r == 0) {
         store->is_open = true; /* for the transaction */
         r = snp_store_own(store, mark_opened, NULL, SNP_DURABILITY_PROCESS, err);
@@ -452,12 +437,8 @@ static int db_open(struct snp_store *store, struct snp_err *err)
 {
     int r = folders_open(store, err);
 
-    if (r == 0) {
-        r = snp_salvage_resume(store->db_path, err);
-    }
-    if (r == 0) {
-        r = db_open_once(store, err);
-    }
+    SNP_THEN(r, snp_salvage_resume(store->db_path, err));
+    SNP_THEN(r, db_open_once(store, err));
     if (r < 0 && store->db.is_corrupt) {
         struct snp_err why = *err;
 

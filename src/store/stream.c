@@ -392,12 +392,8 @@ int snp_stream_put_item(struct snp_buf *buf,
                      "{\"kind\":\"%s\",\"name\":%s,\"key\":\"%s\",\"size\":%llu,"
                      "\"same\":false,\"meta\":",
                      kinds[item->kind], text, item->key, (unsigned long long)item->size);
-    if (r == 0) {
-        r = snp_buf_adds(&head, item->meta);
-    }
-    if (r == 0) {
-        r = snp_buf_adds(&head, "}");
-    }
+    SNP_THEN(r, snp_buf_adds(&head, item->meta));
+    SNP_THEN(r, snp_buf_adds(&head, "}"));
     if (r < 0) {
         return snp_fail(err, (enum snp_code)r, "an item's head is too large");
     }

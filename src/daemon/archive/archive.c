@@ -95,14 +95,12 @@ static int frame_put(
 int snp_archive_write_empty(int fd, struct snp_err *err)
 {
     static const char *const parts[] = {"vars", "files"};
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(parts); i++) {
+    for (size_t i = 0; i < SNP_ARRAY_LEN(parts); i++) {
         snp_autojson json_t *head = json_pack("{s:s, s:i}", "part", parts[i], "items", 0);
 
-        r = frame_put(fd, TYPE_BUNDLE_END, head, NULL, err);
+        SNP_TRY(frame_put(fd, TYPE_BUNDLE_END, head, NULL, err));
     }
-    return r;
+    return 0;
 }
 
 static int manifest_put(int fd, const struct snp_source *source, struct snp_err *err)
@@ -201,9 +199,7 @@ static int cell_put(struct snp_tx *tx,
 
     snp_buf_init(&raw, SNP_FRAME_BODY_MAX - SNP_FRAME_HEAD_MAX);
     r = part_add(tx, row, SNP_PART_CODE, &raw, &code_len, err);
-    if (r == 0) {
-        r = part_add(tx, row, SNP_PART_STDIN, &raw, &input_len, err);
-    }
+    SNP_THEN(r, part_add(tx, row, SNP_PART_STDIN, &raw, &input_len, err));
     before = raw.len;
     if (r == 0 && part_add(tx, row, SNP_PART_RESULT, &raw, &result_len, &ignored) < 0) {
         raw.len = before;
@@ -238,11 +234,8 @@ static int shown_find(struct snp_tx *tx,
     for (size_t i = numbers->n; i > 0; i--) {
         snp_autobuf struct snp_buf raw = {0};
         struct snp_journal_cell row;
-        int r = snp_journal_cell_get(tx, source->session, numbers->list[i - 1], &row, err);
 
-        if (r < 0) {
-            return r;
-        }
+        SNP_TRY(snp_journal_cell_get(tx, source->session, numbers->list[i - 1], &row, err));
         snp_buf_init(&raw, SNP_ARCHIVE_SHOWN_MAX);
         total += (uint64_t)shown_add(tx, &row, &raw);
         if (total > SNP_ARCHIVE_SHOWN_BYTES) {
@@ -262,16 +255,12 @@ static int cells_put(struct snp_tx *tx,
     struct room room = {.left = SNP_ARCHIVE_CELLS_BYTES};
     int r = snp_journal_cell_after(tx, source->session, 0, number_note, &numbers, err);
 
-    if (r == 0) {
-        r = shown_find(tx, source, &numbers, &room, err);
-    }
+    SNP_THEN(r, shown_find(tx, source, &numbers, &room, err));
     for (size_t i = 0; r == 0 && i < numbers.n; i++) {
         struct snp_journal_cell row;
 
         r = snp_journal_cell_get(tx, source->session, numbers.list[i], &row, err);
-        if (r == 0) {
-            r = cell_put(tx, fd, &row, &room, err);
-        }
+        SNP_THEN(r, cell_put(tx, fd, &row, &room, err));
     }
     free(numbers.list);
     return r;
@@ -403,11 +392,8 @@ static int cells_skip(int fd, struct snp_archive *ret, struct snp_err *err)
 
     for (;;) {
         unsigned char header[SNP_FRAME_HEADER_LEN];
-        int r = bytes_get(fd, at, header, sizeof(header), err);
 
-        if (r < 0) {
-            return r;
-        }
+        SNP_TRY(bytes_get(fd, at, header, sizeof(header), err));
         if (header[12] != TYPE_CELL) {
             ret->bundle_at = at;
             return header[12] >= TYPE_BUNDLE_FIRST && header[12] <= TYPE_BUNDLE_END
@@ -453,19 +439,11 @@ int snp_archive_read(int fd, struct snp_archive *ret, struct snp_err *err)
     if (r == 0 && memcmp(start, mark, MARK_LEN) != 0) {
         r = not_ours(err);
     }
-    if (r == 0) {
-        r = frame_get(fd, &at, TYPE_MANIFEST, &buf, &frame, err);
-    }
-    if (r == 0) {
-        r = snp_json_parse(frame.head, frame.head_len, &head, err);
-    }
-    if (r == 0) {
-        r = manifest_take(head, &read, err);
-    }
+    SNP_THEN(r, frame_get(fd, &at, TYPE_MANIFEST, &buf, &frame, err));
+    SNP_THEN(r, snp_json_parse(frame.head, frame.head_len, &head, err));
+    SNP_THEN(r, manifest_take(head, &read, err));
     read.cells_at = at;
-    if (r == 0) {
-        r = cells_skip(fd, &read, err);
-    }
+    SNP_THEN(r, cells_skip(fd, &read, err));
     if (r < 0) {
         snp_archive_done(&read);
         return r;
@@ -537,20 +515,13 @@ static int shown_check(const char *bytes, size_t n, struct snp_err *err)
         snp_autojson json_t *head = NULL;
         size_t size = 0;
         bool has = false;
-        int r = snp_frame_peek(&rest, SNP_FRAME_BODY_MAX, &frame, &size, &has, err);
 
-        if (r == 0 && (!has || frame.type != SNP_RPC_EVENT)) {
-            r = snp_fail(err, SNP_E_INVALID, "the file has a cell with invalid outputs");
+        SNP_TRY(snp_frame_peek(&rest, SNP_FRAME_BODY_MAX, &frame, &size, &has, err));
+        if (!has || frame.type != SNP_RPC_EVENT) {
+            return snp_fail(err, SNP_E_INVALID, "the file has a cell with invalid outputs");
         }
-        if (r == 0) {
-            r = snp_json_parse(frame.head, frame.head_len, &head, err);
-        }
-        if (r == 0) {
-            r = snp_event_check(head, frame.raw_len, err);
-        }
-        if (r < 0) {
-            return r;
-        }
+        SNP_TRY(snp_json_parse(frame.head, frame.head_len, &head, err));
+        SNP_TRY(snp_event_check(head, frame.raw_len, err));
         bytes += size;
         n -= size;
     }
@@ -568,23 +539,15 @@ static int cell_enter(struct snp_tx *tx,
     size_t input_len;
     size_t result_len;
     size_t shown_len;
-    int r = snp_json_parse(frame->head, frame->head_len, &head, err);
 
-    if (r == 0) {
-        r = cell_check(head, frame->raw_len, err);
-    }
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_json_parse(frame->head, frame->head_len, &head, err));
+    SNP_TRY(cell_check(head, frame->raw_len, err));
     code_len = (size_t)snp_json_int(head, "code_len", 0);
     input_len = (size_t)snp_json_int(head, "input_len", 0);
     result_len = (size_t)snp_json_int(head, "result_len", 0);
     shown_len = (size_t)snp_json_int(head, "shown_len", 0);
     if (result_len > 0) {
-        r = snp_json_parse(frame->raw + code_len + input_len, result_len, &result, err);
-        if (r < 0) {
-            return r;
-        }
+        SNP_TRY(snp_json_parse(frame->raw + code_len + input_len, result_len, &result, err));
     }
     SNP_TRY(shown_check(frame->raw + code_len + input_len + result_len, shown_len, err));
     const struct snp_journal_cell row = {
@@ -617,18 +580,15 @@ int snp_archive_cells(struct snp_tx *tx,
 {
     snp_autobuf struct snp_buf buf = {0};
     off_t at = archive->cells_at;
-    int r = 0;
 
     snp_buf_init(&buf, SNP_FRAME_HEADER_LEN + SNP_FRAME_BODY_MAX);
-    for (uint64_t i = 0; r == 0 && i < archive->n_cells; i++) {
+    for (uint64_t i = 0; i < archive->n_cells; i++) {
         struct snp_frame frame = {0};
 
-        r = frame_get(fd, &at, TYPE_CELL, &buf, &frame, err);
-        if (r == 0) {
-            r = cell_enter(tx, session, &frame, err);
-        }
+        SNP_TRY(frame_get(fd, &at, TYPE_CELL, &buf, &frame, err));
+        SNP_TRY(cell_enter(tx, session, &frame, err));
     }
-    return r;
+    return 0;
 }
 
 /* Policy ---------------------------------------------------------------------------------------- */
@@ -679,24 +639,20 @@ static int limits_cut(json_t *spec,
 static int paths_drop(json_t *spec, json_t *notes, struct snp_err *err)
 {
     static const char *const members[] = {"project", "rootfs"};
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(members); i++) {
+    for (size_t i = 0; i < SNP_ARRAY_LEN(members); i++) {
         const char *path = snp_json_str(spec, members[i], NULL);
 
         if (path != NULL) {
-            r = note_add(
+            SNP_TRY(note_add(
                 notes,
                 snp_format(
                     "the %s %.200s is not shown here; files changed in it are in the workspace",
                     members[i], path),
-                err);
+                err));
         }
-        if (r == 0 && json_object_set_new(spec, members[i], json_null()) < 0) {
-            r = snp_fail(err, SNP_E_NOMEM, "out of memory");
-        }
+        SNP_TRY_MEMORY(json_object_set_new(spec, members[i], json_null()) == 0, err);
     }
-    return r;
+    return 0;
 }
 
 static int env_look(const json_t *env, struct snp_err *err)
@@ -732,34 +688,24 @@ int snp_archive_spec(const struct snp_archive *archive,
 {
     snp_autojson json_t *spec = json_deep_copy(archive->spec);
     bool exact = most->require_exact || snp_json_bool(archive->spec, "require_exact", false);
-    int r;
 
     SNP_TRY_MEMORY(spec, err);
     if (!json_is_object(json_object_get(spec, "limits")) ||
         !json_is_object(json_object_get(spec, "env"))) {
         return snp_fail(err, SNP_E_INVALID, "the file has an invalid policy");
     }
-    r = snp_template_name_check(snp_json_str(spec, "template", ""), err);
-    if (r == 0) {
-        r = env_look(json_object_get(spec, "env"), err);
-    }
-    if (r == 0) {
-        r = limits_cut(spec, &most->limits, notes, err);
-    }
-    if (r == 0) {
-        r = paths_drop(spec, notes, err);
-    }
-    if (r == 0 &&
-        (json_object_set_new(spec, "tier", json_string(most->tier)) < 0 ||
+    SNP_TRY(snp_template_name_check(snp_json_str(spec, "template", ""), err));
+    SNP_TRY(env_look(json_object_get(spec, "env"), err));
+    SNP_TRY(limits_cut(spec, &most->limits, notes, err));
+    SNP_TRY(paths_drop(spec, notes, err));
+    if ((json_object_set_new(spec, "tier", json_string(most->tier)) < 0 ||
          json_object_set_new(spec, "auto", json_boolean(most->is_auto)) < 0 ||
          json_object_set_new(spec, "allow_degraded", json_boolean(most->allow_degraded)) < 0 ||
          json_object_set_new(spec, "require_exact", json_boolean(exact)) < 0 ||
          json_object_set_new(spec, "accepted", json_integer(0)) < 0)) {
-        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
-    if (r == 0) {
-        *ret_spec = snp_json_text(spec);
-        r = *ret_spec == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
-    }
-    return r;
+    *ret_spec = snp_json_text(spec);
+    SNP_TRY_MEMORY(*ret_spec, err);
+    return 0;
 }

@@ -188,15 +188,9 @@ static void source_found(void *ctx, const struct snp_source *source, const struc
         err = *why;
         r = err.code;
     }
-    if (r == 0) {
-        r = source_take(exporting, source, &err);
-    }
-    if (r == 0) {
-        r = snp_archive_sum_init(&exporting->sum, &err);
-    }
-    if (r == 0) {
-        r = snp_archive_file(exporting->server->options.state_dir, &exporting->fd, &err);
-    }
+    SNP_THEN(r, source_take(exporting, source, &err));
+    SNP_THEN(r, snp_archive_sum_init(&exporting->sum, &err));
+    SNP_THEN(r, snp_archive_file(exporting->server->options.state_dir, &exporting->fd, &err));
     if (r == 0) {
         SNP_STORE_DO(exporting->server->store, .run = run_head, .done = head_written,
                      .arg = exporting);

@@ -510,9 +510,7 @@ int snp_import_recover(struct snp_tx *tx, uint64_t now_us, struct snp_err *err)
         id[LINE - 1] = '\0';
         snp_buf_consume(&ids, LINE);
         r = snp_journal_session_remove(tx, id, err);
-        if (r == 0) {
-            r = snp_journal_event_add(tx, &event, err);
-        }
+        SNP_THEN(r, snp_journal_event_add(tx, &event, err));
     }
     return r;
 }

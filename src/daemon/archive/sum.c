@@ -78,14 +78,10 @@ int snp_archive_sum_check(struct snp_archive_sum *sum, bool *ret_has, struct snp
 {
     snp_autobuf struct snp_buf frame = {0};
     const char *made;
-    int r;
 
     snp_buf_init(&frame, SNP_ARCHIVE_SUM_LEN);
-    r = frame_make(sum, &frame, err);
+    SNP_TRY(frame_make(sum, &frame, err));
     made = snp_buf_bytes(&frame);
-    if (r < 0) {
-        return r;
-    }
     SNP_ASSERT(made != NULL && frame.len == SNP_ARCHIVE_SUM_LEN);
     /* All but the digits is always the same. */
     *ret_has = sum->n_last == SNP_ARCHIVE_SUM_LEN &&

@@ -205,13 +205,9 @@ static int run_cell_query(struct snp_tx *tx, void *arg, struct snp_err *err)
                                   err);
         r = r == SNP_E_NOT_FOUND ? 0 : r;
     }
-    if (r == 0) {
-        r = part_read(tx, query, SNP_PART_RESULT, (size_t)2 * SNP_FRAME_HEAD_MAX,
-                      &query->result, err);
-    }
-    if (r == 0) {
-        r = part_read(tx, query, SNP_PART_RAW, SNP_CAP_SHOWN_BYTES, &query->events, err);
-    }
+    SNP_THEN(r, part_read(tx, query, SNP_PART_RESULT, (size_t)2 * SNP_FRAME_HEAD_MAX,
+                          &query->result, err));
+    SNP_THEN(r, part_read(tx, query, SNP_PART_RAW, SNP_CAP_SHOWN_BYTES, &query->events, err));
     if (r == 0 && query->events.len == 0) {
         r = part_read(tx, query, SNP_PART_SEEN_STDOUT, SNP_JOURNAL_SEEN_MAX, &query->seen[0],
                       err);

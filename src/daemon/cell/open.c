@@ -74,17 +74,12 @@ static int session_open(struct snp_server *server,
                         struct snp_err *err)
 {
     struct snp_session *session = NULL;
-    int r = 0;
+    int r;
 
     if (spec->asked.project != NULL) {
-        r = snp_session_project_check(spec->asked.project, server->options.home, err);
+        SNP_TRY(snp_session_project_check(spec->asked.project, server->options.home, err));
     }
-    if (r == 0) {
-        r = snp_session_new(server, spec->asked.session, &session, err);
-    }
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(snp_session_new(server, spec->asked.session, &session, err));
     SNP_ASSERT(session != NULL);
     r = session_fill(session, spec, err);
     if (r == 0 && spec->asked.session == NULL) {

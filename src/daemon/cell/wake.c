@@ -676,9 +676,7 @@ static void executor_open(struct snp_wake *wake)
         r = snp_session_project_check(session->policy.project, session->server->options.home,
                                       &err);
     }
-    if (r == 0) {
-        r = snp_executor_open(session, opened, &err);
-    }
+    SNP_THEN(r, snp_executor_open(session, opened, &err));
     if (r < 0) {
         wake_fail(wake, &err);
     }

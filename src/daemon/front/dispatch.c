@@ -560,9 +560,7 @@ void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, si
     if (r == 0 && request->server->is_ending) {
         r = snp_fail(&err, SNP_E_PEER, "the daemon is ending");
     }
-    if (r == 0) {
-        r = path_settle(head, &err);
-    }
+    SNP_THEN(r, path_settle(head, &err));
     needs = r == 0 ? handler_of(work.method)->needs : 0;
     if (r == 0 && (needs & (NEEDS_SESSION | NEEDS_LIVE)) != 0) {
         r = session_need(&work, &err);

@@ -138,18 +138,10 @@ static int run_recover(struct snp_tx *tx, void *arg, struct snp_err *err)
     recovery->rows = calloc(SNP_CAP_SESSIONS, sizeof(*recovery->rows));
     SNP_TRY_MEMORY(recovery->rows, err);
     r = snp_journal_cell_recover(tx, &recovery->n_unknown, err);
-    if (r == 0) {
-        r = snp_journal_sessions_lost(tx, &recovery->lost_us, err);
-    }
-    if (r == 0) {
-        r = snp_import_recover(tx, snp_wall_us(), err);
-    }
-    if (r == 0) {
-        r = snp_memory_recover(tx, snp_wall_us(), err);
-    }
-    if (r == 0) {
-        r = snp_journal_session_each(tx, row_note, recovery, err);
-    }
+    SNP_THEN(r, snp_journal_sessions_lost(tx, &recovery->lost_us, err));
+    SNP_THEN(r, snp_import_recover(tx, snp_wall_us(), err));
+    SNP_THEN(r, snp_memory_recover(tx, snp_wall_us(), err));
+    SNP_THEN(r, snp_journal_session_each(tx, row_note, recovery, err));
     for (size_t i = 0; r == 0 && i < recovery->n; i++) {
         r = row_complete(tx, &recovery->rows[i], err);
     }
@@ -165,9 +157,7 @@ static void session_make(struct snp_server *server, const struct row *row)
     struct snp_err err;
     int r = snp_session_known(server, row->id, row->name, &session, &err);
 
-    if (r == 0) {
-        r = snp_session_spec_read(session, row->spec, &err);
-    }
+    SNP_THEN(r, snp_session_spec_read(session, row->spec, &err));
     if (r < 0) {
         snp_log(SNP_LOG_ERROR, "recover", "session=%s error=\"%s\"", row->id, err.msg);
         snp_entry_event(

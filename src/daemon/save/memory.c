@@ -164,9 +164,7 @@ static int row_remove(
     if (r == SNP_E_NOT_FOUND || (r == 0 && row.checkpoint != 0)) {
         return 0;
     }
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(r);
     text = snp_format("snapshot %s@%s is lost: it was in memory only, and its sandbox ended",
                       row.session_name == NULL ? row.session : row.session_name,
                       row.name == NULL ? row.id : row.name);

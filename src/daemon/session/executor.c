@@ -244,9 +244,7 @@ int snp_executor_open_beside(struct snp_session *session,
     executor->session = session;
     executor->tier = tier;
     r = id_choose(executor, err);
-    if (r == 0) {
-        r = open_ask(executor, opened, err);
-    }
+    SNP_THEN(r, open_ask(executor, opened, err));
     if (r < 0) {
         free(executor);
         return r;

@@ -352,9 +352,7 @@ int snp_compare(
     snp_autojson json_t *files = json_array();
     int r = sides_read(tx, a, &left, err);
 
-    if (r == 0) {
-        r = sides_read(tx, b, &right, err);
-    }
+    SNP_THEN(r, sides_read(tx, b, &right, err));
     if (r == 0) {
         rows.list = variables;
         r = sides_merge(&rows, variable_row, &left.variables, &right.variables, err);
@@ -365,9 +363,7 @@ int snp_compare(
     }
     sides_done(&left);
     sides_done(&right);
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(r);
     ret->variables = SNP_TAKE_PTR(variables);
     ret->files = SNP_TAKE_PTR(files);
     ret->truncated = rows.is_truncated;

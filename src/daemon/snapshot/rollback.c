@@ -156,12 +156,8 @@ static int run_journal(struct snp_tx *tx, void *arg, struct snp_err *err)
     row.head_snapshot = back->snapshot;
     row.state = "idle";
     r = snp_journal_session_put(tx, &row, err);
-    if (r == 0) {
-        r = snp_journal_cell_undo(tx, back->session_id, back->cell, err);
-    }
-    if (r == 0) {
-        r = back_note(tx, back, row.cells, err);
-    }
+    SNP_THEN(r, snp_journal_cell_undo(tx, back->session_id, back->cell, err));
+    SNP_THEN(r, back_note(tx, back, row.cells, err));
     if (r == 0) {
         const struct snp_journal_checkpoint to = {
             .session = back->session_id, .cell = row.cells, .epoch = back->epoch};

@@ -170,9 +170,7 @@ static int file_send(struct snp_transfer *t,
         }
         r = is_first ? snp_stream_put_item(head, &row->item, n, err)
                      : snp_stream_put_data(head, n, err);
-        if (r == 0) {
-            r = snp_transfer_write(t, head, bytes, n, err);
-        }
+        SNP_THEN(r, snp_transfer_write(t, head, bytes, n, err));
         is_first = false;
     }
     return r;
@@ -237,9 +235,7 @@ static int pages_send(struct snp_transfer *t,
             if (page->rows[i].part != part) {
                 r = part_finish(t, part++, &items, head, err);
             }
-            if (r == 0) {
-                r = row_send(t, reader, &page->rows[i], head, err);
-            }
+            SNP_THEN(r, row_send(t, reader, &page->rows[i], head, err));
             items++;
             total++;
         }
@@ -266,12 +262,8 @@ int snp_transfer_load(struct snp_transfer *t, struct snp_err *err)
     page->t = t;
     snp_buf_init(&page->texts, (size_t)PAGE_BYTES * 2);
     r = snp_store_call(t->store, load_begin, t, SNP_DURABILITY_PROCESS, err);
-    if (r == 0) {
-        r = snp_blob_reader_new(&t->store->place, &reader, err);
-    }
-    if (r == 0) {
-        r = pages_send(t, page, reader, &head, err);
-    }
+    SNP_THEN(r, snp_blob_reader_new(&t->store->place, &reader, err));
+    SNP_THEN(r, pages_send(t, page, reader, &head, err));
     snp_transfer_idle(t);
     snp_buf_done(&page->texts);
     return r;

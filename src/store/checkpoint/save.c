@@ -77,9 +77,7 @@ static int same_find(struct snp_tx *tx,
                        " ORDER BY damaged LIMIT 1",
                        "it", (int64_t)t->save.base, item->key);
 
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(r);
     if (r == 0 || snp_col_u64(&rows, 2) != item->size) {
         return snp_fail(err, SNP_E_PEER, "the checkpoint refers to unknown content");
     }
@@ -133,9 +131,7 @@ static int slice_job(struct snp_tx *tx, void *arg, struct snp_err *err)
             r = snp_blob_adopt(tx, &item->made, true, &blob, &written, err);
             slice->written += written;
         }
-        if (r == 0) {
-            r = item_insert(tx, t, item, blob, err);
-        }
+        SNP_THEN(r, item_insert(tx, t, item, blob, err));
     }
     return r;
 }
@@ -290,9 +286,7 @@ static int on_item(void *arg, const struct snp_stream_item *item, struct snp_err
     if (r == 0 && item->kind == SNP_ITEM_LOST) {
         r = lost_add(t, item, err);
     }
-    if (r < 0) {
-        return r;
-    }
+    SNP_TRY(r);
     t->report.items++;
     t->report.bytes += item->size;
     t->current = (struct snp_transfer_item){
@@ -321,13 +315,9 @@ static int on_item_end(void *arg, struct snp_err *err)
     struct snp_transfer *t = arg;
     struct snp_transfer_slice *slice = &t->slice;
     struct snp_transfer_item *item = &t->current;
-    int r = 0;
 
     if (item->has_blob && !item->is_same) {
-        r = snp_blob_commit(t->writer, &item->made, err);
-        if (r < 0) {
-            return r;
-        }
+        SNP_TRY(snp_blob_commit(t->writer, &item->made, err));
         if (item->made.data != NULL) {
             item->made.data = arena_take(slice, item->made.data, (size_t)item->made.size);
         }
@@ -386,14 +376,10 @@ static int save_finish(struct snp_transfer *t, struct snp_err *err)
     if (r == 0 && is_short) {
         r = slice_sync(t, err);
     }
-    if (r == 0) {
-        r = report_make(t, err);
-    }
+    SNP_THEN(r, report_make(t, err));
     SNP_FAULT("checkpoint.before_complete");
-    if (r == 0) {
-        r = snp_store_call(t->store, is_short ? save_end_slice : save_end, t,
-                           SNP_DURABILITY_SYNCED, err);
-    }
+    SNP_THEN(r, snp_store_call(t->store, is_short ? save_end_slice : save_end, t,
+                               SNP_DURABILITY_SYNCED, err));
     if (is_short) {
         slice_settle(t, r == 0);
     }
@@ -405,9 +391,7 @@ int snp_transfer_save(struct snp_transfer *t, struct snp_err *err)
     struct snp_err ignored;
     int r = save_setup(t, err);
 
-    if (r == 0) {
-        r = snp_store_call(t->store, save_begin, t, SNP_DURABILITY_PROCESS, err);
-    }
+    SNP_THEN(r, snp_store_call(t->store, save_begin, t, SNP_DURABILITY_PROCESS, err));
     if (r < 0) {
         snp_transfer_idle(t); /* it may have run, and been undone */
         return r;
@@ -417,9 +401,7 @@ int snp_transfer_save(struct snp_transfer *t, struct snp_err *err)
         snp_blob_use_thread(t->writer);
         r = snp_transfer_feed(t, err);
     }
-    if (r == 0) {
-        r = save_finish(t, err);
-    }
+    SNP_THEN(r, save_finish(t, err));
     slice_discard(t);
     snp_transfer_idle(t);
     if (r < 0 &&
