@@ -14,9 +14,9 @@
  *     snipara_close(box);
  *
  * Calls. A function that asks the daemon for something begins a call and returns at once. Wait for
- * it with snipara_wait(), or watch snipara_fd() in your event loop and call snipara_step(); any number of
- * calls may be open. A call carries its own failure, so a chain needs one check at its end. NULL is a call
- * that failed for lack of memory, and every function takes it as that.
+ * it with snipara_wait(), or watch snipara_fd() in your event loop and call snipara_step(). A connection may
+ * have 32 calls open; more fail with SNIPARA_LIMIT, so connect again for them. A call carries its own failure, so
+ * a chain needs one check at its end. NULL is a call that failed for lack of memory, and every function takes it as that.
  *
  * Names of sessions have 1 to 64 characters of A-Z a-z 0-9 . _ -, and do not begin with '.' or '-'.
  * Text is UTF-8. Strings that are given are copied; what is returned belongs to the call or connection it

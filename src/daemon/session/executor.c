@@ -148,13 +148,16 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
                            ret_bad->msg);
         }
     }
+    if (executor->state != SNP_EXECUTOR_OPENING) {
+        /* It was closed meanwhile; the answer to that counts. It may have no session any more. */
+        snp_executor_unref(executor);
+        return r;
+    }
     if (err.code == SNP_OK && snp_tier_mark(executor->session->policy.tier,
                                             json_object_get(answer->head, "manifest")) < 0) {
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
     }
-    if (executor->state != SNP_EXECUTOR_OPENING) {
-        /* It was closed meanwhile; the answer to that counts. */
-    } else if (err.code == SNP_OK) {
+    if (err.code == SNP_OK) {
         executor->state = SNP_EXECUTOR_OPEN;
         opened(executor->session, json_object_get(answer->head, "manifest"), NULL);
     } else if (r < 0 || open_weaker(executor, opened, &err) < 0) {
