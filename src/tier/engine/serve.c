@@ -445,15 +445,15 @@ static uint32_t bounded(uint64_t length)
     return length > SNP_FILE_CHUNK_MAX ? SNP_FILE_CHUNK_MAX : (uint32_t)length;
 }
 
-/* head: n bytes before the path in the request to pid 1. asks: of a get; NULL = of none. */
+/* head: n_head bytes before the path in the request to pid 1. */
 static int ask_file(struct request *rq,
                     uint8_t type,
                     const char *path,
-                    const struct snp_get_request *asks,
                     const void *head,
                     size_t n_head,
                     struct snp_err *err)
 {
+    const struct snp_get_request *asks = type == SNP_INIT_GET ? &rq->in.get : NULL;
     size_t n = path == NULL ? 0 : strlen(path);
     struct file_call *call = n > SNP_CAP_PATH ? NULL : malloc(sizeof(*call) + n);
     snp_autobuf struct snp_buf raw = {0};
@@ -496,7 +496,7 @@ static int on_put(struct request *rq, struct snp_err *err)
 
     rq->sandbox->is_unwritten = false;
     snp_snapshot_stale(rq->sandbox);
-    return ask_file(rq, SNP_INIT_PUT, in->path, NULL, &head, sizeof(head), err);
+    return ask_file(rq, SNP_INIT_PUT, in->path, &head, sizeof(head), err);
 }
 
 static int on_get(struct request *rq, struct snp_err *err)
@@ -504,12 +504,12 @@ static int on_get(struct request *rq, struct snp_err *err)
     const struct snp_get_request *in = &rq->in.get;
     const struct snp_init_get head = {.offset = in->offset, .length = bounded(in->length)};
 
-    return ask_file(rq, SNP_INIT_GET, in->path, in, &head, sizeof(head), err);
+    return ask_file(rq, SNP_INIT_GET, in->path, &head, sizeof(head), err);
 }
 
 static int on_ls(struct request *rq, struct snp_err *err)
 {
-    return ask_file(rq, SNP_INIT_LS, rq->in.ls.path, NULL, "", 0, err);
+    return ask_file(rq, SNP_INIT_LS, rq->in.ls.path, "", 0, err);
 }
 
 static int on_output(struct request *rq, struct snp_err *err)
