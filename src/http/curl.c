@@ -28,7 +28,8 @@ static int resolve(void *library, struct snp_err *err)
         void *function = dlsym(library, functions[i].name);
 
         if (function == NULL) {
-            return snp_fail(err, SNP_E_UNSUPPORTED, "libcurl is older than 7.87: it has no %s",
+            return snp_fail(err, SNP_E_UNSUPPORTED,
+                            "libcurl lacks %s; install version 7.87 or newer",
                             functions[i].name);
         }
         *(void **)(void *)((char *)&loaded + functions[i].offset) = function;

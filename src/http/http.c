@@ -194,7 +194,7 @@ static void on_idle(uv_timer_t *timer)
 {
     struct snp_http_call *call = timer->data;
 
-    (void)snp_fail(&call->err, SNP_E_TIMEOUT, "no byte came or went for %llu ms",
+    (void)snp_fail(&call->err, SNP_E_TIMEOUT, "no data was sent or received for %llu ms",
                    (unsigned long long)call->spec.idle_ms);
     call_done(call, &call->err);
 }
@@ -392,7 +392,7 @@ static int add_headers(struct snp_http_call *call,
         snp_autofree char *empty = NULL;
 
         if (!is_line(*headers)) { /* a key read from a file with more than one line, say */
-            return snp_fail(err, SNP_E_INVALID, "a header holds control characters: %.*s",
+            return snp_fail(err, SNP_E_INVALID, "a header contains control characters: %.*s",
                             (int)strcspn(*headers, ": "), *headers);
         }
         empty = header_empty(*headers);
@@ -471,7 +471,7 @@ static struct snp_http_call *call_new(struct snp_http *http,
     int r = call->easy == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
                                : add_headers(call, spec->headers, err);
     if (r == 0 && (set_behaviour(call) != CURLE_OK || set_request(call, spec) != CURLE_OK)) {
-        r = snp_fail(err, SNP_E_INTERNAL, "curl does not take a request");
+        r = snp_fail(err, SNP_E_INTERNAL, "libcurl refused the options of a request");
     }
     if (r < 0) {
         http->curl->easy_cleanup(call->easy);
@@ -533,7 +533,7 @@ int snp_http_start(struct snp_http *http,
     }
     if (!is_line(spec->url) || (spec->method != NULL && !is_line(spec->method))) {
         return snp_fail(err, SNP_E_INVALID,
-                        "the URL or method of a request holds control characters");
+                        "the URL or method of a request contains control characters");
     }
     int r = http->multi == NULL ? open_multi(http, err) : 0;
     if (r < 0) {

@@ -64,13 +64,14 @@ int snp_http_url_check(const char *url, unsigned flags, struct snp_err *err)
     }
     for (const char *c = url; *c != '\0'; c++) {
         if (*c <= 0x20 || *c == 0x7f) {
-            return snp_fail(err, SNP_E_INVALID,
-                            "a URL has no blanks, control characters or "
-                            "letters beyond ASCII");
+            return snp_fail(
+                err, SNP_E_INVALID,
+                "a URL must not contain blanks, control characters or letters beyond ASCII");
         }
     }
     if (strlen(url) >= SNP_HTTP_URL_MAX) {
-        return snp_fail(err, SNP_E_INVALID, "a URL has less than %d bytes", SNP_HTTP_URL_MAX);
+        return snp_fail(err, SNP_E_INVALID, "a URL must have fewer than %d bytes",
+                        SNP_HTTP_URL_MAX);
     }
     parsed = curl->url();
     if (parsed == NULL) {
@@ -79,7 +80,7 @@ int snp_http_url_check(const char *url, unsigned flags, struct snp_err *err)
     r = curl->url_set(parsed, CURLUPART_URL, url, 0) == CURLUE_OK
             ? check(curl, parsed,
                     (flags & SNP_HTTP_URL_PLAIN) != 0 || snp_http_is_loopback(url), err)
-            : snp_fail(err, SNP_E_INVALID, "that is no URL");
+            : snp_fail(err, SNP_E_INVALID, "not a valid URL");
     curl->url_cleanup(parsed);
     return r;
 }

@@ -117,7 +117,7 @@ static void messages_take(struct stdio *io, const char *bytes, size_t n)
         return;
     }
     if (r > 0) {
-        (void)snprintf(why, sizeof(why), "a message has at most %d MiB",
+        (void)snprintf(why, sizeof(why), "a message can have at most %d MiB",
                        SNP_MCP_MESSAGE_MAX >> 20);
         snp_mcp_reject(&io->peer, SNP_JSONRPC_REQUEST, why);
     }

@@ -105,7 +105,7 @@ static int walk_properties(struct walk *walk, const json_t *properties, bool is_
     json_object_foreach((json_t *)(uintptr_t)properties, key, value)
     {
         if (json_array_append_new(walk->path, json_string(key)) < 0) {
-            return snp_fail(walk->err, SNP_E_INVALID, "a parameter's name is no UTF-8");
+            return snp_fail(walk->err, SNP_E_INVALID, "a parameter's name is not UTF-8");
         }
         r = walk_schema(walk, value, is_reachable);
         (void)json_array_remove(walk->path, json_array_size(walk->path) - 1);
@@ -281,19 +281,19 @@ int snp_mcp_tooldef_check(const json_t *tool,
     const json_t *description = json_object_get(tool, "description");
 
     if (snp_mcp_tooldef_name(tool) == NULL) {
-        return unfit(err, "its name is not 1 to 128 of A-Z a-z 0-9 _ . / -:",
+        return unfit(err, "the name must be 1 to 128 of A-Z a-z 0-9 _ . / -, not",
                      snp_json_str(tool, "name", ""));
     }
     if (json_dumpb(tool, NULL, 0, JSON_COMPACT) > SNP_MCP_CLIENT_DEFINITION_MAX) {
-        return snp_fail(err, SNP_E_LIMIT, "its definition is larger than %d KiB",
+        return snp_fail(err, SNP_E_LIMIT, "the definition is larger than %d KiB",
                         SNP_MCP_CLIENT_DEFINITION_MAX >> 10);
     }
     if (!json_is_object(schema) ||
         !snp_streq(snp_json_str(schema, "type", "object"), "object")) {
-        return snp_fail(err, SNP_E_INVALID, "its inputSchema is not that of an object");
+        return snp_fail(err, SNP_E_INVALID, "the inputSchema is not that of an object");
     }
     if (description != NULL && !json_is_string(description)) {
-        return snp_fail(err, SNP_E_INVALID, "its description is no text");
+        return snp_fail(err, SNP_E_INVALID, "the description is not a text");
     }
     if (with_headers) {
         return headers_find(schema, ret_headers, err);

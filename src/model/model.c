@@ -343,7 +343,7 @@ static void on_deadline(uv_timer_t *timer)
         struct snp_model_usage used = snp_model_try_usage(call);
         snp_model_usage_add(&call->usage, &used);
     }
-    (void)snp_fail(&err, SNP_E_TIMEOUT, "%s: no whole answer within %llu ms",
+    (void)snp_fail(&err, SNP_E_TIMEOUT, "%s: no complete answer within %llu ms",
                    call->target.route == NULL ? "model" : call->target.route->name,
                    (unsigned long long)ms);
     snp_model_finish_failed(call, SNP_MODEL_FAILED_TIMEOUT, &err);

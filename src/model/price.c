@@ -51,8 +51,8 @@ static int check_row(const char *path, const char *name, const json_t *row, stru
     {
         bool is_other = strcmp(key, "note") == 0 || strcmp(key, "long_prompt") == 0;
         if (!is_other && (!json_is_number(value) || json_number_value(value) < 0)) {
-            return snp_fail(err, SNP_E_INVALID, "%s: %.80s: %.40s is no price", path, name,
-                            key);
+            return snp_fail(err, SNP_E_INVALID, "%s: %.80s: %.40s is not a valid price", path,
+                            name, key);
         }
     }
     const json_t *tier = json_object_get(row, "long_prompt");
@@ -60,7 +60,7 @@ static int check_row(const char *path, const char *name, const json_t *row, stru
         (snp_json_int(tier, "above", 0) <= 0 || number(tier, "input_factor", -1) < 0 ||
          number(tier, "output_factor", -1) < 0)) {
         return snp_fail(err, SNP_E_INVALID,
-                        "%s: %.80s: long_prompt has above, input_factor and output_factor",
+                        "%s: %.80s: long_prompt needs above, input_factor and output_factor",
                         path, name);
     }
     return 0;

@@ -276,12 +276,11 @@ int snp_replay_take(struct snp_replay *replay,
             return 0;
         }
     }
-    return snp_fail(
-        err, SNP_E_NOT_FOUND,
-        "%s has no answer for request %zu (%s): of its %zu turns %zu are left, and none of "
-        "them fits",
-        replay->path, replay->n_asked, request->label == NULL ? "main" : request->label,
-        replay->n_turns, n_left);
+    return snp_fail(err, SNP_E_NOT_FOUND,
+                    "%s has no answer for request %zu (%s): of its %zu turns %zu are unused, "
+                    "and none of those fits",
+                    replay->path, replay->n_asked,
+                    request->label == NULL ? "main" : request->label, replay->n_turns, n_left);
 }
 
 static void read_usage(const json_t *usage, struct snp_model_reply *reply)

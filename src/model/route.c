@@ -278,7 +278,7 @@ static int open_route(const struct snp_config *config,
     if (!base_find(config, route, is_configured, &base)) {
         return snp_fail(
             err, SNP_E_NOT_FOUND,
-            "%s has no address of its own: set %s, or base_url (SNIPARA_SANDBOX_BASE_URL)",
+            "%s has no default address; set %s or base_url (SNIPARA_SANDBOX_BASE_URL)",
             route->name, route->base_env[0]);
     }
     int r = set_base(target, &base, err);

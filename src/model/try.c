@@ -104,7 +104,7 @@ static const char *const ways_out[SNP_MODEL_FAILED_N] = {
     [SNP_MODEL_FAILED_AUTH] = "; check that the key is valid and has access to this model",
     [SNP_MODEL_FAILED_MODEL] = "; check the name of the model and base_url",
     [SNP_MODEL_FAILED_QUOTA] = "; waiting does not help: add credit to the account",
-    [SNP_MODEL_FAILED_CONTEXT] = "; the conversation is longer than the model takes",
+    [SNP_MODEL_FAILED_CONTEXT] = "; the conversation is longer than the model accepts",
 };
 
 /* The try failed: once more, or that was it. */
@@ -136,9 +136,10 @@ static void try_failed(struct snp_model_call *call,
         (void)snp_fail(&err, SNP_E_TIMEOUT, "%s: %s; no time is left for another try", name,
                        why->msg);
     } else if (is_worth) {
-        (void)snp_fail(&err, why->code, "%s: %s; it asks to wait %llu s, longer than %s", name,
+        (void)snp_fail(&err, why->code,
+                       "%s: %s; the provider asks to wait %llu s, longer than %s", name,
                        why->msg, (unsigned long long)(wait_ms / US),
-                       wait_ms < left_ms ? "we wait" : "is left");
+                       wait_ms < left_ms ? "the limit" : "the time left");
     } else if (call->n_tries > 1) {
         (void)snp_fail(&err, why->code, "%s: %s (tried %u times)%s", name, why->msg,
                        call->n_tries, way_out);

@@ -21,8 +21,8 @@ enum {
 };
 
 static const char unknown_text[] =
-    "What became of this call is not known: the sandbox or the machine ended while it ran. Its "
-    "effects may be there or not; look before you do it again.";
+    "The outcome of this call is unknown: the sandbox or the machine stopped while it ran. "
+    "Some of its effects may remain; check before you call it again.";
 
 static const char done_text[] = "{\"success\": true}";
 
@@ -131,7 +131,8 @@ static void recall(struct snp_run *run)
     struct snp_err err;
 
     if (++run->n_recalls > RECALLS_MAX) {
-        (void)snp_fail(&err, SNP_E_PEER, "the sandbox daemon went away %d times", RECALLS_MAX);
+        (void)snp_fail(&err, SNP_E_PEER,
+                       "the connection to the sandbox daemon was lost %d times", RECALLS_MAX);
     } else if (snp_box_recall(&run->box, run->seen_cell, on_recall, run, &err) == 0) {
         return;
     }

@@ -119,7 +119,7 @@ static int call_again(uv_loop_t *loop,
     snp_autofree char *input = NULL;
     struct wait wait = {.tool = tool, .box = box};
     snp_cleanup(snp_box_cell_done) struct snp_box_cell cell = {0};
-    int r = tool == NULL ? snp_fail(err, SNP_E_INVALID, "a recorded call names no tool of ours")
+    int r = tool == NULL ? snp_fail(err, SNP_E_INVALID, "a recorded call names an unknown tool")
                          : snp_run_tool_cell(tool, call, &cell, &code, &input, err);
 
     if (r < 0) {
@@ -225,8 +225,7 @@ int snp_run_again(uv_loop_t *loop,
 
     *ret = (struct snp_run_again){0};
     if (!json_is_object(recorded)) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "it is not the record of a run that can be replayed");
+        return snp_fail(err, SNP_E_INVALID, "this record is not of a run that can be replayed");
     }
     session = snp_run_uuid(id) < 0 ? NULL : snp_format("replay-%.13s", id);
     if (session == NULL ||

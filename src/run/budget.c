@@ -38,8 +38,8 @@ bool snp_run_stop_set(
     va_start(args, fmt);
     (void)vsnprintf(stop->message, sizeof(stop->message), fmt, args);
     va_end(args);
-    (void)snprintf(stop->told, sizeof(stop->told), "%.780s%s", stop->message,
-                   can_be_raised ? "; go on without it" : "");
+    (void)snprintf(stop->told, sizeof(stop->told), "%.770s%s", stop->message,
+                   can_be_raised ? "; continue without it" : "");
     return true;
 }
 
@@ -133,8 +133,7 @@ static bool cost_is_over(const struct snp_run_state *state,
     if (!next->is_priced || state->is_cost_unknown) {
         return snp_run_stop_set(
             ret, "cost_unknown", false,
-            "the price of the model is not known, so the cost limit of $%.2f "
-            "cannot hold",
+            "the price of the model is unknown, so the cost limit of $%.2f cannot be enforced",
             limit);
     }
     affordable = next->output_usd > 0 ? left / next->output_usd : (double)*most;
@@ -257,10 +256,10 @@ static bool sub_cost_is_over(const struct snp_run_state *state,
     double left = budget->sub.cost_usd - spent;
 
     if (!next->call.is_priced || state->is_cost_unknown) {
-        snp_run_stop_set(ret, "cost_unknown", false,
-                         "the price of the model is not known, so "
-                         "sub_calls_max_cost_per_session cannot hold; give the model a price "
-                         "(docs/reference/models.md)");
+        snp_run_stop_set(
+            ret, "cost_unknown", false,
+            "the price of the model is unknown, so sub_calls_max_cost_per_session cannot be "
+            "enforced; give the model a price (docs/reference/models.md)");
         return true;
     }
     if (left <= 0 || cost_of_shortest(next) > left) {

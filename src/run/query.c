@@ -324,7 +324,7 @@ static int number_take(const json_t *arguments,
 
     *ret = value == NULL || json_is_null(value) ? fallback : json_integer_value(value);
     if (value != NULL && !json_is_null(value) && *ret < 1) {
-        return snp_fail(err, SNP_E_INVALID, "%s is a whole number, at least 1", name);
+        return snp_fail(err, SNP_E_INVALID, "%s must be a whole number of at least 1", name);
     }
     return 0;
 }
@@ -353,10 +353,10 @@ static int batch_take(const json_t *call, struct batch *ret, struct snp_err *err
 
         if (query[0] == '\0' || strlen(query) > QUERY_MAX ||
             strlen(snp_json_str(each, "system", "")) > QUERY_MAX) {
-            return snp_fail(err, SNP_E_INVALID,
-                            "query %zu is no {\"query\": text, \"system\": text}, each of at "
-                            "most %d MiB",
-                            i, QUERY_MAX >> 20);
+            return snp_fail(
+                err, SNP_E_INVALID,
+                "query %zu must be {\"query\": text, \"system\": text}, each of at most %d MiB",
+                i, QUERY_MAX >> 20);
         }
     }
     if (number_take(arguments, "max_parallel", PARALLEL, &parallel, err) < 0 ||

@@ -533,8 +533,8 @@ static int price_check(const struct snp_run_with *with,
     if (budget->cost_usd >= 0 && !ret->is_priced) {
         return snp_fail_with(
             err, SNP_E_INVALID, SNP_REMEDY_RAISE_LIMIT, "cost_limit", -1,
-            "the price of %s is not known, so a cost limit of $%.2f cannot hold", ret->model,
-            budget->cost_usd);
+            "the price of %s is unknown, so the cost limit of $%.2f cannot be enforced",
+            ret->model, budget->cost_usd);
     }
     return 0;
 }
@@ -700,8 +700,7 @@ static int session_check(const json_t *head, struct snp_err *err)
 
     return own != NULL && strcmp(snp_json_str(head, "session", ""), own) == 0
                ? 0
-               : snp_fail(err, SNP_E_DENIED,
-                          "the record names a session that is not the one of this run");
+               : snp_fail(err, SNP_E_DENIED, "the record names a session of another run");
 }
 
 static int go_on(struct snp_run *run,
@@ -720,12 +719,12 @@ static int go_on(struct snp_run *run,
     }
     if (run->state.head != NULL && snp_run_is_plain(run->state.head)) {
         return snp_fail(err, SNP_E_INVALID,
-                        "this run was plain Python, without a model, so there is nothing to go "
-                        "on with; run it again with: snipara-sandbox replay %.8s",
+                        "this run was plain Python without a model, so nothing can be resumed; "
+                        "run it again with: snipara-sandbox replay %.8s",
                         snp_json_str(run->state.head, "run_id", ""));
     }
     if (run->state.head == NULL || json_object_get(run->state.head, "exec") == NULL) {
-        return snp_fail(err, SNP_E_INVALID, "%s is not the record of a run that can go on",
+        return snp_fail(err, SNP_E_INVALID, "%s is not the record of a run that can be resumed",
                         path);
     }
     if (snp_json_bool(run->state.end, "success", false)) {

@@ -64,7 +64,7 @@ static int request_take(const json_t *call, struct request *ret, struct snp_err 
                         QUERY_MAX >> 20);
     }
     if (max != NULL && !json_is_null(max) && (!json_is_integer(max) || ret->max_tokens < 1)) {
-        return snp_fail(err, SNP_E_INVALID, "max_tokens is a whole number, at least 1");
+        return snp_fail(err, SNP_E_INVALID, "max_tokens must be a whole number of at least 1");
     }
     return 0;
 }

@@ -70,7 +70,7 @@ void snp_regex_free(struct snp_regex *regex)
 
 static int wrong(struct parser *parser, const char *what)
 {
-    return snp_fail(parser->err, SNP_E_INVALID, "it is no regular expression: %s", what);
+    return snp_fail(parser->err, SNP_E_INVALID, "not a valid regular expression: %s", what);
 }
 
 /* Room for n instructions at `at`; what is there moves behind them. */
@@ -295,7 +295,7 @@ static int escape_take(struct parser *parser, uint32_t *ret)
                         "\\%c in regular expressions is not supported", c);
     }
     if ((c | 32) >= 'a' && (c | 32) <= 'z') {
-        return wrong(parser, "a backslash before a letter that means nothing");
+        return wrong(parser, "an unknown escape");
     }
     parser->at--;
     parser->at += char_take(parser->at, ret);
@@ -347,7 +347,7 @@ static int class_item(struct parser *parser)
         parser->at++;
         r = class_atom(parser, &high, &is_set);
         if (r == 0 && (is_set || high < low)) {
-            return wrong(parser, "a range that is none");
+            return wrong(parser, "a range out of order");
         }
         return r < 0 ? r : range_add(parser, low, high);
     }
@@ -643,7 +643,7 @@ int snp_regex_new(const char *pattern, size_t n, struct snp_regex **ret, struct 
         r = snp_fail(err, SNP_E_LIMIT, "a regular expression has more than %d bytes",
                      SNP_REGEX_PATTERN_MAX);
     } else if (!snp_utf8_valid(pattern, n)) {
-        r = snp_fail(err, SNP_E_INVALID, "it is no regular expression: no UTF-8");
+        r = snp_fail(err, SNP_E_INVALID, "not a valid regular expression: not UTF-8");
     }
     if (regex != NULL) {
         regex->program = calloc(SNP_REGEX_PROGRAM_MAX, sizeof(*regex->program));

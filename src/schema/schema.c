@@ -491,7 +491,7 @@ static int unknown_read(struct reading *reading, const char *keyword)
     }
     nearest = snp_suggest(keyword, names, SNP_ARRAY_LEN(keywords));
     return snp_fail(reading->err, SNP_E_UNSUPPORTED,
-                    "%s: there is no keyword %.60s%s%s%s (notes of your own begin with x-)",
+                    "%s: unknown keyword %.60s%s%s%s (names of your own notes start with x-)",
                     place_of(reading), keyword, nearest == NULL ? "" : "; did you mean ",
                     nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?");
 }

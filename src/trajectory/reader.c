@@ -76,9 +76,9 @@ char *snp_trajectory_passed_over(const char *path, const struct snp_trajectory_c
 {
     return check->n_corrupt == 0
                ? NULL
-               : snp_format("%s: %zu %s passed over, first line %zu: %s", path,
-                            check->n_corrupt, check->n_corrupt == 1 ? "line" : "lines",
-                            check->first_corrupt, check->why_corrupt);
+               : snp_format("%s: skipped %zu %s, first line %zu: %s", path, check->n_corrupt,
+                            check->n_corrupt == 1 ? "line" : "lines", check->first_corrupt,
+                            check->why_corrupt);
 }
 
 static void chain_follow(struct reading *reading, const char *text, size_t n)
@@ -96,9 +96,10 @@ static void chain_follow(struct reading *reading, const char *text, size_t n)
     } else if (link == SNP_CHAIN_BROKEN) {
         check->is_chained = true;
         bad(reading, &check->n_broken,
-            "its hash does not follow from what is before: changed, moved or missing lines");
+            "the hash does not follow from the line before: lines were changed, moved or "
+            "removed");
     } else if (check->is_chained) {
-        bad(reading, &check->n_broken, "it has no hash, though lines before it have");
+        bad(reading, &check->n_broken, "the line has no hash, but lines before it have one");
     }
 }
 
@@ -113,7 +114,7 @@ static int line_take(struct reading *reading, const char *text, size_t n, struct
         return 0;
     }
     if (snp_json_parse(text, n, &record, &ignored) < 0) {
-        bad(reading, &check->n_corrupt, "it is no JSON object");
+        bad(reading, &check->n_corrupt, "not a JSON object");
         return 0;
     }
     chain_follow(reading, text, n);
@@ -191,7 +192,7 @@ static int path_read(struct reading *reading, const char *path, struct snp_err *
     *reading->check = (struct snp_trajectory_check){.why = "", .why_corrupt = ""};
     snp_chain_init(&reading->check->chain);
     if (fd < 0 && errno == ENOENT) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "there is no file %s", path);
+        return snp_fail(err, SNP_E_NOT_FOUND, "no such file: %s", path);
     }
     if (fd < 0 || fstat(fd, &st) < 0) {
         return snp_fail_sys(err, errno, "open %s", path);
@@ -226,17 +227,17 @@ int snp_trajectory_own(const char *path,
     }
     if (ret_check->n_corrupt > 0 || ret_check->n_broken > 0 || !ret_check->is_chained) {
         return snp_fail(err, SNP_E_INVALID,
-                        "%.200s is not as it was written (line %zu: %s); it can be read, but "
-                        "nothing is added to it",
+                        "%.200s is not as it was written (line %zu: %s), so it can be read, "
+                        "but not resumed",
                         path, ret_check->first_bad,
-                        ret_check->first_bad == 0 ? "there is no record of ours"
+                        ret_check->first_bad == 0 ? "no line of a record of snipara-sandbox"
                                                   : ret_check->why);
     }
     if (ret_check->n_foreign > 0) {
         return snp_fail(err, SNP_E_DENIED,
-                        "the record was not made by this user on this machine, so what it says "
-                        "of project, session, model and limits is not believed; start it anew "
-                        "with snipara-sandbox agent or run (%.200s)",
+                        "the record was not made by this user on this machine, so its project, "
+                        "session, model and limits are not trusted; start a new run with "
+                        "snipara-sandbox agent or run (%.200s)",
                         path);
     }
     return 0;

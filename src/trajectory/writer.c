@@ -145,7 +145,7 @@ int snp_trajectory_stop(const char *path, const json_t *process, struct snp_err 
     snp_autoclose int pidfd = -1;
 
     if (!snp_trajectory_is_written(path)) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "it does not run");
+        return snp_fail(err, SNP_E_NOT_FOUND, "the run is not in progress");
     }
     if (pid > 0 && snp_streq(boot, snp_json_str(process, "boot", NULL))) {
         pidfd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
@@ -153,12 +153,11 @@ int snp_trajectory_stop(const char *path, const json_t *process, struct snp_err 
     /* The number was its own when the pidfd was opened, if it began when the run's process did. */
     if (pidfd < 0 || start <= 0 || !has_lock(pid, path) || start_of(pid) != (uint64_t)start) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "the process on record (pid %lld) does not write it, as far as can be "
-                        "seen from here",
+                        "cannot confirm that the process on record (pid %lld) writes this file",
                         (long long)pid);
     }
     if (syscall(SYS_pidfd_send_signal, pidfd, SIGTERM, NULL, 0) < 0) {
-        return errno == ESRCH ? snp_fail(err, SNP_E_NOT_FOUND, "it has just ended")
+        return errno == ESRCH ? snp_fail(err, SNP_E_NOT_FOUND, "the run has just ended")
                               : snp_fail_sys(err, errno, "signal process %lld", (long long)pid);
     }
     return 0;
@@ -174,7 +173,7 @@ static int lock_take(const struct snp_trajectory *t, struct snp_err *err)
         return 0;
     }
     return errno == EAGAIN || errno == EACCES
-               ? snp_fail(err, SNP_E_LIMIT, "%s is being written: that run is not over",
+               ? snp_fail(err, SNP_E_LIMIT, "%s is being written: the run is still in progress",
                           t->path)
                : snp_fail_sys(err, errno, "lock %s", t->path);
 }
@@ -213,8 +212,7 @@ static int leads_out_fail(const char *dir, struct snp_err *err)
 {
     return snp_fail_with(
         err, SNP_E_DENIED, SNP_REMEDY_LOG_DIR, NULL, 0,
-        "%.200s may lead records out of this folder: it is, or passes through, a "
-        "symbolic link",
+        "%.200s could put records outside this folder: the path is or contains a symbolic link",
         dir);
 }
 
@@ -393,7 +391,8 @@ static int line_add(struct snp_trajectory *t, const char *body, struct snp_err *
     }
     snp_buf_init(&line, n + TAIL_MAX);
     if (snp_chain_mac(&chain, t->key, body, n, mac) < 0) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "there is no HMAC-SHA-256 for %s", t->path);
+        return snp_fail(err, SNP_E_UNSUPPORTED, "libcrypto has no HMAC-SHA-256 for %s",
+                        t->path);
     }
     r = snp_buf_add(&line, body, n - 1);
     r = r < 0 ? r : snp_buf_addf(&line, ",\"mac\":\"%s\"}", mac);
@@ -401,7 +400,7 @@ static int line_add(struct snp_trajectory *t, const char *body, struct snp_err *
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     if (snp_chain_next(&chain, snp_buf_bytes(&line), line.len, hash) < 0) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "there is no SHA-256 for %s", t->path);
+        return snp_fail(err, SNP_E_UNSUPPORTED, "libcrypto has no SHA-256 for %s", t->path);
     }
     line.len--; /* its "}" */
     r = snp_buf_addf(&line, ",\"hash\":\"%s\"}\n", hash);

@@ -224,7 +224,7 @@ static int program_check(const struct command *command, const char *name, struct
     bool is_there = false;
 
     if (command->cwd != NULL && (stat(command->cwd, &st) < 0 || !S_ISDIR(st.st_mode))) {
-        return snp_fail(err, SNP_E_INVALID, "%.64s: there is no folder '%.200s' (cwd)", name,
+        return snp_fail(err, SNP_E_INVALID, "%.64s: no such folder: %.200s (cwd)", name,
                         command->cwd);
     }
     if (strchr(program, '/') != NULL) {

@@ -58,7 +58,7 @@ static int block_add(struct snp_buf *text, const json_t *block)
         n = n > TEXT_MAX - text->len ? TEXT_MAX - text->len : n;
         return snp_buf_add(text, json_is_string(words) ? json_string_value(words) : "", n);
     }
-    return snp_buf_addf(text, "[%.40s that is not shown]", type);
+    return snp_buf_addf(text, "[%.40s, not shown]", type);
 }
 
 /* The text of a result; what has none is shown as the JSON it is. */
@@ -236,8 +236,8 @@ static void on_listed(void *ctx,
 
     if (end->err != NULL) {
         (void)snp_fail(&err, end->err->code,
-                       "MCP server %s: %.400s; see what it does with `mcp tools`, or take it "
-                       "out of the configuration",
+                       "MCP server %s: %.400s; test it with `mcp tools`, or remove it from the "
+                       "configuration",
                        server->name, end->err->msg);
         snp_toolbox_server_opened(server->box, &err);
         return;
@@ -258,8 +258,7 @@ static void on_listed(void *ctx,
         snp_autofree char *name = name_make(server, json_string_value(each));
 
         if (name != NULL && !snp_usertools_has(snp_toolbox_tools(server->box), name)) {
-            (void)snp_fail(&err, SNP_E_NOT_FOUND,
-                           "MCP server %s: there is no tool '%.80s' that can be used",
+            (void)snp_fail(&err, SNP_E_NOT_FOUND, "MCP server %s has no usable tool '%.80s'",
                            server->name, json_string_value(each));
             snp_toolbox_server_opened(server->box, &err);
             return;

@@ -47,8 +47,8 @@ static int members_check(const struct place *place,
     json_t *value;
 
     if (!json_is_object(table)) {
-        return snp_fail(place->err, SNP_E_INVALID, "%.150s: %s.%.60s is no table", place->file,
-                        place->table, place->name);
+        return snp_fail(place->err, SNP_E_INVALID, "%.150s: %s.%.60s must be a table",
+                        place->file, place->table, place->name);
     }
     json_object_foreach((json_t *)(uintptr_t)table, name, value)
     {
@@ -179,7 +179,7 @@ static int pairs_take(const struct place *place,
     int r = 0;
 
     if (pairs != NULL && !json_is_object(pairs)) {
-        return wrong(place, member, "a table of texts");
+        return wrong(place, member, "must be a table of texts");
     }
     json_object_foreach((json_t *)(uintptr_t)pairs, name, value)
     {
@@ -187,7 +187,7 @@ static int pairs_take(const struct place *place,
 
         if (text_of(value) == NULL || name[0] == '\0' || strpbrk(name, "=: \r\n") != NULL ||
             strpbrk(text_of(value), "\r\n") != NULL) {
-            return wrong(place, member, "names and texts, of one line each");
+            return wrong(place, member, "must have names and texts of one line each");
         }
         expanded = expand(place, member, text_of(value));
         if (expanded == NULL) {
@@ -217,7 +217,7 @@ static int words_take(const struct place *place,
         bool is_program = ret->n == 0;
 
         if (word == NULL || (is_program && *word == '\0')) {
-            return wrong(place, member, "a list of texts, the program first");
+            return wrong(place, member, "must be a list of texts, the program first");
         }
         r = text_keep(place, ret, SNP_TOOLBOX_ARGS_MAX, member,
                       is_program && strchr(word, '/') != NULL ? path_of(place, word)
@@ -236,7 +236,7 @@ static int seconds_take(const struct place *place, const json_t *table, uint64_t
     }
     if (!json_is_number(value) || !(seconds >= 0.1) ||
         seconds > (double)SNP_USERTOOL_TIMEOUT_MAX_MS / MS) {
-        return wrong(place, "timeout", "0.1 to 600 seconds");
+        return wrong(place, "timeout", "must be 0.1 to 600 seconds");
     }
     *ret = (uint64_t)(seconds * MS);
     return 0;
@@ -250,7 +250,7 @@ static int cwd_take(const struct place *place, const json_t *table, char **ret)
         return 0;
     }
     if (text_of(value) == NULL) {
-        return wrong(place, "cwd", "a folder");
+        return wrong(place, "cwd", "must be a folder");
     }
     *ret = path_of(place, text_of(value));
     return *ret == NULL ? no_memory(place) : 0;
@@ -276,7 +276,7 @@ static int schema_take(const struct place *place, const json_t *table, json_t **
         return 0;
     }
     if (text_of(value) == NULL) {
-        return wrong(place, "schema", "a JSON Schema, or the file that it is in");
+        return wrong(place, "schema", "must be a JSON Schema, or the name of a file with one");
     }
     path = path_of(place, text_of(value));
     if (path == NULL) {
@@ -301,11 +301,10 @@ static int command_take(struct snp_toolbox *box, const struct place *place, cons
     int r = members_check(place, table, known);
 
     if (r == 0 && snp_has_prefix(place->name, "mcp__")) {
-        r = snp_fail(
-            place->err, SNP_E_INVALID,
-            "%.150s: a command cannot be named %.60s: names with mcp__ before them are "
-            "those of MCP servers' tools",
-            place->file, place->name);
+        r = snp_fail(place->err, SNP_E_INVALID,
+                     "%.150s: a command cannot be named %.60s: names that start with mcp__ are "
+                     "for tools of MCP servers",
+                     place->file, place->name);
     }
     r = r < 0 ? r : snp_toolbox_commands_count(box, place->err);
     r = r < 0 ? r : words_take(place, table, "command", &spec.argv);
@@ -313,7 +312,8 @@ static int command_take(struct snp_toolbox *box, const struct place *place, cons
         r = wrong(place, "command", "is missing: a list, the program first");
     }
     if (r == 0 && spec.description == NULL) {
-        r = wrong(place, "description", "is missing: what the model is told");
+        r = wrong(place, "description",
+                  "is missing: the text that tells the model what the command does");
     }
     r = r < 0 ? r : pairs_take(place, table, "env", "=", &spec.env);
     r = r < 0 ? r : cwd_take(place, table, &spec.cwd);
@@ -340,7 +340,7 @@ int snp_toolbox_add_commands(struct snp_toolbox *box,
     int r = 0;
 
     if (commands != NULL && !json_is_object(commands)) {
-        return snp_fail(err, SNP_E_INVALID, "%.150s: tools is no table", file);
+        return snp_fail(err, SNP_E_INVALID, "%.150s: tools must be a table", file);
     }
     json_object_foreach((json_t *)(uintptr_t)commands, place.name, table)
     {
@@ -359,8 +359,8 @@ static int name_check(const struct place *place)
     return n == 0 || place->name[n] != '\0' || n > NAME_MAX_BYTES ||
                    strstr(place->name, "__") != NULL
                ? snp_fail(place->err, SNP_E_INVALID,
-                          "%.150s: '%.60s' is no name of a server: 1 to %d of A-Z a-z 0-9 _ -, "
-                          "no two _ in a row",
+                          "%.150s: '%.60s' is not a valid name of a server: use 1 to %d of A-Z "
+                          "a-z 0-9 _ -, no two _ in a row",
                           place->file, place->name, NAME_MAX_BYTES)
                : 0;
 }
@@ -375,12 +375,12 @@ static int pins_take(const struct place *place, const json_t *table, json_t **re
         return 0;
     }
     if (text_of(value) == NULL) {
-        return wrong(place, "pins", "a file");
+        return wrong(place, "pins", "must be a file");
     }
     path = path_of(place, text_of(value));
     r = path == NULL ? no_memory(place) : snp_mcp_fingerprints_read(path, ret, place->err);
     if (r == 0 && *ret == NULL) {
-        return snp_err_remedy(place->err, wrong(place, "pins", "there is no such file"),
+        return snp_err_remedy(place->err, wrong(place, "pins", "no such file"),
                               SNP_REMEDY_FINGERPRINTS, NULL, 0);
     }
     return r;
@@ -396,18 +396,17 @@ static int address_take(const struct place *place,
     int r = words_take(place, table, "command", &spec->argv);
 
     if (r == 0 && (spec->argv.n > 0) == (url != NULL)) {
-        return wrong(place, "command", "give command or url, one of them");
+        return wrong(place, "command", "is wrong: give either command or url");
     }
     if (r == 0 && !snp_streq(type, url == NULL ? "stdio" : "http")) {
-        return wrong(place, "type",
-                     "stdio with command, http with url; nothing else is spoken");
+        return wrong(place, "type", "must be stdio (with command) or http (with url)");
     }
     if (r < 0 || url == NULL) {
         r = r < 0 ? r : words_take(place, table, "args", &spec->argv);
         return r < 0 ? r : pairs_take(place, table, "env", "=", &spec->env);
     }
     if (text_of(url) == NULL) {
-        return wrong(place, "url", "a text");
+        return wrong(place, "url", "must be a text");
     }
     spec->url = expand(place, "url", text_of(url));
     return spec->url == NULL ? place->err->code
@@ -426,7 +425,7 @@ static int server_take(struct snp_toolbox *box, const struct place *place, const
 
     r = r < 0 ? r : name_check(place);
     if (r == 0 && !snp_toolbox_has_room(box)) {
-        r = snp_fail(place->err, SNP_E_LIMIT, "there are more than %d MCP servers",
+        r = snp_fail(place->err, SNP_E_LIMIT, "more than %d MCP servers",
                      SNP_TOOLBOX_SERVERS_MAX);
     }
     r = r < 0 ? r : address_take(place, table, &spec);
@@ -434,7 +433,7 @@ static int server_take(struct snp_toolbox *box, const struct place *place, const
     r = r < 0 ? r : seconds_take(place, table, &spec.timeout_ms);
     r = r < 0 ? r : pins_take(place, table, &spec.pins);
     if (r == 0 && spec.wanted != NULL && !json_is_array(spec.wanted)) {
-        r = wrong(place, "tools", "a list of the server's tools");
+        r = wrong(place, "tools", "must be a list of the server's tools");
     }
     if (r < 0) {
         snp_toolbox_texts_done(&spec.argv);
@@ -459,7 +458,7 @@ int snp_toolbox_add_servers(struct snp_toolbox *box,
     int r = 0;
 
     if (servers != NULL && !json_is_object(servers)) {
-        return snp_fail(err, SNP_E_INVALID, "%.150s: mcp_servers is no table", file);
+        return snp_fail(err, SNP_E_INVALID, "%.150s: mcp_servers must be a table", file);
     }
     json_object_foreach((json_t *)(uintptr_t)servers, place.name, table)
     {

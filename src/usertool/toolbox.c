@@ -75,8 +75,7 @@ uv_loop_t *snp_toolbox_loop(const struct snp_toolbox *box)
 int snp_toolbox_commands_count(struct snp_toolbox *box, struct snp_err *err)
 {
     return ++box->n_commands > SNP_TOOLBOX_COMMANDS_MAX
-               ? snp_fail(err, SNP_E_LIMIT, "there are more than %d commands",
-                          SNP_TOOLBOX_COMMANDS_MAX)
+               ? snp_fail(err, SNP_E_LIMIT, "more than %d commands", SNP_TOOLBOX_COMMANDS_MAX)
                : 0;
 }
 

@@ -235,7 +235,7 @@ def test_several_at_once_are_bounded_and_apart(box: lib.Sandbox, script: Callabl
     with stdio(box, script(turn(SLEEP), turn(final="never"))) as server:
         runs = [start(server) for _ in range(4)]
         assert len(set(runs)) == 4
-        assert "4 runs work already" in error(server, "snipara_agent_run", task="one more")
+        assert "4 agents are running" in error(server, "snipara_agent_run", task="one more")
         running(box, server, runs[1])
         server.tool("snipara_agent_cancel", run_id=runs[1])
         assert [status(server, run)["status"] for run in runs] == ["running", "cancelled", "running", "running"]
@@ -323,7 +323,7 @@ def test_what_is_no_run(box: lib.Sandbox, script: Callable[..., dict[str, str]])
         assert shown["isError"] is True or json.loads(mcp.text_of(shown))["status"] == "interrupted"
         with open(os.path.join(folder, broken + ".jsonl"), "wb") as out:
             out.truncate(40 << 20)
-        assert "40 MiB, and 32 are read" in error(server, "snipara_agent_status", run_id="deadbeef")
+        assert "40 MiB (limit 32 MiB)" in error(server, "snipara_agent_status", run_id="deadbeef")
         os.unlink(os.path.join(folder, broken + ".jsonl"))
 
 
@@ -354,7 +354,7 @@ def test_a_cloned_folder_leads_no_records_of_agents_out(box: lib.Sandbox,
             if chosen:
                 assert over(server, start(server))["status"] == "completed"
             else:
-                assert "may lead records out" in error(server, "snipara_agent_run", task="t")
+                assert "could put records outside" in error(server, "snipara_agent_run", task="t")
             assert bool(os.listdir(outside)) == bool(chosen)
     with mcp.Server(box, cwd=folder) as server:
         server.initialize()

@@ -521,7 +521,7 @@ def test_snapshot_rollback_fork_history(server: mcp.Server) -> None:
     name = {"session_id": "state"}
     server.tool("execute_python", code="n = 1\nopen('kept.txt', 'w').write('one')", **name)
     text = server.text("snapshot_session", name="first", **name)
-    assert text.startswith("Snapshot first made, after cell 1") and 'snapshot="first"' in text
+    assert text.startswith("Snapshot first made after cell 1") and 'snapshot="first"' in text
     server.tool("execute_python", code="n = 2; m = 3\nopen('kept.txt', 'w').write('two')", **name)
     forked = server.text("fork_session", snapshot="first", name="branch", count=2, **name)
     sessions = forked.partition(": ")[2].splitlines()[0].split(", ")

@@ -805,7 +805,7 @@ def test_prices(tmp_path: Path) -> None:
     assert models(tmp_path, "gpt-9-large", SNIPARA_SANDBOX_PRICE_FILE=str(own))["input_usd_per_million"] == 7
     assert models(tmp_path, "gpt-4o", SNIPARA_SANDBOX_PRICE_FILE=str(own))["input_usd_per_million"] == 1
     for text, why in [('{"models": {"x": {"input": 1}}}', "output is missing"), ('{"x"', "JSON"), ("{}", "expected"),
-                      ('{"models": {"x": {"input": -1, "output": 1}}}', "no price"),
+                      ('{"models": {"x": {"input": -1, "output": 1}}}', "not a valid price"),
                       ('{"models": {"x": {"input": 1, "output": 1, "long_prompt": {"above": 5, "input_factor": -1, '
                        '"output_factor": 1}}}}', "long_prompt")]:
         own.write_text(text)

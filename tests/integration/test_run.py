@@ -484,7 +484,7 @@ def test_a_daemon_that_dies_in_a_cell_is_told_and_recovered_from() -> None:
         result = json.loads(process.communicate(timeout=60)[0].splitlines()[-1])
         assert not result["success"] and "--recover" in result["error"]
         told = runs.results(result)[1]["error"]
-        assert "not known" in told
+        assert "is unknown" in told
         done = json.loads(cli("resume", ident, "--recover", "checkpoint", "--json").stdout)
         assert done["success"] and done["response"] == "3"
     finally:
@@ -515,7 +515,7 @@ def test_cancel_ends_a_run_and_resume_goes_on(runs: Runs, has_begun: bool) -> No
     assert process.returncode == 1, errors
     assert result["stopped_by"] == "cancelled" and result["response"] == "asleep", result
     over = runs.cli("runs", "cancel", ident)
-    assert over.returncode == 1 and f"run {ident[:8]} (stopped): it does not run" in over.stderr
+    assert over.returncode == 1 and f"run {ident[:8]} (stopped): the run is not in progress" in over.stderr
     alone = runs.cli("resume")
     assert alone.returncode == 0 and ident[:8] in alone.stdout and alone.stderr == "next: snipara-sandbox resume ID\n"
     done = json.loads(runs.cli("resume", ident, "--json").stdout)
@@ -687,7 +687,7 @@ def test_a_prompt_that_is_python_is_on_record(runs: Runs) -> None:
         again = runs.cli("replay", ident)
         assert again.returncode == 0 and "1 call" in again.stdout, again.stdout + again.stderr
         refused = runs.cli("resume", ident, env=model)
-        assert refused.returncode == 1 and "was plain Python, without a model" in refused.stderr
+        assert refused.returncode == 1 and "was plain Python without a model" in refused.stderr
         assert f"snipara-sandbox replay {ident[:8]}" in refused.stderr
 
 

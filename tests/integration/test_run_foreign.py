@@ -123,7 +123,7 @@ def test_without_its_key_a_record_is_somebody_elses(runs: Runs, stopped: Json) -
         assert_refused(runs, os.path.join(runs.folder, "logs"), stopped["trajectory_id"])
         runs.box.make_file(key, kept, 0o640)
         open_to_others = runs.cli("resume", stopped["trajectory_id"])
-        assert open_to_others.returncode == 1 and "nobody else may read" in open_to_others.stderr
+        assert open_to_others.returncode == 1 and "unreadable for others" in open_to_others.stderr
     finally:
         runs.box.make_file(key, kept, 0o600)
     assert runs.cli("resume", stopped["trajectory_id"], "--max-depth", "9").returncode == 0
@@ -201,7 +201,7 @@ def test_only_who_holds_the_lock_is_told_to_stop(runs: Runs, process: Starter) -
     listed = json.loads(runs.cli("runs", "--dir", folder, "--json").stdout)
     assert [each["state"] for each in listed] == ["running"]
     refused = runs.cli("runs", "cancel", forged, "--dir", folder)
-    assert refused.returncode == 1 and "does not write it" in refused.stderr, refused.stdout + refused.stderr
+    assert refused.returncode == 1 and "cannot confirm" in refused.stderr, refused.stdout + refused.stderr
     assert victim.poll() is None and writer.poll() is None
     with open(path, "w") as file:  # the same file, still locked; now it tells the truth
         file.write(trajectories.chained([trajectories.head("a", process=writer_on_record)])[0] + "\n")

@@ -71,7 +71,7 @@ def test_the_budget_of_a_turn_ends_in_an_exception(runs: Runs, limit: int, answe
         said("x", repeat=True), DONE, options=[*WIDE, "--max-sub-calls", limit])
     output = runs.results(result)[0]["output"]
     assert output.endswith(f"{answered}\n") and result["total_calls"] == 2 + answered
-    assert (f"{limit}/{limit} calls this turn; go on without it" in output) == (answered < 3)
+    assert (f"{limit}/{limit} calls this turn; continue without it" in output) == (answered < 3)
 
 
 def test_a_batch_that_is_cut_keeps_what_was_answered(runs: Runs) -> None:
@@ -88,7 +88,7 @@ def test_tokens_are_shared_with_the_run(runs: Runs) -> None:
         said("x", tokens=(900, 100)), DONE, options=["--token-budget", "8000"])
     shown = runs.results(result)[0]
     assert shown["output"] == "x\n" and "tokens are there for a sub-call" in shown["error"]
-    assert "--token-budget" not in shown["error"] and "go on without it" in shown["error"]
+    assert "--token-budget" not in shown["error"] and "continue without it" in shown["error"]
     asks = [each for each in runs.records(result) if each.get("step") == "sub_ask"]
     assert len(asks) == 1 and asks[0]["estimate"] + asks[0]["max_tokens"] <= 2000
 
@@ -257,7 +257,7 @@ def test_half_a_call_waits_for_its_rest_and_ends_with_its_time(runs: Runs) -> No
 def test_a_body_that_is_no_request_is_refused_and_asks_nothing(runs: Runs, body: bytes) -> None:
     lines = (f"send(frame(39, 1, {{'call': 1}}, {body!r}))" if len(body) < 1000
              else "send(frame(39, 1, {'call': 1}, b'[' * 100000))")
-    result = runs.run(code(FORGE + lines + "\nprint(b'not as it should be' in os.read(here, 65536))"), DONE,
+    result = runs.run(code(FORGE + lines + "\nprint(b'the call is malformed' in os.read(here, 65536))"), DONE,
                       options=WIDE)
     assert runs.results(result)[0]["output"] == "True\n" and result["total_calls"] == 2
 

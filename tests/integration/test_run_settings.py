@@ -66,7 +66,7 @@ def test_a_link_in_a_cloned_folder_leads_no_records_out(runs: Runs, configure: C
     if line:
         configure(line)
     done = go(runs)
-    assert done.returncode == 1 and "may lead records out" in done.stderr and "--log-dir" in done.stderr
+    assert done.returncode == 1 and "could put records outside" in done.stderr and "--log-dir" in done.stderr
     assert os.listdir(outside) == []
     if line:
         runs.cli("trust")
@@ -77,7 +77,7 @@ def test_a_link_in_a_cloned_folder_leads_no_records_out(runs: Runs, configure: C
     ident = next(name for _, _, names in os.walk(outside) for name in names)[:-6]
     os.unlink(os.path.join(runs.folder, "snipara-sandbox.toml")) if where == "logs" and line else None
     resumed = runs.cli("resume", ident)
-    assert ("may lead records out" in resumed.stderr) == (where == "logs"), resumed.stderr
+    assert ("could put records outside" in resumed.stderr) == (where == "logs"), resumed.stderr
 
 
 @pytest.mark.parametrize("mode, note", [(0o700, None), (0o755, None), (0o775, "may be written by others"),

@@ -114,7 +114,7 @@ def test_sub_calls_of_a_turn_end_at_their_limit(runs: Runs, limit: int, refused:
     one, many = runs.results(result)
     errors = [each["error"] for each in [one, *many["results"]] if "error" in each]
     assert len(errors) == refused and result["total_calls"] == 5 - refused
-    assert all(f"{limit}/{limit} calls this turn; go on without it" in each for each in errors)
+    assert all(f"{limit}/{limit} calls this turn; continue without it" in each for each in errors)
 
 
 def test_the_next_turn_counts_anew(runs: Runs) -> None:
@@ -211,7 +211,7 @@ def test_sub_calls_cost_no_more_than_all_of_them_may(runs: Runs, cap: float, lim
     assert got == limits
     if "refused" in got:
         text = runs.results(result)[0]["error"]
-        assert "Sub-call session cost exceeded" in text and "go on without it" in text
+        assert "Sub-call session cost exceeded" in text and "continue without it" in text
     assert result["total_cost_usd"] == 0.125 * result["total_calls"]
 
 

@@ -237,7 +237,7 @@ def test_what_began_and_has_no_result_is_never_run_again(runs: Tools) -> None:
     result = json.loads(again.stdout)
     assert again.returncode == 0 and result["response"] == "after", again.stdout + again.stderr
     unknown, cell = runs.results(result)
-    assert unknown["error"].startswith("What became of this call is not known") and cell["output"] == "1\n"
+    assert unknown["error"].startswith("The outcome of this call is unknown") and cell["output"] == "1\n"
     with open(count) as file:
         assert file.read() == "x"
 
@@ -271,9 +271,9 @@ def test_a_project_cannot_bring_tools_of_its_own(runs: Tools) -> None:
 
 
 @pytest.mark.parametrize("lines, told", [
-    (['[snipara_sandbox.tools.FINAL]', 'command = "x"', 'description = "d"'], "that is one of ours"),
-    (['[snipara_sandbox.tools.snipara_sub_complete]', 'command = "x"', 'description = "d"'], "that is one of ours"),
-    (['[snipara_sandbox.tools."a b"]', 'command = "x"', 'description = "d"'], "is no name of a tool"),
+    (['[snipara_sandbox.tools.FINAL]', 'command = "x"', 'description = "d"'], "taken by a built-in"),
+    (['[snipara_sandbox.tools.snipara_sub_complete]', 'command = "x"', 'description = "d"'], "taken by a built-in"),
+    (['[snipara_sandbox.tools."a b"]', 'command = "x"', 'description = "d"'], "not a valid name of a tool"),
     (['[snipara_sandbox.tools.a]', 'command = "x"'], "tools.a.description: is missing"),
     (['[snipara_sandbox.tools.a]', 'description = "x"'], "tools.a.command: is missing"),
     (['[snipara_sandbox.tools.a]', 'comand = "x"', 'description = "d"'], "unknown key 'comand'; did you mean command?"),
@@ -291,10 +291,10 @@ def test_a_project_cannot_bring_tools_of_its_own(runs: Tools) -> None:
      "a: no program 'no-such-program-here'"),
     (['[snipara_sandbox.tools.a]', 'command = "./missing"', 'description = "d"'], "a: no program"),
     (['[snipara_sandbox.tools.a]', f'command = "{PYTHON}"', 'description = "d"', 'cwd = "nowhere"'],
-     "a: there is no folder"),
+     "a: no such folder"),
     (['[snipara_sandbox.tools.mcp__x__y]', f'command = "{PYTHON}"', 'description = "d"'], "cannot be named mcp__x__y"),
-    (['[snipara_sandbox.mcp_servers.a__b]', 'command = "x"'], "is no name of a server"),
-    (['[snipara_sandbox.mcp_servers.a]', 'command = "x"', 'url = "https://example.org/mcp"'], "one of them"),
+    (['[snipara_sandbox.mcp_servers.a__b]', 'command = "x"'], "not a valid name of a server"),
+    (['[snipara_sandbox.mcp_servers.a]', 'command = "x"', 'url = "https://example.org/mcp"'], "either command or url"),
     (['[snipara_sandbox.mcp_servers.a]', 'url = "http://example.org/mcp"'], "MCP server a"),
     (['[snipara_sandbox.mcp_servers.a]', 'command = "no-such-program-here"'], "no program"),
 ])
@@ -330,7 +330,7 @@ def test_a_run_goes_on_only_with_the_tools_it_began_with(runs: Tools) -> None:
     runs.lines[-3] = 'description = "Something else"'
     runs.configure()
     changed = runs.cli("resume", result["trajectory_id"], "--token-budget", "30000", *ALLOW)
-    assert changed.returncode == 1 and "the tool lookup is not what it was" in changed.stderr
+    assert changed.returncode == 1 and "the tool lookup was different" in changed.stderr
     without = runs.cli("resume", result["trajectory_id"], "--token-budget", "30000", "--json")
     assert without.returncode == 0, without.stdout + without.stderr
     assert "Tool not found: 'lookup'" in runs.results(json.loads(without.stdout))[1]["error"]
@@ -422,7 +422,8 @@ def test_only_the_tools_that_were_asked_for_and_pinned(runs: Tools) -> None:
     runs.server("changed", pins="pins.json")
     done = runs.cli("run", "Do it",
                     *runs.options(runs.script(turn(call("mcp__them__echo", text="x")), turn(text="done"))), *ALLOW)
-    assert "is not the one that was pinned" in done.stderr and "'extra' is not pinned" in done.stderr
+    assert "changed since its fingerprint was saved" in done.stderr
+    assert "'extra' has no saved fingerprint" in done.stderr
     runs.lines.clear()
     runs.server("changed", tools=["extra"])
     result = runs.run(turn(call("mcp__them__extra"), call("mcp__them__echo")), turn(text="done"), options=ALLOW)
@@ -430,7 +431,7 @@ def test_only_the_tools_that_were_asked_for_and_pinned(runs: Tools) -> None:
     runs.lines.clear()
     runs.server("good", tools=["nothing"])
     gone = runs.cli("run", "Do it", *runs.options(runs.script(turn(text="done"))), *ALLOW)
-    assert gone.returncode == 1 and "there is no tool 'nothing'" in gone.stderr
+    assert gone.returncode == 1 and "has no usable tool 'nothing'" in gone.stderr
 
 
 if __name__ == "__main__":

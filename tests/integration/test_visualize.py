@@ -122,7 +122,7 @@ def test_damaged_and_old_files_are_shown_and_told_of(box: Sandbox, logs: str) ->
     broken = trajectories.write(logs, lines)
     trajectories.write(logs, trajectories.old_lines("add", "two"), "old-one")
     done = box.cli("visualize", "--dir", logs, "--out", os.path.join(box.make_folder("out"), "both.html"))
-    assert done.returncode == 0 and "1 line passed over, first line 6: it is no JSON object" in done.stderr
+    assert done.returncode == 0 and "skipped 1 line, first line 6: not a JSON object" in done.stderr
     runs = {each["id"]: each for each in json.loads(Tags(page_of(box, logs)).scripts[0][2])["runs"]}
     assert runs[broken]["corrupt"] == 1 and runs[broken]["broken"] == 1 and runs[broken]["first_bad"] == 3
     assert not runs["old-one"]["chained"] and runs["old-one"]["tokens"] == 42 and runs["old-one"]["state"] == "done"

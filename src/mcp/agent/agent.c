@@ -189,7 +189,7 @@ static void on_ended(uv_poll_t *poll, int status, int events)
         err = agent->said;
     }
     if (agent->started != NULL && err.code == 0) {
-        (void)snp_fail(&err, SNP_E_PEER, "its process ended with %s %d",
+        (void)snp_fail(&err, SNP_E_PEER, "the agent's process ended with %s %d",
                        WIFSIGNALED(how) ? "signal" : "status",
                        WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how));
     }
@@ -201,7 +201,7 @@ static void on_late(uv_timer_t *timer)
 {
     struct snp_agent *agent = timer->data;
 
-    (void)snp_fail(&agent->said, SNP_E_TIMEOUT, "its record did not begin within %d s",
+    (void)snp_fail(&agent->said, SNP_E_TIMEOUT, "the agent's record did not begin within %d s",
                    SNP_MCP_AGENT_BEGIN_MS / 1000);
     (void)kill(agent->pid, SIGKILL); /* not reaped, so the number is still its own */
 }
@@ -349,12 +349,12 @@ int snp_agent_start(struct snp_mcp_sandboxes *service,
     int r;
 
     if (service->options.agent_argv == NULL) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "this server starts none");
+        return snp_fail(err, SNP_E_UNSUPPORTED, "this server does not start agents");
     }
     if (is_full(service)) {
         return snp_fail(err, SNP_E_LIMIT,
-                        "%d runs work already, the most of one server: wait for one with "
-                        "snipara_agent_status, or end one with snipara_agent_cancel",
+                        "%d agents are running, the most that one server starts: wait for one "
+                        "with snipara_agent_status, or stop one with snipara_agent_cancel",
                         SNP_MCP_AGENTS_MAX);
     }
     agent = calloc(1, sizeof(*agent));

@@ -35,7 +35,7 @@ int snp_agent_record_find(const char *log_dir,
     size_t n = strlen(id);
 
     if (n < ID_MIN || n > SNP_AGENT_ID_LEN || strspn(id, "0123456789abcdef-") != n) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "that is no id of a run");
+        return snp_fail(err, SNP_E_NOT_FOUND, "not a valid id of a run");
     }
     return snp_trajectory_find(log_dir, id, ret_path, err);
 }
@@ -86,8 +86,8 @@ static int record_read(const char *path,
     }
     if (st.st_size > SNP_MCP_RECORD_MAX) {
         return snp_fail(err, SNP_E_LIMIT,
-                        "its record %s has %lld MiB, and %d are read here; snipara-sandbox "
-                        "runs show reads it",
+                        "the record %s has %lld MiB (limit %d MiB); snipara-sandbox runs show "
+                        "reads larger ones",
                         path, (long long)(st.st_size >> 20), SNP_MCP_RECORD_MAX >> 20);
     }
     changed = (uint64_t)st.st_mtim.tv_sec * 1000 + (uint64_t)st.st_mtim.tv_nsec / 1000000;
@@ -96,9 +96,10 @@ static int record_read(const char *path,
             ? snp_fail(err, SNP_E_NOMEM, "out of memory")
             : snp_trajectory_read(path, on_line, reading, &check, err);
     if (r == 0 && (reading->state.head == NULL || check.n_broken > 0)) {
-        r = snp_fail(
-            err, SNP_E_INVALID,
-            "its record %s is damaged, or none of ours; see snipara-sandbox logs verify", path);
+        r = snp_fail(err, SNP_E_INVALID,
+                     "the record %s is damaged or of another program; check it with "
+                     "snipara-sandbox logs verify",
+                     path);
     }
     return r;
 }

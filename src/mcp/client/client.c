@@ -242,8 +242,8 @@ static void call_expire(struct snp_mcp_client *client, struct snp_mcp_pending *c
 {
     struct snp_err err;
 
-    call_withdraw(client, call, "the time is over");
-    (void)snp_fail(&err, SNP_E_TIMEOUT, "the server did not answer %s in time: %g s",
+    call_withdraw(client, call, "timed out");
+    (void)snp_fail(&err, SNP_E_TIMEOUT, "the server did not answer %s within %g s",
                    call->method, (double)call->timeout_ms / MS_PER_S);
     pending_end(client, call, &err, NULL, NULL);
 }
@@ -402,8 +402,8 @@ int snp_mcp_client_call(struct snp_mcp_client *client,
             return err->code;
         }
         return client->state == SNP_MCP_CLIENT_CLOSING
-                   ? snp_fail(err, SNP_E_PEER, "the server is being left")
-                   : snp_fail(err, SNP_E_LIMIT, "at most %d calls of a server may be open",
+                   ? snp_fail(err, SNP_E_PEER, "the connection to the server is closing")
+                   : snp_fail(err, SNP_E_LIMIT, "a server can have at most %d open calls",
                               SNP_MCP_CLIENT_CALLS_MAX);
     }
     r = pending_add(client, call, false, &pending, err);
@@ -472,13 +472,13 @@ static void result_take(struct snp_mcp_client *client,
     struct snp_err err;
 
     if (!json_is_object(result)) {
-        (void)snp_fail(&err, SNP_E_PEER, "the answer to %s is no object", call->method);
+        (void)snp_fail(&err, SNP_E_PEER, "the answer to %s is not an object", call->method);
         pending_end(client, call, &err, NULL, NULL);
     } else if (client->info.era != SNP_ERA_MODERN || snp_streq(type, "complete")) {
         pending_end(client, call, NULL, result, NULL);
     } else if (!snp_streq(type, "input_required")) {
-        (void)snp_fail(&err, SNP_E_PEER,
-                       "the answer to %s is of a type that was never asked for", call->method);
+        (void)snp_fail(&err, SNP_E_PEER, "the answer to %s has an unknown resultType",
+                       call->method);
         pending_end(client, call, &err, NULL, NULL);
     } else if (!round_begin(client, call, result, &err)) {
         pending_end(client, call, &err, NULL, NULL);
@@ -594,7 +594,7 @@ static bool is_too_much(struct snp_mcp_client *client)
     }
     (void)snp_fail(&err, SNP_E_PEER, "%s",
                    client->strange > SNP_MCP_CLIENT_STRANGE_MAX
-                       ? "the server sends what is no message of this protocol"
+                       ? "the server sends messages that are not MCP"
                        : "the server sends thousands of messages and no answer");
     snp_mcp_client_break(client, &err);
     return true;

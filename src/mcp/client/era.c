@@ -64,9 +64,10 @@ static void on_initialized(void *ctx, const struct snp_mcp_client_end *end)
         snp_autosay struct snp_say shown = SNP_SAY(VERSIONS_SHOWN);
 
         snp_say_line(&shown, version, 20);
-        (void)snp_fail(&err, SNP_E_UNSUPPORTED,
-                       "the server wants protocol version '%s', which is not known here",
-                       snp_say_cstr(&shown));
+        (void)snp_fail(
+            &err, SNP_E_UNSUPPORTED,
+            "the server wants protocol version '%s', which this client does not support",
+            snp_say_cstr(&shown));
         snp_mcp_client_break(client, &err);
         return;
     }

@@ -115,8 +115,9 @@ int snp_mcp_fingerprints_check(const json_t *prints, const json_t *tool, struct 
     if (r < 0 || is_same) {
         return r;
     }
-    return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_FINGERPRINTS, NULL, 0,
-                         is_known ? "the definition of tool '%s' is not the one that was pinned"
-                                  : "tool '%s' is not pinned",
-                         snp_json_str(tool, "name", ""));
+    return snp_fail_with(
+        err, SNP_E_DENIED, SNP_REMEDY_FINGERPRINTS, NULL, 0,
+        is_known ? "the definition of tool '%s' changed since its fingerprint was saved"
+                 : "tool '%s' has no saved fingerprint",
+        snp_json_str(tool, "name", ""));
 }

@@ -359,12 +359,12 @@ static void status_fail(struct exchange *x, const char *detail, size_t n, struct
         enum snp_code code;
         const char *meaning;
     } known[] = {
-        {401, SNP_E_DENIED, "the token is missing or wrong"                        },
-        {403, SNP_E_DENIED, "the token may not do this, or the host is not allowed"},
-        {404, SNP_E_PEER,   "there is no MCP server at this URL"                   },
-        {405, SNP_E_PEER,   "there is no MCP server at this URL"                   },
-        {413, SNP_E_LIMIT,  "the request is too large for the server"              },
-        {429, SNP_E_LIMIT,  "too many requests"                                    },
+        {401, SNP_E_DENIED, "the token is missing or wrong"                             },
+        {403, SNP_E_DENIED, "the token lacks the permission, or the host is not allowed"},
+        {404, SNP_E_PEER,   "no MCP server at this URL"                                 },
+        {405, SNP_E_PEER,   "no MCP server at this URL"                                 },
+        {413, SNP_E_LIMIT,  "the request is too large for the server"                   },
+        {429, SNP_E_LIMIT,  "too many requests"                                         },
     };
     snp_autosay struct snp_say shown = SNP_SAY((size_t)SNP_MCP_CLIENT_REFUSAL_MAX * 8);
     const char *meaning = "";
@@ -407,14 +407,13 @@ static void reply_take(struct exchange *x, struct snp_http_call *call)
 
         snp_say_line(&shown, place == NULL ? "" : place, 200);
         (void)snp_fail(&err, SNP_E_DENIED,
-                       "the server redirects (HTTP %d), which is not followed%s%s", x->status,
-                       place == NULL ? "" : "; if you trust it, ask that URL instead: ",
+                       "the server redirects (HTTP %d), and redirects are not followed%s%s",
+                       x->status,
+                       place == NULL ? "" : "; if you trust it, use this URL instead: ",
                        snp_say_cstr(&shown));
     } else if (x->status < 300) {
         (void)snp_fail(&err, SNP_E_PEER,
-                       "the server's reply (HTTP %d) is no answer to what was "
-                       "asked",
-                       x->status);
+                       "the server's reply (HTTP %d) does not answer the request", x->status);
     } else {
         status_fail(x, body, x->is_json ? 0 : x->body.len, &err);
     }

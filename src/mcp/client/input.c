@@ -31,7 +31,7 @@ int snp_mcp_client_ask(struct snp_mcp_client *client,
             return client->options.asked(client->options.ctx, method, params, ret, err);
         }
     }
-    return snp_fail(err, SNP_E_UNSUPPORTED, "this client does not answer that");
+    return snp_fail(err, SNP_E_UNSUPPORTED, "this client does not support that request");
 }
 
 /* One input that is wanted, into responses. */
@@ -50,7 +50,8 @@ static int input_add(struct snp_mcp_client *client,
         snp_autosay struct snp_say shown = SNP_SAY(SNP_MCP_CLIENT_NOTE_MAX);
 
         snp_say_line(&shown, method, 50);
-        return snp_fail(err, SNP_E_PEER, "the server wants '%s', which it may not ask for",
+        return snp_fail(err, SNP_E_PEER,
+                        "the server asks for '%s', which this client does not allow",
                         snp_say_cstr(&shown));
     }
     return r < 0 ? r
@@ -71,7 +72,7 @@ static int inputs_make(struct snp_mcp_client *client,
 
     if (!json_is_object(requests) || json_object_size(requests) > SNP_MCP_CLIENT_INPUTS_MAX) {
         return snp_fail(err, SNP_E_PEER,
-                        "the server wants input that is no object of at most %d",
+                        "the server's inputRequests must be an object of at most %d members",
                         SNP_MCP_CLIENT_INPUTS_MAX);
     }
     json_object_foreach((json_t *)(uintptr_t)requests, key, request)
@@ -103,16 +104,16 @@ int snp_mcp_client_round(struct snp_mcp_client *client,
     int r = 0;
 
     if (!may_want_input(pending->method) || (requests == NULL && state == NULL)) {
-        return snp_fail(err, SNP_E_PEER, "the server wants input where there is none to give");
+        return snp_fail(err, SNP_E_PEER, "the server asks for input in a call that takes none");
     }
     if (pending->rounds >= SNP_MCP_CLIENT_ROUNDS_MAX) {
-        return snp_fail(err, SNP_E_LIMIT, "the server wanted input %d times for one call",
+        return snp_fail(err, SNP_E_LIMIT, "the server asked for input %d times in one call",
                         SNP_MCP_CLIENT_ROUNDS_MAX);
     }
     if (state != NULL &&
         (!json_is_string(state) || json_string_length(state) > SNP_MCP_CLIENT_STATE_MAX)) {
         return snp_fail(err, SNP_E_PEER,
-                        "the server's requestState is no text of at most %d KiB",
+                        "the server's requestState must be a text of at most %d KiB",
                         SNP_MCP_CLIENT_STATE_MAX >> 10);
     }
     if (params == NULL) {

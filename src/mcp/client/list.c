@@ -84,7 +84,7 @@ static int tool_add(struct list *list, json_t *tool, struct snp_err *err)
     int r = snp_mcp_tooldef_check(tool, list->client->options.url != NULL, &headers, &why);
 
     if (r == 0 && json_object_get(list->names, name) != NULL) {
-        r = snp_fail(&why, SNP_E_INVALID, "there is another one of this name");
+        r = snp_fail(&why, SNP_E_INVALID, "another tool has this name");
     }
     if (r == SNP_E_NOMEM) {
         *err = why;
@@ -118,10 +118,10 @@ static int items_add(struct list *list, const json_t *items, struct snp_err *err
         if (json_array_size(list->items) + json_array_size(list->notes) >=
                 SNP_MCP_CLIENT_ITEMS_MAX ||
             list->bytes > SNP_MCP_CLIENT_LIST_MAX) {
-            return snp_fail(err, SNP_E_LIMIT,
-                            "%s has more than %d entries or %d MiB; let the server offer fewer",
-                            list->method, SNP_MCP_CLIENT_ITEMS_MAX,
-                            SNP_MCP_CLIENT_LIST_MAX >> 20);
+            return snp_fail(
+                err, SNP_E_LIMIT,
+                "%s has more than %d entries or %d MiB; set the server up to offer fewer",
+                list->method, SNP_MCP_CLIENT_ITEMS_MAX, SNP_MCP_CLIENT_LIST_MAX >> 20);
         }
         if (list->headers != NULL) {
             r = tool_add(list, item, err);
@@ -150,11 +150,10 @@ static int page_next(struct list *list, const json_t *result, struct snp_err *er
     }
     if (strlen(cursor) > SNP_MCP_CLIENT_CURSOR_MAX || snp_streq(cursor, list->cursor) ||
         ++list->pages >= SNP_MCP_CLIENT_PAGES_MAX) {
-        return snp_fail(
-            err, SNP_E_LIMIT,
-            "%s has no end: more than %d pages, one page twice, or a cursor of more "
-            "than %d bytes",
-            list->method, SNP_MCP_CLIENT_PAGES_MAX, SNP_MCP_CLIENT_CURSOR_MAX);
+        return snp_fail(err, SNP_E_LIMIT,
+                        "%s does not end: more than %d pages, the same page twice, or a cursor "
+                        "of more than %d bytes",
+                        list->method, SNP_MCP_CLIENT_PAGES_MAX, SNP_MCP_CLIENT_CURSOR_MAX);
     }
     free(list->cursor);
     list->cursor = strdup(cursor);

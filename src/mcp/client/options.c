@@ -86,7 +86,7 @@ static int env_check(const char *const *env, struct snp_err *err)
         const char *end = strchr(env[n], '=');
 
         if (end == NULL || end == env[n]) {
-            return snp_fail(err, SNP_E_INVALID, "a variable is NAME=value, not '%.100s'",
+            return snp_fail(err, SNP_E_INVALID, "a variable must be NAME=value, not '%.100s'",
                             env[n]);
         }
     }
@@ -101,18 +101,18 @@ static int check(const struct snp_mcp_client_options *options, struct snp_err *e
     int r;
 
     if (has_program == (options->url != NULL)) {
-        return snp_fail(err, SNP_E_INVALID, "a server is either a command or a URL");
+        return snp_fail(err, SNP_E_INVALID, "give either a command or a URL");
     }
     if (options->url == NULL) {
         return options->token != NULL || options->headers != NULL || options->ca_file != NULL
                    ? snp_fail(err, SNP_E_INVALID,
-                              "a token, headers and certificates are for a URL; a command gets "
-                              "what it needs as variables")
+                              "a token, headers and certificates need a URL; give a command "
+                              "variables instead")
                    : env_check(options->env, err);
     }
     r = snp_http_url_check(options->url, 0, err);
     if (r == 0 && options->token != NULL && !is_token(options->token)) {
-        r = snp_fail(err, SNP_E_INVALID, "the token is not 1 to %d visible ASCII characters",
+        r = snp_fail(err, SNP_E_INVALID, "the token must have 1 to %d visible ASCII characters",
                      SNP_MCP_CLIENT_TOKEN_MAX);
     }
     return r;

@@ -214,7 +214,7 @@ static int link_send(struct snp_mcp_link *base,
     }
     if (n > SNP_MCP_MESSAGE_MAX || link->out.len + n + 1 > SNP_MCP_OUT_MAX) {
         return snp_fail(err, SNP_E_LIMIT,
-                        "the server does not read: more than %d MiB wait for it",
+                        "the server does not read its input: more than %d MiB are waiting",
                         SNP_MCP_OUT_MAX >> 20);
     }
     if (snp_buf_add(&link->out, text, n) < 0 || snp_buf_add(&link->out, "\n", 1) < 0) {

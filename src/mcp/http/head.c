@@ -314,7 +314,7 @@ static unsigned post_judge(const struct snp_httpd_head *head, struct snp_err *er
         memcpy(digits, length.bytes, length.n);
     }
     if (length.n > 0 && (snp_parse_u64(digits, &n) < 0 || n > SNP_MCP_MESSAGE_MAX)) {
-        return refuse(413, "a message has at most %d MiB", SNP_MCP_MESSAGE_MAX >> 20);
+        return refuse(413, "a message can have at most %d MiB", SNP_MCP_MESSAGE_MAX >> 20);
     }
     return 0;
 }
@@ -488,7 +488,8 @@ int snp_httpd_match(const struct snp_httpd_head *head,
     char version[16] = "";
 
     if (message->kind == SNP_JSONRPC_IS_RESPONSE && is_new_version(given)) {
-        return mismatch(SNP_JSONRPC_REQUEST, "in this version nobody is asked");
+        return mismatch(SNP_JSONRPC_REQUEST,
+                        "in this version the server asks nothing, so it takes no responses");
     }
     if (snp_httpd_is_modern(head, message)) {
         return modern_match(head, message, err);

@@ -446,8 +446,7 @@ static enum MHD_Result on_get(struct request *request)
     }
     stream = snp_httpd_stream_find(&request->http->streams, session, event.bytes, event.n, &at);
     if (stream == NULL) {
-        return refuse(request, 400, NULL, SNP_JSONRPC_REQUEST,
-                      "this stream does not exist any more");
+        return refuse(request, 400, NULL, SNP_JSONRPC_REQUEST, "this stream no longer exists");
     }
     if (stream->reader != NULL) {
         /* the old connection is dead, though we have not been told */

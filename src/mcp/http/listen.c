@@ -105,8 +105,8 @@ int snp_httpd_address_parse(const char *text,
     }
     return is_good ? 0
                    : snp_fail(err, SNP_E_INVALID,
-                              "'%s' is none of PORT, ADDRESS:PORT, [IPV6]:PORT, "
-                              "localhost:PORT, unix:/PATH",
+                              "'%s' is not PORT, ADDRESS:PORT, [IPV6]:PORT, localhost:PORT or "
+                              "unix:/PATH",
                               text);
 }
 
@@ -167,9 +167,8 @@ int snp_httpd_listen(const struct snp_httpd_address *address,
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
     }
     if (address_bind(address, fd) < 0 || listen(fd, BACKLOG) < 0) {
-        return errno == EADDRINUSE
-                   ? snp_fail(err, SNP_E_LIMIT, "somebody listens there already")
-                   : snp_fail_sys(err, errno, "listen");
+        return errno == EADDRINUSE ? snp_fail(err, SNP_E_LIMIT, "the address is already in use")
+                                   : snp_fail_sys(err, errno, "listen");
     }
     *ret_port = 0;
     if (!address->is_unix && getsockname(fd, &got.any, &len) == 0) {

@@ -62,8 +62,8 @@ static int token_check(const char *path, int fd, struct snp_err *err)
     }
     if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077) != 0) {
         return snp_fail(err, SNP_E_DENIED,
-                        "the token in %s must be a file of yours that nobody else may read "
-                        "(chmod 600), or be removed: then a new one is made",
+                        "the token file %s must be yours, and readable by you alone: run chmod "
+                        "600 on it, or remove it to get a new token",
                         path);
     }
     return 0;
@@ -86,8 +86,8 @@ static int token_read(const char *path, int fd, char **ret, struct snp_err *err)
     }
     if (n < SNP_HTTPD_TOKEN_MIN || n > SNP_HTTPD_TOKEN_MAX) {
         r = snp_fail(err, SNP_E_INVALID,
-                     "%s must hold one line of %d to %d visible characters; without the file "
-                     "a new token is made",
+                     "%s must contain one line of %d to %d visible characters; remove the file "
+                     "to get a new token",
                      path, SNP_HTTPD_TOKEN_MIN, SNP_HTTPD_TOKEN_MAX);
     } else {
         *ret = strndup(text, n);

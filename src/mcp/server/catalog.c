@@ -319,8 +319,8 @@ static int word_check(const char *word, size_t n, struct snp_err *err)
         }
     }
     return snp_fail(err, SNP_E_INVALID,
-                    "there are no tools '%.*s': give all, core, context, files, state, jobs, "
-                    "agent, aliases, or names of tools, separated by commas",
+                    "no tools named '%.*s': use all, core, context, files, state, jobs, agent, "
+                    "aliases, or names of tools, separated by commas",
                     (int)(n < 64 ? n : 64), word);
 }
 

@@ -146,9 +146,10 @@ static void kept_take(struct snp_task *task, const char *number_text)
         item = snp_mcp_kept_find(&task->service->kept, number);
     }
     if (item == NULL) {
-        snp_task_failf(task, SNP_E_NOT_FOUND,
-                       "kept:%.32s is gone: the server keeps the last %d MiB, while it runs",
-                       number_text, SNP_MCP_KEPT_MAX >> 20);
+        snp_task_failf(
+            task, SNP_E_NOT_FOUND,
+            "kept:%.32s is gone: the server keeps the last %d MiB, as long as it runs",
+            number_text, SNP_MCP_KEPT_MAX >> 20);
         return;
     }
     fetch->size = item->n;

@@ -119,7 +119,7 @@ void snp_prompts_run_get(struct snp_mcp_call *call)
     snp_autobuf struct snp_buf text = SNP_BUF(TEXT_MAX);
 
     if (prompt == NULL) {
-        snp_mcp_refuse(call, SNP_JSONRPC_PARAMS, NULL, "there is no prompt '%.100s'",
+        snp_mcp_refuse(call, SNP_JSONRPC_PARAMS, NULL, "no prompt named '%.100s'",
                        name == NULL ? "" : name);
         return;
     }
@@ -132,7 +132,7 @@ void snp_prompts_run_get(struct snp_mcp_call *call)
         }
     }
     if (prompt_text(prompt, args, &text) < 0) {
-        snp_mcp_refuse(call, SNP_JSONRPC_PARAMS, NULL, "the arguments have more than %d KiB",
+        snp_mcp_refuse(call, SNP_JSONRPC_PARAMS, NULL, "the arguments can have at most %d KiB",
                        TEXT_MAX >> 10);
         return;
     }
@@ -214,10 +214,9 @@ void snp_completion_run(struct snp_mcp_call *call)
     snp_autojson json_t *args = NULL;
 
     if (name == NULL || value == NULL || !is_reference(json_object_get(call->params, "ref"))) {
-        snp_mcp_refuse(
-            call, SNP_JSONRPC_PARAMS, NULL,
-            "completion/complete needs 'ref', a prompt or resource template of ours, "
-            "and 'argument' {name, value}");
+        snp_mcp_refuse(call, SNP_JSONRPC_PARAMS, NULL,
+                       "completion/complete needs 'ref', a prompt or resource template of this "
+                       "server, and 'argument' {name, value}");
         return;
     }
     if (strcmp(name, "session_id") != 0) {

@@ -54,7 +54,7 @@ void snp_mcp_ways_say(struct snp_say *text, int64_t ways, const char *session_id
 {
     static const char *const does[] = {"runs the cells again first",
                                        "runs the other cells again first",
-                                       "goes on without them"};
+                                       "continues without them"};
     bool is_first = true;
 
     for (unsigned i = 0; i < SNP_ARRAY_LEN(does); i++) {
@@ -76,7 +76,7 @@ static int ways_add(struct snp_buf *out, int64_t ways, const char *object)
     struct snp_say say = {.buf = *out};
 
     snp_mcp_ways_say(&say, ways, object[0] == '\0' ? "default" : object);
-    snp_say(&say, "; SniparaSandbox.destroy_session begins anew");
+    snp_say(&say, "; SniparaSandbox.destroy_session starts over");
     *out = say.buf;
     return say.r;
 }
@@ -94,14 +94,14 @@ static const struct snp_remedy_words words = {
   /* Each text is one literal. */
   /* clang-format off */
     .kind = {
-        [SNP_REMEDY_CLEAR_SESSION]  = "SniparaSandbox.destroy_session begins anew",
+        [SNP_REMEDY_CLEAR_SESSION]  = "SniparaSandbox.destroy_session starts over",
         [SNP_REMEDY_END_SESSION]    = "SniparaSandbox.destroy_session ends one",
         [SNP_REMEDY_TIER]           = "ask the user to start this server with --env {name}",
         [SNP_REMEDY_WEAKER_TIER]    = "ask the user to start this server with --env {name}, the weaker tier",
         [SNP_REMEDY_ALLOW_DEGRADED] = "ask the user to start this server with --allow-degraded",
         [SNP_REMEDY_ALLOW_INEXACT]  = "ask the user to start this server with --no-require-exact",
         [SNP_REMEDY_ADD_TEMPLATE]   = "the user makes one with: snipara-sandbox template add",
-        [SNP_REMEDY_RENEW_TEMPLATE] = "the user builds it anew with: snipara-sandbox template add {name} --replace",
+        [SNP_REMEDY_RENEW_TEMPLATE] = "the user rebuilds it with: snipara-sandbox template add {name} --replace",
         [SNP_REMEDY_ALLOW_PYTHON]   = "the user allows it with: snipara-sandbox template add NAME --python {name}",
         [SNP_REMEDY_STATE_DIR]      = "the user can set SNIPARA_SANDBOX_STATE_DIR to a folder on another disk",
         [SNP_REMEDY_NO_SESSION]     = "ask the user what snipara-sandbox doctor says",

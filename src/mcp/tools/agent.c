@@ -151,8 +151,8 @@ void snp_tool_agent_run(struct snp_task *task)
         bool has_nul =
             json_string_length(json_object_get(task->args, "task")) > strlen(spec.task);
 
-        say_error(task,
-                  "Error: ", has_nul ? "the task has a NUL character" : "No task provided");
+        say_error(task, "Error: ",
+                  has_nul ? "the task must not contain a NUL character" : "No task provided");
         return;
     }
     if (limits_take(task, &spec) &&
@@ -258,8 +258,8 @@ static void on_stopped(struct snp_task *task, const char *path, bool has_ended)
         say_error(task, "Error: ",
                   snp_agent_signal(task->service, whole_id, SIGKILL)
                       ? "the agent did not stop and was killed: its status is interrupted"
-                      : "the agent still works; this server did not start it, so it does not "
-                        "kill it");
+                      : "the agent is still running; another server started it, so this one "
+                        "does not kill it");
         return;
     }
     if (snp_agent_record_show(path, &shown, &err) < 0) {

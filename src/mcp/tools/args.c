@@ -63,7 +63,8 @@ static int text_check(const struct snp_arg *arg, const json_t *value, struct snp
         return snp_fail(err, SNP_E_INVALID, "'%s' must be a string", arg->name);
     }
     if (arg->max > 0 && (double)json_string_length(value) > arg->max) {
-        return snp_fail(err, SNP_E_INVALID, "'%s' has at most %g bytes", arg->name, arg->max);
+        return snp_fail(err, SNP_E_INVALID, "'%s' can have at most %g bytes", arg->name,
+                        arg->max);
     }
     return 0;
 }

@@ -215,7 +215,7 @@ void snp_tool_write_file(struct snp_task *task)
         snp_task_sayf(task, true, "Error: content is not base64");
     } else if (r == SNP_E_LIMIT) {
         snp_task_sayf(task, true,
-                      "Error: content has at most 16 MiB; write a part at a time "
+                      "Error: content can have at most 16 MiB; write a part at a time "
                       "with SniparaSandbox.execute_python");
     } else if (r < 0) {
         snp_task_end(task, NULL);

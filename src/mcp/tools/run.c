@@ -209,7 +209,7 @@ static void execute(struct snp_task *task, const char *nothing)
     }
     if (is_command(task) &&
         strlen(json_string_value(source(task))) != json_string_length(source(task))) {
-        snp_task_failf(task, SNP_E_INVALID, "a command has no NUL byte");
+        snp_task_failf(task, SNP_E_INVALID, "a command must not contain a NUL byte");
         return;
     }
     if (json_number_value(seconds) > SNP_MCP_TIMEOUT_S) {

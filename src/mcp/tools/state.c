@@ -48,11 +48,11 @@ static void on_snapshot(struct snp_task *task, json_t *head)
     snp_record_read(head, &snp_snapshot_answer_form, &made);
     snp_say(&text, "Snapshot ");
     snp_say_line(&text, made.name, NAME_SHOWN);
-    snp_say(&text, " made, after cell %llu; SniparaSandbox.rollback_session(",
+    snp_say(&text, " made after cell %llu; restore it with SniparaSandbox.rollback_session(",
             (unsigned long long)made.cell);
     snp_mcp_call_arg(&text, "snapshot", made.name);
     snp_mcp_call_session(&text, task->session_id);
-    snp_say(&text, ") comes back to it");
+    snp_say(&text, ")");
     lost_say(&text, "not saved", made.lost);
     snp_task_say(task, false, &text);
 }

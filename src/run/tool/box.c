@@ -194,7 +194,8 @@ int snp_box_run(struct snp_box *box,
         r = snp_buf_adds(&raw, cell->input);
     }
     if (r < 0) {
-        return snp_fail(err, r, "a cell has at most %d MiB of code and input", INPUT_MAX >> 20);
+        return snp_fail(err, r, "a cell can have at most %d MiB of code and input",
+                        INPUT_MAX >> 20);
     }
     begin(box, done, ctx);
     call.head = exec_head(box, cell);

@@ -147,7 +147,7 @@ static json_t *error_text(const json_t *result)
         r |= snp_buf_addf(&text, "the cell ended as: %s", status);
     }
     if (snp_streq(snp_json_str(result, "state", ""), "rolled_back")) {
-        r |= snp_buf_adds(&text, "\nIts variables and files are as before this cell.");
+        r |= snp_buf_adds(&text, "\nVariables and files are as before this cell.");
     } else if (snp_streq(snp_json_str(result, "state", ""), "lost")) {
         r |= snp_buf_adds(&text, "\nThe variables of the session are lost; files stay.");
     }

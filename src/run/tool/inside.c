@@ -243,8 +243,7 @@ void snp_run_inside_call(void *ctx, uint32_t number, const char *raw, size_t raw
     }
     r = inside_new(raw, raw_len, &run->inside);
     if (r < 0) {
-        refuse(run, number,
-               r == SNP_E_NOMEM ? "out of memory" : "a call is not as it should be");
+        refuse(run, number, r == SNP_E_NOMEM ? "out of memory" : "the call is malformed");
         return;
     }
     run->inside->number = number;

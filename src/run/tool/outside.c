@@ -15,9 +15,9 @@
 #include "run/run_priv.h"
 #include "run/tool/feedback.h"
 
-static const char unknown_text[] = "What became of this call is not known: this program ended "
-                                   "while the tool ran. What it does may "
-                                   "be done, or not; look before you do it again.";
+static const char unknown_text[] =
+    "The outcome of this call is unknown: this program stopped while the tool ran. Some of its "
+    "effects may remain; check before you call it again.";
 
 static const char *name_of(const json_t *call)
 {
@@ -273,11 +273,10 @@ int snp_run_outside_compare(const struct snp_run *run, struct snp_err *err)
         const json_t *then = definition_find(recorded, name_of(entry));
 
         if (then == NULL || json_equal(then, entry) == 0) {
-            return snp_fail(err, SNP_E_DENIED,
-                            "the tool %s is %s when this run began; go on without it, or begin "
-                            "a new run",
-                            name_of(entry),
-                            then == NULL ? "one that was not there" : "not what it was");
+            return snp_fail(
+                err, SNP_E_DENIED,
+                "the tool %s %s when this run began; resume without it, or start a new run",
+                name_of(entry), then == NULL ? "did not exist" : "was different");
         }
     }
     return 0;

@@ -17,17 +17,17 @@ enum {
 };
 
 static const char sub_text[] =
-    "Have a part of the task solved apart, by a model with the same tools and session but "
-    "without this conversation: say all it needs to know. Its costs count in this run.";
+    "Let a model solve a part of the task. It has the same tools and session but not this "
+    "conversation, so say all it needs to know. Its costs count in this run.";
 static const char sub_parameters[] =
     "{\"query\": {\"type\": \"string\"}, \"max_tokens\": {\"type\": \"integer\", "
     "\"minimum\": 1, \"description\": \"of both directions\"}, \"system\": {\"type\": "
     "\"string\"}}";
 static const char batch_text[] =
     "Ask a model several questions at once, each by itself and without tools. Its costs count "
-    "in "
-    "this run. Code in execute_code asks the same way by llm_query(prompt) and "
-    "llm_query_batched(prompts): so a long text is read in parts without leaving its variable.";
+    "in this run. Code in execute_code asks the same way with llm_query(prompt) and "
+    "llm_query_batched(prompts), and so can have a long text read in parts while the text "
+    "stays in its variable.";
 static const char batch_parameters[] =
     "{\"queries\": {\"type\": \"array\", \"minItems\": 1, \"maxItems\": 100, \"items\": "
     "{\"type\": \"object\", \"properties\": {\"query\": {\"type\": \"string\"}, \"system\": "
@@ -200,10 +200,11 @@ static int argument_take(const struct snp_run_tool *tool,
                         tool->argument);
     }
     if (*ret != NULL && strlen(*ret) != json_string_length(value)) {
-        return snp_fail(err, SNP_E_INVALID, "%s may not hold a NUL character", tool->argument);
+        return snp_fail(err, SNP_E_INVALID, "%s must not contain a NUL character",
+                        tool->argument);
     }
     if (*ret != NULL && strlen(*ret) > CODE_MAX) {
-        return snp_fail(err, SNP_E_INVALID, "%s has at most %d MiB", tool->argument,
+        return snp_fail(err, SNP_E_INVALID, "%s can have at most %d MiB", tool->argument,
                         CODE_MAX >> 20);
     }
     return schema_check(tool, arguments, err);

@@ -47,7 +47,7 @@ def clamp(value: object, low: int, high: int, default: int) -> int:
 def inside(path: object) -> str:
     """The real path; it must lie in the root."""
     if not isinstance(path, str) or "\0" in path:
-        raise Failure("path is a text without NUL")
+        raise Failure("path must be a text without NUL")
     full = os.path.realpath(os.path.join(ROOT, path))
     if full != ROOT and not full.startswith(ROOT + os.sep):
         raise Failure(f"Access denied: path '{path}' is outside allowed directories")
@@ -315,8 +315,7 @@ def patched(text: str, hunks: List[Hunk], name: str) -> str:
         if at < 0:
             first = hunk.old[0] if hunk.old else ""
             raise Failure(
-                f"hunk {number} does not fit {name}: its lines, which begin with {first[:80]!r}, are not "
-                "there as written; read the file and make the patch anew. Nothing was changed"
+                f"hunk {number} does not fit {name}: its lines, which begin with {first[:80]!r}, are not in the file as written; read the file and make a new patch. Nothing was changed"
             )
         lines[at : at + len(hunk.old)] = hunk.new
         start = at + len(hunk.new)
@@ -334,13 +333,13 @@ def apply_patch(args: Members) -> Members:
     marked = any(line.startswith("*** ") and " File: " in line for line in lines)
     files = parse_marked(lines) if marked else parse_unified(lines)
     if not files:
-        raise Failure("this is no patch: give a unified diff with --- and +++ lines, or *** Update File: NAME")
+        raise Failure("not a patch: give a unified diff with --- and +++ lines, or *** Update File: NAME")
     writes: Dict[str, Optional[str]] = {}
     done: List[Members] = []
     for old, new, hunks in files:
         name = new if new is not None else old
         if name is None:
-            raise Failure("a patch from /dev/null to /dev/null is none")
+            raise Failure("a patch from /dev/null to /dev/null changes nothing")
         source = inside(old) if old is not None else None
         target = inside(new) if new is not None else None
         text = ""

@@ -103,17 +103,18 @@ static int name_check(const struct snp_usertools *tools, const char *name, struc
     if (n == 0 || name[n] != '\0' || n > SNP_USERTOOL_NAME_MAX ||
         (!isalpha((unsigned char)name[0]) && name[0] != '_')) {
         return snp_fail(err, SNP_E_INVALID,
-                        "'%.80s' is no name of a tool: 1 to %d of A-Z a-z 0-9 _ -, a letter "
-                        "first",
+                        "'%.80s' is not a valid name of a tool: use 1 to %d of A-Z a-z 0-9 _ "
+                        "-, a letter first",
                         name, SNP_USERTOOL_NAME_MAX);
     }
     if (snp_run_tool_find(name) != NULL || snp_has_prefix(name, "snipara_")) {
-        return snp_fail(err, SNP_E_INVALID, "a tool cannot be named %s: that is one of ours",
+        return snp_fail(err, SNP_E_INVALID,
+                        "a tool cannot be named %s: the name is taken by a built-in tool",
                         name);
     }
     return tool_find(tools, name) == NULL
                ? 0
-               : snp_fail(err, SNP_E_INVALID, "there are two tools named %s", name);
+               : snp_fail(err, SNP_E_INVALID, "two tools are named %s", name);
 }
 
 /* What the model is told of it. */
@@ -127,7 +128,7 @@ static int entry_add(struct snp_usertools *tools,
     int r;
 
     r = strlen(description) > SNP_USERTOOL_TEXT_MAX
-            ? snp_fail(err, SNP_E_LIMIT, "its description has more than %d KiB",
+            ? snp_fail(err, SNP_E_LIMIT, "the description has more than %d KiB",
                        SNP_USERTOOL_TEXT_MAX >> 10)
             : snp_text_clean(&text, description, strlen(description));
     if (r == SNP_E_NOMEM) {
@@ -163,8 +164,8 @@ int snp_usertools_add(struct snp_usertools *tools,
     }
     if (tools->n >= SNP_USERTOOL_TOOLS_MAX) {
         return snp_fail(err, SNP_E_LIMIT,
-                        "there are more than %d tools; `tools = [\"NAME\", ...]` of an MCP "
-                        "server takes only these of its",
+                        "more than %d tools; name those that you need of an MCP server with "
+                        "`tools = [\"NAME\", ...]`",
                         SNP_USERTOOL_TOOLS_MAX);
     }
     if (given->timeout_ms > SNP_USERTOOL_TIMEOUT_MAX_MS) {
@@ -172,7 +173,7 @@ int snp_usertools_add(struct snp_usertools *tools,
                         SNP_USERTOOL_TIMEOUT_MAX_MS / MS);
     }
     if (!json_is_object(given->schema)) {
-        return snp_fail(err, SNP_E_INVALID, "%s: its schema is no object", given->name);
+        return snp_fail(err, SNP_E_INVALID, "%s: the schema is not an object", given->name);
     }
     tool = calloc(1, sizeof(*tool));
     if (tool == NULL) {
@@ -221,10 +222,10 @@ int snp_usertools_check(const struct snp_usertools *tools,
 
     SNP_ASSERT(tool != NULL);
     if (!json_is_object(arguments)) {
-        return snp_fail(err, SNP_E_INVALID, "the arguments are no object");
+        return snp_fail(err, SNP_E_INVALID, "the arguments are not an object");
     }
     if (json_dumpb(arguments, NULL, 0, JSON_COMPACT) > SNP_USERTOOL_ARGUMENTS_MAX) {
-        return snp_fail(err, SNP_E_LIMIT, "the arguments have more than %d MiB",
+        return snp_fail(err, SNP_E_LIMIT, "the arguments can have at most %d MiB",
                         SNP_USERTOOL_ARGUMENTS_MAX >> 20);
     }
     return snp_schema_check(tool->schema, arguments, err);
