@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong, and the way out of it in words of this package."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Dict, Type
+
+if TYPE_CHECKING:
+    from ._result import Result
+
+# The way out by its kind (docs/wire.md): {name} and {object} are filled in.
+_WAYS: Dict[str, str] = {
+    "recover": 'pass recover="replay" to run() to run the missing cells again, or recover="checkpoint" to go on '
+               'without them',
+    "other_name": "choose another name",
+    "clear_session": "to drop its variables and files, destroy() it",
+    "end_session": "destroy() a session that is not needed",
+    "no_session": "`snipara-sandbox doctor` says more",
+    "tier": 'pass tier="{name}" to Sandbox()',
+    "weaker_tier": 'pass tier="{name}" to Sandbox(); that tier contains less',
+    "allow_degraded": "pass allow_degraded=True to Sandbox() to run without it",
+    "allow_inexact": "leave out require_exact=True; `snipara-sandbox doctor` has the rows",
+    "template": 'pass template="{name}" to Sandbox()',
+    "add_template": "`snipara-sandbox template add` makes one",
+    "renew_template": "`snipara-sandbox template add {name} --replace` builds it anew",
+    "allow_python": "`snipara-sandbox template add NAME --python {name}` says that it may be used",
+    "state_dir": "or set SNIPARA_SANDBOX_STATE_DIR to a folder on another disk",
+    "doctor": "`snipara-sandbox doctor` says more",
+}
+_LIMIT_WAYS: Dict[str, str] = {
+    "memory": "pass a higher memory= to Sandbox()",
+    "timeout": "pass a higher timeout= to run()",
+    "most": "pass most={value} to files.read()",
+    "project_size": 'pass limits={{"workspace_size": ...}} to Sandbox(), or choose a smaller folder',
+    "journal_budget": "remove sessions or snapshots, or set SNIPARA_SANDBOX_JOURNAL_BUDGET",
+}
+
+
+def limit_way(name: str, value: int) -> str:
+    """How a limit is raised; value: what would do."""
+    words = _LIMIT_WAYS.get(name, 'pass a higher limits={{"{name}": ...}} to Sandbox()')
+    return words.format(name=name, value=value)
+
+
+class SandboxError(Exception):
+    """Something that was asked for could not be done. Code that ran and failed is no such error: see Result.status."""
+
+    code = "internal"
+    """Kind of the error, as on the wire: "invalid", "not_found", "limit"..."""
+    object = ""
+    """What it is about: a session, a file, an option; "" if there is nothing to name."""
+    limit = ""
+    """The limit that was met: "memory"; "" if it was none."""
+    limit_value = 0
+    """Its value, in the unit of that limit."""
+    remedy = ""
+    """What helps, a word of docs/wire.md: "raise_limit"; "" if nothing is known."""
+    remedy_name = ""
+    """What that is about: the nearest name, the limit to raise."""
+    remedy_value = -1
+    """Its number: a limit that would do; -1 = none."""
+
+    def _way(self) -> str:
+        if self.remedy == "raise_limit":
+            return limit_way(self.remedy_name, self.remedy_value)
+        return _WAYS.get(self.remedy, "").format(name=self.remedy_name, object=self.object)
+
+    def __str__(self) -> str:
+        message, way = super().__str__(), self._way()
+        return message + "; " + way if way else message
+
+
+class InvalidArgument(SandboxError, ValueError):
+    """An argument is wrong; the message says which."""
+
+    code = "invalid"
+
+
+class NotFound(SandboxError, LookupError):
+    """There is no such session, snapshot, file or template."""
+
+    code = "not_found"
+
+
+class LimitReached(SandboxError):
+    """A limit was met: see .limit and .limit_value."""
+
+    code = "limit"
+
+
+class Denied(SandboxError):
+    """Policy forbids it."""
+
+    code = "denied"
+
+
+class Unsupported(SandboxError):
+    """This host or tier cannot do it."""
+
+    code = "unsupported"
+
+
+class SandboxTimeout(SandboxError, TimeoutError):
+    """It took too long."""
+
+    code = "timeout"
+
+
+class SandboxLost(SandboxError, ConnectionError):
+    """The daemon went away in the middle. The session is still there with the next call; whether a call that was
+    open had begun is not known: look at history()."""
+
+    code = "peer"
+
+    def _way(self) -> str:
+        return super()._way() or "the session is still there: history() says what it has run"
+
+
+class CellFailed(SandboxError):
+    """A cell did not end well; from Result.raise_for_error(). code is its status."""
+
+    result: Result
+    """What the cell returned all the same."""
+
+    def __init__(self, result: Result) -> None:
+        error, limit, status = result.error, result.raw.get("limit"), result.status
+        text = "the cell failed" if status == "error" else "the cell ended with status " + status
+        if error is not None and status == "error":
+            text = "{}: {}".format(error.type, error.message) if error.message else error.type
+            if error.line is not None:
+                text += " (line {} of the cell)".format(error.line)
+        elif status == "error" and result.exit_code:
+            text = "the command ended with exit status {}".format(result.exit_code)
+        if limit:
+            text += " (limit: {} {})".format(limit["key"], limit["text"])
+            self.limit, self.limit_value = limit["key"], limit["value"]
+            self.remedy, self.remedy_name = "raise_limit", limit["key"]
+        super().__init__(text)
+        self.code = status
+        self.result = result
+
+    def __str__(self) -> str:
+        error = self.result.error
+        traceback = error.traceback if error is not None else None
+        return super().__str__() + ("\n\n" + traceback.rstrip("\n") if traceback else "")
+
+
+CLASSES: Dict[str, Type[SandboxError]] = {
+    kind.code: kind
+    for kind in (InvalidArgument, NotFound, LimitReached, Denied, Unsupported, SandboxTimeout, SandboxLost)}

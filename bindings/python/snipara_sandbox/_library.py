@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C library by ctypes: include/snipara/sandbox.h says what each function does.
+
+A thread has a connection of its own, an event loop as many as it needs; a forked child makes new ones by itself.
+"""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from codecs import getincrementaldecoder
+from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int, c_int64, c_size_t, c_void_p, sizeof
+from itertools import count
+from threading import get_ident, local
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ._errors import CLASSES, SandboxError
+from ._result import Output
+
+if TYPE_CHECKING:
+    import asyncio
+
+STREAMS = {1: "stdout", 2: "stderr"}
+SLICE_MS = 200  # how long the library waits before Python looks for signals: one may come just before it begins to wait
+CALLS_MAX = 24  # of one connection; the daemon takes 32, and those that nobody waits for any more count
+STOP_MS = 30000  # at most this long for a cell that was interrupted
+
+
+class _Error(Structure):
+    _fields_ = [("code", c_int), ("system_error", c_int), ("name", c_char_p), ("message", c_char_p),
+                ("object", c_char_p), ("limit", c_char_p), ("limit_value", c_int64), ("remedy", c_char_p),
+                ("remedy_name", c_char_p), ("remedy_value", c_int64)]
+
+
+class _Session(Structure):
+    _fields_ = [("size", c_size_t), ("tier", c_char_p), ("template_name", c_char_p), ("project", c_char_p),
+                ("limits", POINTER(c_char_p)), ("env", POINTER(c_char_p)), ("allow_degraded", c_bool),
+                ("require_exact", c_bool)]
+
+
+class _Part(Structure):
+    _fields_ = [("type", c_char_p), ("data", c_void_p), ("len", c_size_t)]
+
+
+_OnOutput = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_void_p, c_size_t)
+_OnDisplay = ctypes.CFUNCTYPE(None, c_void_p, POINTER(_Part), c_size_t)
+_OnDone = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
+
+
+class _Cell(Structure):
+    _fields_ = [("size", c_size_t), ("session", c_char_p), ("with_", POINTER(_Session)), ("code", c_char_p),
+                ("code_len", c_size_t), ("shell", c_bool), ("argv", c_void_p), ("input", c_char_p),
+                ("input_len", c_size_t), ("timeout_ms", c_int64), ("no_rollback", c_bool), ("atomic", c_bool),
+                ("attached", c_bool), ("quick", c_bool), ("recover", c_char_p), ("output", _OnOutput),
+                ("display", _OnDisplay), ("called", c_void_p), ("ctx", c_void_p)]
+
+
+# Finding it ---------------------------------------------------------------------------------
+
+
+def programs() -> str:
+    """The folder with bin/, lib/ and libexec/ that came with this package; "" if none did."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs")
+    return folder if os.path.isdir(folder) else ""
+
+
+def _places() -> List[str]:
+    name = "libsnipara-sandbox.so.0"
+    given = os.environ.get("SNIPARA_SANDBOX_LIBRARY", "")
+    if given:  # a file, or the folder it is in
+        return [os.path.join(given, name) if os.path.isdir(given) else given]
+    usual = [folder + "/" + name for folder in
+             (os.path.expanduser("~/.local/lib"), "/usr/local/lib",
+              "/usr/local/lib/{}-linux-gnu".format(os.uname().machine))]
+    return [*([os.path.join(programs(), "lib", name)] if programs() else []), name,
+            *(path for path in usual if os.path.exists(path))]
+
+
+def _load() -> ctypes.CDLL:
+    why: List[str] = []
+    for place in _places():
+        try:
+            return ctypes.CDLL(place)
+        except OSError as error:
+            why.append(str(error))
+    raise ImportError("the library libsnipara-sandbox.so.0 cannot be loaded: {}; install it (make install), or set "
+                      "SNIPARA_SANDBOX_LIBRARY to its folder".format("; ".join(why)))
+
+
+_POINTER_RESULTS = ("run", "open", "put", "get", "list", "snapshot", "snapshots", "rollback", "fork", "history",
+                    "hibernate", "destroy", "request")
+_lib = _load()
+_lib.snipara_version.restype = c_char_p
+VERSION: str = _lib.snipara_version().decode()
+_lib.snipara_connect.restype = _lib.snipara_call_error.restype = POINTER(_Error)
+_lib.snipara_call_error.argtypes = _lib.snipara_free.argtypes = _lib.snipara_interrupt.argtypes = [c_void_p]
+_lib.snipara_close.argtypes = _lib.snipara_fd.argtypes = _lib.snipara_step.argtypes = [c_void_p]
+_lib.snipara_step.restype = c_size_t
+_lib.snipara_wait.argtypes, _lib.snipara_wait.restype = [c_void_p, c_int], c_bool
+_lib.snipara_is_done.argtypes, _lib.snipara_is_done.restype = [c_void_p], c_bool
+_lib.snipara_on_done.argtypes, _lib.snipara_on_done.restype = [c_void_p, _OnDone, c_void_p], None
+_lib.snipara_json.argtypes, _lib.snipara_json.restype = [c_void_p], c_char_p
+_lib.snipara_data.argtypes, _lib.snipara_data.restype = [c_void_p, POINTER(c_size_t)], c_void_p
+for _name in _POINTER_RESULTS:
+    getattr(_lib, "snipara_" + _name).restype = c_void_p
+
+
+def _error(found: Any) -> SandboxError:
+    """The exception for a snipara_error."""
+    at = found.contents
+    name = at.name.decode()
+    error = CLASSES.get(name, SandboxError)(at.message.decode("utf-8", "replace"))
+    error.code = name
+    for member in ("object", "limit", "remedy", "remedy_name"):
+        setattr(error, member, (getattr(at, member) or b"").decode("utf-8", "replace"))
+    error.limit_value, error.remedy_value = at.limit_value, at.remedy_value
+    return error
+
+
+def text(value: Optional[str], what: str) -> Optional[bytes]:
+    """A string for the library, which ends them at a NUL."""
+    if value is None:
+        return None
+    if "\0" in value:
+        raise CLASSES["invalid"]("{} must not contain a NUL character".format(what))
+    return value.encode("utf-8", "surrogateescape")
+
+
+def _texts(values: Sequence[str], what: str) -> Any:
+    array = (c_char_p * (len(values) + 1))()
+    array[:] = [*(text(value, what) for value in values), None]
+    return array
+
+
+class Policy:
+    """What a session is made with, ready for the library."""
+
+    def __init__(self, *, tier: Optional[str], template: Optional[str], project: Optional[str],
+                 limits: Sequence[str], env: Mapping[str, str], allow_degraded: bool, require_exact: bool) -> None:
+        variables = ["{}={}".format(name, value) for name, value in env.items()]
+        self.raw = _Session(
+            sizeof(_Session), text(tier, "tier"), text(template, "template"), text(project, "project"),
+            _texts(limits, "limits") if limits else None, _texts(variables, "env") if variables else None,
+            allow_degraded, require_exact)
+
+
+# Calls --------------------------------------------------------------------------------------
+
+
+class Call:
+    """What was asked for. Ended by free(); its connection's thread alone may use it."""
+
+    def __init__(self, box: Connection, key: int) -> None:
+        self.box = box
+        box.n_calls += 1
+        self.key = key
+        self.handle: Optional[int] = None
+        self.printed: Tuple[List[bytes], List[bytes]] = ([], [])  # on stdout and on stderr
+        self.shown: List[Dict[str, bytes]] = []
+        self.on_output: Optional[Callable[[Output], object]] = None
+        self.decoders: Dict[int, Any] = {}
+        self.ended: Optional[Callable[[], object]] = None
+        self.failure: Optional[BaseException] = None
+
+    def take_output(self, stream: int, data: bytes) -> None:
+        self.printed[stream - 1].append(data)
+        if self.on_output is not None:
+            if stream not in self.decoders:
+                self.decoders[stream] = getincrementaldecoder("utf-8")("replace")
+            piece = Output(self.decoders[stream].decode(data))
+            piece.stream = STREAMS[stream]
+            if piece:
+                self.on_output(piece)
+
+    def fail(self, failure: BaseException) -> None:
+        """A callback raised: the cell is interrupted, and check() raises that."""
+        if self.failure is None:
+            self.failure = failure
+            self.interrupt()
+
+    @property
+    def is_done(self) -> bool:
+        return bool(_lib.snipara_is_done(self.handle))
+
+    def interrupt(self) -> None:
+        if self.handle is not None:
+            _lib.snipara_interrupt(self.handle)
+
+    def check(self) -> None:
+        """Raise what the call failed with."""
+        if self.failure is not None:
+            raise self.failure
+        found = _lib.snipara_call_error(self.handle)
+        if found:
+            raise _error(found)
+
+    def answer(self) -> Dict[str, Any]:
+        """Its answer; raises why there is none."""
+        self.check()
+        answer: Dict[str, Any] = json.loads(_lib.snipara_json(self.handle))
+        return answer
+
+    def data(self) -> bytes:
+        """The bytes of files.read()."""
+        self.check()
+        size = c_size_t()
+        at = _lib.snipara_data(self.handle, byref(size))
+        return ctypes.string_at(at, size.value)
+
+    def free(self) -> None:
+        _open.pop(self.key, None)
+        if self.handle is not None:
+            _lib.snipara_free(self.handle)
+            self.handle = None
+            self.box.n_calls -= 1
+
+    def drop(self) -> None:
+        """Interrupt the cell and hear no more of it: the last of a stream that was not read to its end."""
+        if self.box.owner == get_ident() and self.box.pid == os.getpid():  # another thread may be in its midst
+            self.interrupt()
+            self.free()
+
+    def wait(self) -> None:
+        """Wait until it is done. Whatever a signal handler raises meanwhile, as Ctrl-C does, interrupts the cell."""
+        try:
+            while not _lib.snipara_wait(self.handle, SLICE_MS):
+                pass
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Interrupt the cell, and wait for its end; once more Ctrl-C leaves at once."""
+        self.interrupt()
+        for _ in range(STOP_MS // SLICE_MS):
+            if _lib.snipara_wait(self.handle, SLICE_MS):
+                break
+
+
+_open: Dict[int, Call] = {}
+_keys = count(1)
+
+
+def _call_of(key: Optional[int]) -> Optional[Call]:
+    return _open.get(key) if key is not None else None
+
+
+def _on_output(key: Optional[int], stream: int, data: int, size: int) -> None:
+    call = _call_of(key)
+    if call is not None:
+        call.box.depth += 1
+        try:
+            call.take_output(stream, ctypes.string_at(data, size))
+        except BaseException as error:
+            call.fail(error)
+        call.box.depth -= 1
+
+
+def _on_display(key: Optional[int], parts: Any, n_parts: int) -> None:
+    call = _call_of(key)
+    if call is not None:
+        call.shown.append({parts[i].type.decode("utf-8", "replace"): ctypes.string_at(parts[i].data, parts[i].len)
+                           for i in range(n_parts)})
+
+
+def _on_done(key: Optional[int], handle: int) -> None:
+    call = _call_of(key)
+    if call is not None and call.ended is not None:
+        call.box.depth += 1
+        try:
+            call.ended()
+        except BaseException as error:
+            call.fail(error)
+        call.box.depth -= 1
+
+
+_output_thunk, _display_thunk, _done_thunk = _OnOutput(_on_output), _OnDisplay(_on_display), _OnDone(_on_done)
+
+
+# Connections --------------------------------------------------------------------------------
+
+
+class Connection:
+    """A connection to the daemon of this user, which is started if none runs."""
+
+    def __init__(self) -> None:
+        self.box = c_void_p()
+        self.pid = os.getpid()
+        self.owner = get_ident()
+        self.depth = 0  # of callbacks that run
+        self.n_calls = 0  # not freed yet
+        found = _lib.snipara_connect(None, byref(self.box))
+        if found:
+            raise _error(found)
+        self.fd: int = _lib.snipara_fd(self.box)
+
+    def __del__(self, close: Any = _lib.snipara_close) -> None:
+        box, self.box = self.box, c_void_p()
+        close(box)
+
+    def step(self) -> None:
+        _lib.snipara_step(self.box)
+
+    def ask(self, function: str, *arguments: Any) -> Call:
+        """Begin snipara_FUNCTION(box, arguments)."""
+        call = Call(self, next(_keys))
+        call.handle = getattr(_lib, "snipara_" + function)(self.box, *arguments)
+        return call
+
+    def request(self, method: str, **members: Any) -> Call:
+        """Begin a request of docs/wire.md."""
+        head = json.dumps({"method": method, **members}).encode()
+        return self.ask("request", c_char_p(head), None, c_size_t(0))
+
+    def run(self, session: bytes, policy: Optional[Policy], code: Optional[bytes], *, shell: bool = False,
+            input: Optional[bytes] = None, timeout_ms: int = 0, atomic: bool = False,
+            recover: Optional[bytes] = None, on_output: Optional[Callable[[Output], object]] = None) -> Call:
+        """Begin a cell."""
+        call = Call(self, next(_keys))
+        call.on_output = on_output
+        _open[call.key] = call
+        cell = _Cell(size=sizeof(_Cell), session=session, code=code, code_len=len(code or b""), shell=shell,
+                     input=input, input_len=len(input or b""), timeout_ms=timeout_ms, atomic=atomic, recover=recover,
+                     output=_output_thunk, display=_display_thunk, ctx=call.key)
+        if policy is not None:
+            cell.with_ = ctypes.pointer(policy.raw)
+        call.handle = _lib.snipara_run(self.box, byref(cell))
+        return call
+
+    def when_done(self, call: Call, ended: Callable[[], object]) -> None:
+        """Have ended() called in step() when the call is done; at once if it is."""
+        call.ended = ended
+        _open[call.key] = call
+        _lib.snipara_on_done(call.handle, _done_thunk, call.key)
+
+
+_mine = local()
+
+
+def connection() -> Connection:
+    """The connection of this thread; another one in a callback, since that runs in the middle of a step."""
+    stack: List[Connection] = _mine.__dict__.setdefault("stack", [])
+    if stack and stack[0].pid != os.getpid():
+        stack.clear()
+    for box in stack:
+        if box.depth == 0:
+            return box
+    stack.append(Connection())
+    return stack[-1]
+
+
+_loops: Any = None
+
+
+def loop_connection(loop: asyncio.AbstractEventLoop) -> Connection:
+    """A connection of a running event loop, which steps it when there is something to do."""
+    global _loops
+    if _loops is None:
+        from weakref import WeakKeyDictionary
+        _loops = WeakKeyDictionary()
+    boxes: List[Connection] = _loops.setdefault(loop, [])
+    if boxes and boxes[0].pid != os.getpid():
+        boxes.clear()
+    for box in boxes:
+        if box.n_calls < CALLS_MAX:
+            return box
+    boxes.append(Connection())
+    loop.add_reader(boxes[-1].fd, boxes[-1].step)
+    return boxes[-1]

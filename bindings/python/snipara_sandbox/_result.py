@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What calls return."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Union
+
+
+class CellError(NamedTuple):
+    """The exception that ended a cell. The code can forge all of it."""
+
+    type: str
+    message: str
+    traceback: Optional[str]
+    line: Optional[int]
+    """Line of the cell, from 1."""
+    hint: Optional[str]
+    """Advice for a person."""
+
+
+class Usage(NamedTuple):
+    """What a cell used: microseconds and bytes; None: this host cannot measure it."""
+
+    wall_us: int
+    cpu_us: Optional[int]
+    memory_peak_bytes: Optional[int]
+    stdout_bytes: int
+    stderr_bytes: int
+    written_bytes: Optional[int]
+    setup_us: int
+
+
+class Changes(NamedTuple):
+    """Files that a cell changed, as paths below /workspace."""
+
+    created: List[str]
+    modified: List[str]
+    deleted: List[str]
+    truncated: bool
+    """There are more."""
+
+
+class Entry(NamedTuple):
+    """An entry of a folder."""
+
+    name: str
+    type: str
+    """"file", "dir", "link" or "other"."""
+    size: int
+    """Bytes."""
+    mtime: Optional[float]
+    """Unix seconds."""
+
+
+class Cell(NamedTuple):
+    """A cell of a session's history."""
+
+    number: int
+    kind: str
+    """"python" or "command"."""
+    status: str
+    state: Optional[str]
+    started: float
+    """Unix seconds."""
+    wall_us: int
+    first_line: Optional[str]
+
+
+class Snapshot(NamedTuple):
+    """A snapshot of a session."""
+
+    name: str
+    id: str
+    cell: int
+    """It is the state after this cell."""
+
+
+class Output(str):
+    """A piece of what a cell prints. .stream says where."""
+
+    stream: str
+    """"stdout" or "stderr"."""
+
+
+class Display(Dict[str, Union[str, bytes]]):
+    """Something that a cell displayed: its forms by MIME type, text as str and the rest as bytes."""
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Dict[str, Any]:
+        return {"text/plain": str(self.get("text/plain", "")), "text/html": self._html()}
+
+    def _html(self) -> str:
+        for kind in ("image/png", "image/jpeg", "image/svg+xml"):
+            if kind in self:
+                data = self[kind]
+                data = data.encode() if isinstance(data, str) else data
+                return '<img src="data:{};base64,{}">'.format(kind, _base64(data))
+        if "text/html" in self:
+            return _frame(str(self["text/html"]))
+        return _pre(str(self.get("text/plain", "")))
+
+
+def _base64(data: bytes) -> str:
+    from binascii import b2a_base64
+    return b2a_base64(data, newline=False).decode()
+
+
+def _pre(text: str) -> str:
+    from html import escape
+    return "<pre>{}</pre>".format(escape(text)) if text else ""
+
+
+def _frame(html: str) -> str:
+    """HTML of a sandbox, in a frame without scripts and without this page's rights: a notebook trusts its outputs."""
+    from html import escape
+    height = min(600, 40 + 25 * (html.count("<tr") + html.count("<br") + html.count("<p")))
+    style = "width:100%;height:{}px;border:0".format(height)
+    return '<iframe sandbox="" srcdoc="{}" style="{}"></iframe>'.format(escape(html), style)
+
+
+class Result:
+    """What a cell returned: docs/result.md. Prints as the cell's output and value; notebooks show tables and images."""
+
+    __slots__ = ("raw", "displays")
+
+    raw: Dict[str, Any]
+    """The whole as in docs/result.md."""
+    displays: List[Display]
+    """What the cell displayed, in that order."""
+
+    def __init__(self, raw: Dict[str, Any], displays: List[Display]) -> None:
+        self.raw = raw
+        self.displays = displays
+
+    @property
+    def value(self) -> Optional[str]:
+        """repr of the last expression; None if there is none. For a Python object see Sandbox.get()."""
+        value: Optional[str] = self.raw["value"]
+        return value
+
+    @property
+    def stdout(self) -> str:
+        """Standard output; of more than the limit `output` head and tail."""
+        return str(self.raw["stdout"])
+
+    @property
+    def stderr(self) -> str:
+        """Standard error, likewise."""
+        return str(self.raw["stderr"])
+
+    @property
+    def status(self) -> str:
+        """"ok", "error", "timeout", "oom", "killed", "limit" or "interrupted"."""
+        return str(self.raw["status"])
+
+    @property
+    def state(self) -> str:
+        """What became of the session: "kept", "rolled_back", "restored_from_checkpoint" or "lost"."""
+        return str(self.raw["state"])
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status is "ok"."""
+        return bool(self.raw["status"] == "ok")
+
+    @property
+    def exit_code(self) -> Optional[int]:
+        """Exit status of a command, or what the code gave to sys.exit(); None if there is none."""
+        code: Optional[int] = self.raw["exit_code"]
+        return code
+
+    @property
+    def cell(self) -> int:
+        """Number of the cell in its session, from 1."""
+        return int(self.raw["cell"])
+
+    @property
+    def error(self) -> Optional[CellError]:
+        """The exception that ended the cell, or None."""
+        error = self.raw["error"]
+        return None if error is None else CellError(*(error.get(name) for name in CellError._fields))
+
+    @property
+    def usage(self) -> Usage:
+        """What the cell used."""
+        return Usage(*(self.raw["usage"].get(name) for name in Usage._fields))
+
+    @property
+    def files(self) -> Changes:
+        """Which files it changed."""
+        return Changes(*(self.raw["files"].get(name) for name in Changes._fields))
+
+    def raise_for_error(self) -> Result:
+        """Return this, or raise CellFailed if the status is not "ok"."""
+        if not self.ok:
+            from ._errors import CellFailed
+            raise CellFailed(self)
+        return self
+
+    def _ending(self) -> str:
+        """How it ended, for people: the value, the traceback or the status."""
+        error = self.error
+        if error is not None:
+            return (error.traceback or "{}: {}".format(error.type, error.message)) + (error.hint or "")
+        if not self.ok:
+            limit = self.raw.get("limit")
+            if self.exit_code:
+                return "exit status {}".format(self.exit_code)
+            return "{} ({})".format(self.status, limit["text"]) if limit else self.status
+        return self.value or ""
+
+    def __repr__(self) -> str:
+        shown = [str(item.get("text/plain", "")) for item in self.displays]
+        ending = self._ending()
+        if shown and ending == shown[-1]:
+            shown.pop()
+        parts = [part.rstrip("\n") for part in (self.stdout, self.stderr, *shown, ending)]
+        return "\n".join(part for part in parts if part) or "<Result: {}>".format(self.status)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Dict[str, Any]:
+        bundle = {"text/plain": repr(self)}
+        if self.displays:
+            ending = self._ending() if self._ending() != self.displays[-1].get("text/plain") else ""
+            parts = [_pre(self.stdout), _pre(self.stderr), *(item._html() for item in self.displays), _pre(ending)]
+            bundle["text/html"] = "\n".join(part for part in parts if part)
+        return bundle
+
+
+def is_text(mime: str) -> bool:
+    """Whether docs/result.md has this type as text."""
+    return mime.startswith("text/") or mime in ("image/svg+xml", "application/json", "application/javascript")
+
+
+def make_result(raw: Dict[str, Any], stdout: bytes, stderr: bytes, shown: List[Dict[str, bytes]]) -> Result:
+    """Put together what an answer and its events say."""
+    raw["stdout"] = stdout.decode("utf-8", "replace")
+    raw["stderr"] = stderr.decode("utf-8", "replace")
+    displays: List[Display] = []
+    for forms in shown:
+        item = Display()
+        for mime, data in forms.items():
+            item[mime] = data.decode("utf-8", "replace") if is_text(mime) else data
+        displays.append(item)
+    raw["displays"] = [{mime: data if isinstance(data, str) else _base64(data) for mime, data in item.items()}
+                       for item in displays]
+    return Result(raw, displays)

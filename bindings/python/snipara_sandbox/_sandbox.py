@@ -1,0 +1,682 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions: Sandbox, whose methods wait, and AsyncSandbox, whose methods are awaited."""
+from __future__ import annotations
+
+import os
+from binascii import hexlify
+from collections import deque
+from typing import (
+    TYPE_CHECKING, Any, AsyncIterator, Callable, Deque, Dict, Generic, Iterator, List, Mapping, Optional, Tuple, Type,
+    TypeVar, Union)
+
+from ._errors import InvalidArgument, NotFound, SandboxError
+from ._result import Cell, Entry, Output, Result, Snapshot, make_result
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from ._library import Call, Connection, Policy
+
+T = TypeVar("T")
+OnOutput = Optional[Callable[[Output], object]]
+Code = Union[str, bytes]
+FILE_MOST = 1 << 30
+
+# What get() runs: JSON in a display, which no output limit cuts.
+_GET = """\
+class _Sent:
+    def __init__(self, text): self.text = text
+    def __repr__(self): return self.text if len(self.text) < 200 else self.text[:200] + "..."
+    def _repr_mimebundle_(self, *_): return {{"{mime}": self.text}}
+    def list_of(value):
+        if not hasattr(value, "tolist"):
+            raise TypeError("JSON has no form for " + repr(type(value)))
+        return value.tolist()
+display(_Sent(__import__("json").dumps({expression}, default=_Sent.list_of)))
+del _Sent
+"""
+JSON = "application/json"
+
+
+class Ask(Generic[T]):
+    """Something to ask for: how to begin it, and how to read its answer."""
+
+    def __init__(self, begin: Callable[[Connection], Call], read: Callable[[Call], T]) -> None:
+        self.begin = begin
+        self.read = read
+
+
+def _result(call: Call) -> Result:
+    return make_result(call.answer(), b"".join(call.printed[0]), b"".join(call.printed[1]), call.shown)
+
+
+def _nothing(call: Call) -> None:
+    call.check()
+
+
+def _bytes_of(data: Union[str, bytes, bytearray, memoryview]) -> bytes:
+    return data.encode() if isinstance(data, str) else bytes(data)
+
+
+def from_json(text: str) -> Any:
+    """What a sandbox wrote, as safe as JSON is."""
+    import json
+    return json.loads(text)
+
+
+def sent(result: Result, mime: str = JSON) -> Any:
+    """What the code sent by a display of this type."""
+    result.raise_for_error()
+    for item in result.displays:
+        if mime in item:
+            return item[mime]
+    raise SandboxError("the code sent nothing back; it may have been larger than 8 MiB")
+
+
+class Session:
+    """What Sandbox and AsyncSandbox share: a session's name and policy, and what can be asked of it."""
+
+    def __init__(self, name: Optional[str] = None, *, timeout: Optional[float] = None,
+                 memory: Union[str, int, None] = None, template: Optional[str] = None,
+                 project: Union[str, os.PathLike[str], None] = None, env: Optional[Mapping[str, str]] = None,
+                 tier: Optional[str] = None, limits: Optional[Mapping[str, object]] = None,
+                 allow_degraded: bool = False, require_exact: bool = False) -> None:
+        """A session, which is opened when it is first used.
+
+        name: 1 to 64 characters of A-Z a-z 0-9 . _ -; a session of that name goes on, and stays afterwards. Without a
+        name it is a new one, destroyed by close(), at the end of `with`, or when this object or the program ends.
+        timeout: seconds of one cell. memory: "512m" or bytes. template: "base", "data", "plot", or one you added.
+        project: a folder seen at /workspace, never written to. env: variables for the code. tier: "native", "local",
+        "auto"; None is the strongest of this host. limits: others by name, as in {"cpus": 2, "workspace_size": "2g"}.
+        allow_degraded: run without a control that this host lacks. require_exact: refuse if one is approximate.
+        Nothing is asked of the daemon yet: errors come from the first method.
+        """
+        chosen: Dict[str, object] = dict(limits or {})
+        chosen.update((key, value) for key, value in (("timeout", timeout), ("memory", memory)) if value is not None)
+        self.name: str = name if name is not None else "py-" + hexlify(os.urandom(6)).decode()
+        """Name of the session."""
+        self.is_kept: bool = name is not None
+        """Whether the session stays when this object is closed."""
+        self._options: Dict[str, Any] = {
+            "tier": tier, "template": template, "project": None if project is None else os.fspath(project),
+            "limits": ["{}={}".format(key, value) for key, value in chosen.items()], "env": dict(env or {}),
+            "allow_degraded": allow_degraded, "require_exact": require_exact}
+        self._policy: Optional[Policy] = None
+        self._is_open = False
+        self._has_policy = True  # false: a fork, which has its parent's
+        self._at_end: Any = None
+
+    def _adopt(self, other: Session) -> None:
+        """Be that session."""
+        self.name, self.is_kept, self._options = other.name, other.is_kept, other._options
+        self._is_open, self._has_policy = other._is_open, other._has_policy
+
+    def _own(self, fork_name: str, is_kept: bool) -> None:
+        """Be a session that exists, made by fork()."""
+        self.name, self.is_kept, self._is_open, self._has_policy = fork_name, is_kept, True, False
+        self._begun()
+
+    @property
+    def _key(self) -> bytes:
+        from ._library import text
+        return text(self.name, "name") or b""
+
+    def _made_with(self) -> Optional[Policy]:
+        if self._policy is None and self._has_policy:
+            from ._library import Policy
+            self._policy = Policy(**self._options)
+        return self._policy
+
+    def _begun(self) -> None:
+        """The session may exist from now on: see to its end."""
+        if self._at_end is None and not self.is_kept:
+            from weakref import finalize
+            self._at_end = finalize(self, _destroy_at_end, self.name, os.getpid())
+
+    def _needs_destroy(self) -> bool:
+        """Whether closing destroys it; once. A forked child leaves its parent's session alone."""
+        finalizer, self._at_end = self._at_end, None
+        kept = finalizer.detach() if finalizer is not None else None
+        return kept is not None and bool(kept[2][1] == os.getpid())
+
+    # What can be asked
+
+    def _ask_run(self, code: Optional[Code], shell: bool = False, timeout: Optional[float] = None,
+                 input: Union[str, bytes, None] = None, atomic: bool = False, recover: Optional[str] = None,
+                 on_output: OnOutput = None) -> Ask[Result]:
+        given = None if code is None else _bytes_of(code)
+        if timeout is not None and timeout <= 0:
+            raise InvalidArgument("timeout must be more than 0 seconds")
+        if shell and given is not None and b"\0" in given:
+            raise InvalidArgument("a shell line must not contain a NUL character")
+
+        def begin(box: Connection) -> Call:
+            from ._library import text
+            self._begun()
+            return box.run(self._key, self._made_with(), given, shell=shell,
+                           input=None if input is None else _bytes_of(input),
+                           timeout_ms=0 if timeout is None else max(1, round(timeout * 1000)), atomic=atomic,
+                           recover=text(recover, "recover"), on_output=on_output)
+
+        def read(call: Call) -> Result:
+            result = _result(call)
+            self._is_open = True
+            return result
+        return Ask(begin, read)
+
+    def _ask_get(self, expression: str) -> Ask[Any]:
+        run = self._ask_run(_GET.format(mime=JSON, expression="(" + expression + "\n)"))
+        return Ask(run.begin, lambda call: from_json(sent(run.read(call))))
+
+    def _ask_name(self, function: str, read: Callable[[Call], T]) -> Ask[T]:
+        return Ask(lambda box: box.ask(function, self._key), read)
+
+    def _ask_show(self) -> Ask[None]:
+        return Ask(lambda box: box.request("sessions.show", session=self.name), _nothing)
+
+    def _ask_open(self) -> Ask[Result]:
+        return self._ask_run(None)
+
+    def _ask_read(self, path: str, most: int) -> Ask[bytes]:
+        from ctypes import c_size_t
+        from ._library import text
+        return Ask(lambda box: box.ask("get", self._key, text(path, "path"), c_size_t(most)), lambda call: call.data())
+
+    def _ask_write(self, path: str, data: Union[str, bytes, bytearray, memoryview], mode: int) -> Ask[None]:
+        from ctypes import c_size_t
+        from ._library import text
+        given = _bytes_of(data)
+        return Ask(lambda box: box.ask("put", self._key, text(path, "path"), given, c_size_t(len(given)), mode),
+                   _nothing)
+
+    def _ask_list(self, path: str) -> Ask[List[Entry]]:
+        from ._library import text
+        return Ask(lambda box: box.ask("list", self._key, text(path, "path")),
+                   lambda call: [Entry(*(row.get(name) for name in Entry._fields)) for row in call.answer()["entries"]])
+
+    def _ask_snapshot(self, name: Optional[str]) -> Ask[Snapshot]:
+        from ._library import text
+
+        def read(call: Call) -> Snapshot:
+            answer = call.answer()
+            return Snapshot(answer["name"], answer["snapshot"], answer["cell"])
+        return Ask(lambda box: box.ask("snapshot", self._key, text(name, "name")), read)
+
+    def _ask_rollback(self, snapshot: Union[str, Snapshot]) -> Ask[None]:
+        from ._library import text
+        name = snapshot.id if isinstance(snapshot, Snapshot) else snapshot
+        full = name if isinstance(snapshot, Snapshot) or "@" in name else self.name + "@" + name
+        return Ask(lambda box: box.ask("rollback", self._key, text(full, "snapshot")), _nothing)
+
+    def _ask_fork(self, n: int, name: Optional[str]) -> Ask[List[str]]:
+        from ._library import text
+        return Ask(lambda box: box.ask("fork", self._key, text(name, "name"), n),
+                   lambda call: [row["name"] for row in call.answer()["sessions"]])
+
+    def _ask_history(self, limit: int) -> Ask[List[Cell]]:
+        from ctypes import c_int64
+
+        def read(call: Call) -> List[Cell]:
+            rows = call.answer()["cells"]
+            return [Cell(row["cell"], *(row.get(name) for name in Cell._fields[1:])) for row in rows]
+        return Ask(lambda box: box.ask("history", self._key, c_int64(0), limit), read)
+
+    def _ask_interrupt(self) -> Ask[bool]:
+        return Ask(lambda box: box.request("interrupt", session=self.name),
+                   lambda call: bool(call.answer()["interrupted"]))
+
+    def _is_new(self) -> bool:
+        """Whether the session cannot exist yet."""
+        return not self._is_open and not self.is_kept and self._at_end is None
+
+    def __repr__(self) -> str:
+        return "<{} {}>".format(type(self).__name__, self.name)
+
+
+def _do(ask: Ask[T]) -> T:
+    """Ask, and wait for the answer."""
+    from ._library import connection
+    call = ask.begin(connection())
+    try:
+        call.wait()
+        return ask.read(call)
+    finally:
+        call.free()
+
+
+def _destroy_at_end(name: str, pid: int) -> None:
+    """The last of a session that nobody closed."""
+    if pid == os.getpid():
+        try:
+            _do(Ask(lambda box: box.ask("destroy", name.encode()), _nothing))
+        except SandboxError:
+            pass  # it is gone, or nobody is there to be told
+
+
+# Waiting ------------------------------------------------------------------------------------
+
+
+class Files:
+    """Files of a session. Paths are below /workspace: "data/a.csv"."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+
+    def read(self, path: str, *, most: int = FILE_MOST) -> bytes:
+        """Read a file, whole. most: bytes. NotFound: there is none; LimitReached: it is larger."""
+        return self._sandbox._opened(self._sandbox._ask_read(path, most))
+
+    def read_text(self, path: str, *, encoding: str = "utf-8", most: int = FILE_MOST) -> str:
+        """Read a file as text; UnicodeDecodeError: it is none."""
+        return self.read(path, most=most).decode(encoding)
+
+    def write(self, path: str, data: Union[str, bytes, bytearray, memoryview], *, mode: int = 0o644) -> None:
+        """Write a file, whole; text as UTF-8. A path that ends in "/" makes a folder. LimitReached: no room."""
+        self._sandbox._opened(self._sandbox._ask_write(path, data, mode))
+
+    def list(self, path: str = ".") -> List[Entry]:
+        """List a folder. NotFound: there is none."""
+        return self._sandbox._opened(self._sandbox._ask_list(path))
+
+
+class Stream(Iterator[Output]):
+    """What a cell prints, as it comes. Ends with the cell; then .result has the rest. Leaving it ends the cell."""
+
+    def __init__(self, make: Callable[[Callable[[Output], None]], Ask[Result]]) -> None:
+        from ._library import connection
+        self._pieces: Deque[Output] = deque()
+        self._result: Optional[Result] = None
+        self._ask = make(self._pieces.append)
+        self._call: Optional[Call] = self._ask.begin(connection())
+
+    @property
+    def result(self) -> Result:
+        """What the cell returned; waits until it has ended."""
+        for _ in self:
+            pass
+        assert self._result is not None
+        return self._result
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> Output:
+        call = self._call
+        if not self._pieces and call is not None:
+            from select import POLLIN, poll
+            ready = poll()
+            ready.register(call.box.fd, POLLIN)
+            try:
+                while not self._pieces and not call.is_done:
+                    ready.poll(200)
+                    call.box.step()
+            except BaseException:
+                call.stop()
+                self._free()
+                raise
+        if self._pieces:
+            return self._pieces.popleft()
+        if call is not None:
+            try:
+                self._result = self._ask.read(call)
+            finally:
+                self._free()
+        raise StopIteration
+
+    def _free(self) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call.free()
+
+    def close(self) -> None:
+        """End the cell if it runs: status "interrupted". For the thread that began it."""
+        if self._call is not None:
+            self._call.stop()
+            self._free()
+
+    def __del__(self) -> None:
+        call = getattr(self, "_call", None)
+        if call is not None:
+            call.drop()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Sandbox(Session):
+    """A session in which code runs contained; methods wait until it is done.
+
+        with Sandbox() as s:
+            s.run("6 * 7").value    # "42"
+
+    Threads may share it: each has its own connection, and cells of a session run one after the other. `async with
+    Sandbox() as s` gives an AsyncSandbox. Every method may raise SandboxError; SandboxLost if the daemon went away, and
+    the session is still there then. Ctrl-C ends the cell with KeyboardInterrupt, and the session goes on.
+    """
+
+    @property
+    def files(self) -> Files:
+        """Its files."""
+        return Files(self)
+
+    def _opened(self, ask: Ask[T]) -> T:
+        """Ask something that needs a session, which is opened first."""
+        if not self._is_open:
+            try:
+                if self._is_new():
+                    raise NotFound(self.name)
+                _do(self._ask_show())
+            except NotFound:
+                _do(self._ask_open()).raise_for_error()
+            self._is_open = True
+        return _do(ask)
+
+    def run(self, code: Code, *, timeout: Optional[float] = None, input: Union[str, bytes, None] = None,
+            on_output: OnOutput = None, atomic: bool = False, recover: Optional[str] = None) -> Result:
+        """Run Python code. Code that fails is no exception here: see Result.ok and Result.raise_for_error().
+
+        timeout: seconds, else the session's. input: standard input. on_output: called with each piece of output; what
+        it raises ends the cell. atomic: what the cell did is undone if it fails. recover: what to do about cells that
+        were lost in a crash: "replay", "skip" or "checkpoint"; None fails with Denied and names them.
+        """
+        return _do(self._ask_run(code, False, timeout, input, atomic, recover, on_output))
+
+    def sh(self, line: str, *, timeout: Optional[float] = None, input: Union[str, bytes, None] = None,
+           on_output: OnOutput = None, atomic: bool = False, recover: Optional[str] = None) -> Result:
+        """Run a line of /bin/sh. Arguments as of run()."""
+        return _do(self._ask_run(line, True, timeout, input, atomic, recover, on_output))
+
+    def stream(self, code: Code, *, timeout: Optional[float] = None, input: Union[str, bytes, None] = None,
+               atomic: bool = False, recover: Optional[str] = None) -> Stream:
+        """Run Python code, and get what it prints as it comes: `for piece in s.stream(code)`. Arguments as of run()."""
+        return Stream(lambda take: self._ask_run(code, False, timeout, input, atomic, recover, take))
+
+    def get(self, expression: str) -> Any:
+        """Get a variable, or any expression, as a Python object: what JSON has, arrays of numpy as lists.
+
+        CellFailed: there is no such variable, or JSON has no form for it. Nothing is unpickled.
+        """
+        return _do(self._ask_get(expression))
+
+    def snapshot(self, name: Optional[str] = None) -> Snapshot:
+        """Keep variables and files as they are now. name: else s1, s2..."""
+        return self._opened(self._ask_snapshot(name))
+
+    def rollback(self, snapshot: Union[str, Snapshot]) -> None:
+        """Take variables and files back to a snapshot of this session."""
+        self._opened(self._ask_rollback(snapshot))
+
+    def fork(self, n: int = 1, *, name: Optional[str] = None) -> Tuple[Sandbox, ...]:
+        """Make n (1 to 64) sessions that go on from this one. name: prefix of their names; they stay then."""
+        made: List[Sandbox] = []
+        for fork_name in self._opened(self._ask_fork(n, name)):
+            made.append(type(self)())
+            made[-1]._own(fork_name, name is not None)
+        return tuple(made)
+
+    def history(self, limit: int = 50) -> List[Cell]:
+        """List its cells, the newest first. limit: at most 1000."""
+        return [] if self._is_new() else _do(self._ask_history(limit))
+
+    def interrupt(self) -> bool:
+        """Interrupt the cell that runs, from another thread. True: one ran; its status will be "interrupted"."""
+        return not self._is_new() and _do(self._ask_interrupt())
+
+    def hibernate(self) -> None:
+        """Save the session and end its sandbox; the next cell wakes it."""
+        self._opened(self._ask_name("hibernate", _nothing))
+
+    def destroy(self) -> None:
+        """End the session for good, with its files and snapshots."""
+        if not self._is_new():
+            self._needs_destroy()
+            _do(self._ask_name("destroy", _nothing))
+            self._is_open = False
+
+    def close(self) -> None:
+        """Destroy the session, unless a name was given."""
+        if self._needs_destroy():
+            try:
+                _do(self._ask_name("destroy", _nothing))
+            except NotFound:
+                pass
+            self._is_open = False
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 traceback: Optional[TracebackType]) -> None:
+        try:
+            self.close()
+        except SandboxError:
+            if error is None:
+                raise
+
+    async def __aenter__(self) -> AsyncSandbox:
+        self._twin = AsyncSandbox()
+        self._twin._adopt(self)
+        return self._twin
+
+    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                        traceback: Optional[TracebackType]) -> None:
+        await self._twin.__aexit__(kind, error, traceback)
+
+
+# Awaiting -----------------------------------------------------------------------------------
+
+
+async def _do_async(ask: Ask[T]) -> T:
+    """Ask, and await the answer. Cancelled, it interrupts the cell, and the session goes on."""
+    from asyncio import get_running_loop
+    from ._library import loop_connection
+    loop = get_running_loop()
+    box = loop_connection(loop)
+    call = ask.begin(box)
+    try:
+        done: Any = loop.create_future()
+        box.when_done(call, lambda: done.done() or done.set_result(None))
+        await done
+        return ask.read(call)
+    except BaseException:
+        call.interrupt()
+        raise
+    finally:
+        call.free()
+
+
+class AsyncFiles:
+    """Files of a session. Paths are below /workspace: "data/a.csv"."""
+
+    def __init__(self, sandbox: AsyncSandbox) -> None:
+        self._sandbox = sandbox
+
+    async def read(self, path: str, *, most: int = FILE_MOST) -> bytes:
+        """Read a file, whole. most: bytes. NotFound: there is none; LimitReached: it is larger."""
+        return await self._sandbox._opened(self._sandbox._ask_read(path, most))
+
+    async def read_text(self, path: str, *, encoding: str = "utf-8", most: int = FILE_MOST) -> str:
+        """Read a file as text; UnicodeDecodeError: it is none."""
+        return (await self.read(path, most=most)).decode(encoding)
+
+    async def write(self, path: str, data: Union[str, bytes, bytearray, memoryview], *, mode: int = 0o644) -> None:
+        """Write a file, whole; text as UTF-8. A path that ends in "/" makes a folder. LimitReached: no room."""
+        await self._sandbox._opened(self._sandbox._ask_write(path, data, mode))
+
+    async def list(self, path: str = ".") -> List[Entry]:
+        """List a folder. NotFound: there is none."""
+        return await self._sandbox._opened(self._sandbox._ask_list(path))
+
+
+class AsyncStream(AsyncIterator[Output]):
+    """What a cell prints, as it comes. Ends with the cell; then .result has the rest. aclose() ends the cell."""
+
+    def __init__(self, make: Callable[[Callable[[Output], None]], Ask[Result]]) -> None:
+        self._ask = make(self._take)
+        self._pieces: Deque[Output] = deque()
+        self._result: Optional[Result] = None
+        self._call: Optional[Call] = None
+        self._is_begun = False
+        self._waker: Any = None
+
+    def _wake(self) -> None:
+        if self._waker is not None and not self._waker.done():
+            self._waker.set_result(None)
+
+    def _take(self, piece: Output) -> None:
+        self._pieces.append(piece)
+        self._wake()
+
+    @property
+    def result(self) -> Result:
+        """What the cell returned, once the stream has ended."""
+        if self._result is None:
+            raise InvalidArgument("the cell has not ended yet: read the stream to its end first")
+        return self._result
+
+    def __aiter__(self) -> AsyncStream:
+        return self
+
+    async def __anext__(self) -> Output:
+        from asyncio import get_running_loop
+        from ._library import loop_connection
+        loop = get_running_loop()
+        if not self._is_begun:
+            self._is_begun = True
+            box = loop_connection(loop)
+            self._call = self._ask.begin(box)
+            box.when_done(self._call, self._wake)
+        call = self._call
+        while not self._pieces and call is not None and not call.is_done:
+            self._waker = loop.create_future()
+            try:
+                await self._waker
+            except BaseException:
+                self._end()
+                raise
+        if self._pieces:
+            return self._pieces.popleft()
+        if call is not None:
+            self._call = None
+            try:
+                self._result = self._ask.read(call)
+            finally:
+                call.free()
+        raise StopAsyncIteration
+
+    def _end(self) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call.interrupt()
+            call.free()
+
+    def __del__(self) -> None:
+        call = getattr(self, "_call", None)
+        if call is not None:
+            call.drop()
+
+    async def aclose(self) -> None:
+        """End the cell if it runs: status "interrupted"."""
+        self._end()
+
+
+class AsyncSandbox(Session):
+    """A session in which code runs contained; methods are awaited. What they do, and raise, is as of Sandbox.
+
+        async with AsyncSandbox() as s:
+            (await s.run("6 * 7")).value    # "42"
+
+    The event loop watches its connections itself: there are no threads.
+    """
+
+    @property
+    def files(self) -> AsyncFiles:
+        """Its files."""
+        return AsyncFiles(self)
+
+    async def _opened(self, ask: Ask[T]) -> T:
+        if not self._is_open:
+            try:
+                if self._is_new():
+                    raise NotFound(self.name)
+                await _do_async(self._ask_show())
+            except NotFound:
+                (await _do_async(self._ask_open())).raise_for_error()
+            self._is_open = True
+        return await _do_async(ask)
+
+    async def run(self, code: Code, *, timeout: Optional[float] = None, input: Union[str, bytes, None] = None,
+                  on_output: OnOutput = None, atomic: bool = False, recover: Optional[str] = None) -> Result:
+        """Run Python code. If the task is cancelled, so is the cell."""
+        return await _do_async(self._ask_run(code, False, timeout, input, atomic, recover, on_output))
+
+    async def sh(self, line: str, *, timeout: Optional[float] = None, input: Union[str, bytes, None] = None,
+                 on_output: OnOutput = None, atomic: bool = False, recover: Optional[str] = None) -> Result:
+        """Run a line of /bin/sh."""
+        return await _do_async(self._ask_run(line, True, timeout, input, atomic, recover, on_output))
+
+    def stream(self, code: Code, *, timeout: Optional[float] = None, input: Union[str, bytes, None] = None,
+               atomic: bool = False, recover: Optional[str] = None) -> AsyncStream:
+        """Run Python code, and get what it prints as it comes: `async for piece in s.stream(code)`."""
+        return AsyncStream(lambda take: self._ask_run(code, False, timeout, input, atomic, recover, take))
+
+    async def get(self, expression: str) -> Any:
+        """Get a variable, or any expression, as a Python object: what JSON has."""
+        return await _do_async(self._ask_get(expression))
+
+    async def snapshot(self, name: Optional[str] = None) -> Snapshot:
+        """Keep variables and files as they are now."""
+        return await self._opened(self._ask_snapshot(name))
+
+    async def rollback(self, snapshot: Union[str, Snapshot]) -> None:
+        """Take variables and files back to a snapshot of this session."""
+        await self._opened(self._ask_rollback(snapshot))
+
+    async def fork(self, n: int = 1, *, name: Optional[str] = None) -> Tuple[AsyncSandbox, ...]:
+        """Make n sessions that go on from this one."""
+        made: List[AsyncSandbox] = []
+        for fork_name in await self._opened(self._ask_fork(n, name)):
+            made.append(type(self)())
+            made[-1]._own(fork_name, name is not None)
+        return tuple(made)
+
+    async def history(self, limit: int = 50) -> List[Cell]:
+        """List its cells, the newest first."""
+        return [] if self._is_new() else await _do_async(self._ask_history(limit))
+
+    async def interrupt(self) -> bool:
+        """Interrupt the cell that runs, from another task."""
+        return not self._is_new() and await _do_async(self._ask_interrupt())
+
+    async def hibernate(self) -> None:
+        """Save the session and end its sandbox; the next cell wakes it."""
+        await self._opened(self._ask_name("hibernate", _nothing))
+
+    async def destroy(self) -> None:
+        """End the session for good, with its files and snapshots."""
+        if not self._is_new():
+            self._needs_destroy()
+            await _do_async(self._ask_name("destroy", _nothing))
+            self._is_open = False
+
+    async def close(self) -> None:
+        """Destroy the session, unless a name was given."""
+        if self._needs_destroy():
+            try:
+                await _do_async(self._ask_name("destroy", _nothing))
+            except NotFound:
+                pass
+            self._is_open = False
+
+    async def __aenter__(self) -> AsyncSandbox:
+        return self
+
+    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                        traceback: Optional[TracebackType]) -> None:
+        try:
+            await self.close()
+        except SandboxError:
+            if error is None:
+                raise

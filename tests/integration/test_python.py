@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package: what its documents say, in programs of a user; and its wheel, installed offline."""
+
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+import lib
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PACKAGE = os.path.join(ROOT, "bindings", "python", "snipara_sandbox")
+pytestmark = pytest.mark.skipif("SNP_TEST_SANITIZE" in os.environ,
+                                reason="an interpreter without the sanitizers' runtime cannot load a library with them")
+
+
+def with_package(box: lib.Sandbox) -> lib.Sandbox:
+    """Its user may read the package, and programs find it."""
+    folder = os.path.join(box.folder, "python")
+    shutil.copytree(PACKAGE, os.path.join(folder, "snipara_sandbox"), ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(os.path.join(ROOT, "tests", "python", "probe.py"), folder)
+    box.env.update(PYTHONPATH=folder, PYTHONDONTWRITEBYTECODE="1", SNIPARA_SANDBOX_LIBRARY=box.bin)
+    return box
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[lib.Sandbox]:
+    box = with_package(lib.Sandbox("user"))
+    box.start()
+    yield box
+    box.close()
+
+
+def start(box: lib.Sandbox, *args: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(args, env=box.env, cwd=box.home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True, **box.identity())
+
+
+def run(box: lib.Sandbox, *args: str) -> str:
+    with start(box, *args) as process:
+        out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, out
+    return out
+
+
+def probe(box: lib.Sandbox, name: str) -> list[str]:
+    return [lib.PYTHON, "-X", "dev", os.path.join(box.folder, "python", "probe.py"), name]
+
+
+@pytest.mark.parametrize("name", ["results", "state", "functions", "threads", "loop"])
+def test_a_program(box: lib.Sandbox, name: str) -> None:
+    assert run(box, *probe(box, name)) == ""
+    with box.client() as client:
+        assert client.call("sessions.list")[1] == {"sessions": []}
+
+
+def test_the_daemon_dies_and_is_started_again() -> None:
+    box = with_package(lib.Sandbox("user"))
+    pid = box.start()
+    try:
+        with start(box, *probe(box, "daemon_dies")) as process:
+            out = lib.some(process.stdout)
+            assert out.readline() == "running\n"
+            os.kill(pid, signal.SIGKILL)
+            assert [line for line in out.read().split("\n") if line] == ["peer True", "1 1"]
+    finally:
+        run(box, os.path.join(box.bin, "snipara-sandbox"), "daemon", "stop")
+        box.close()
+
+
+def test_import_is_cheap(box: lib.Sandbox) -> None:
+    costly = {"ctypes", "asyncio", "json", "dataclasses", "inspect"}
+    code = f"import sys, snipara_sandbox; print({costly} & set(sys.modules))"
+    assert run(box, lib.PYTHON, "-c", code) == "set()\n"
+
+
+def page() -> list[str]:
+    with open(os.path.join(ROOT, "docs", "reference", "python.md")) as file:
+        return re.findall(r"```python\n(.*?)```", file.read(), re.S)
+
+
+def test_the_wheel(box: lib.Sandbox) -> None:
+    """Made and installed without a network, it runs the page of the package with its own programs."""
+    lib.need("venv", bool(glob.glob("/usr/share/python-wheels/pip-*")), "python3-venv is not installed")
+    venv, folder = os.path.join(box.folder, "venv"), box.make_folder("wheel")
+    env = {**os.environ, "SNP_BUILD": lib.BUILD, "PIP_NO_INDEX": "1", "PIP_NO_CACHE_DIR": "1"}
+    subprocess.run([lib.PYTHON, "-m", "venv", venv], check=True, stdout=subprocess.DEVNULL)
+    pip = [os.path.join(venv, "bin", "python"), "-m", "pip", "-q"]
+    for step in ([*pip, "wheel", "--no-deps", "-w", folder, ROOT],
+                 [*pip, "install", "--find-links", folder, "snipara-sandbox[all]"]):
+        done = subprocess.run(step, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    python = os.path.join(venv, "bin", "python")
+    own = lib.Sandbox("user")
+    try:
+        for code, said in zip(page(), ["42\n1 cities.csv\n43\n43 42\n0\n1\n2\n", "6\n"], strict=True):
+            script = own.make_file("page.py", code)
+            assert run(own, python, script) == said
+        assert run(own, os.path.join(venv, "bin", "rlm"), "--help").startswith("Usage: rlm ")
+        assert run(own, os.path.join(venv, "bin", "snipara-sandbox"), "exec", "6 * 7").startswith("42\n")
+        run(own, os.path.join(venv, "bin", "snipara-sandbox"), "daemon", "stop")
+    finally:
+        own.close()

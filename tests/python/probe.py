@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""probe.py NAME: a program with the Python package, for tests/integration/test_python.py: each function is one."""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from typing import Any, Callable, Dict, List, Tuple, Type, Union
+
+from snipara_sandbox import (
+    AsyncSandbox, CellFailed, Function, InvalidArgument, LimitReached, NotFound, Output, Result, Sandbox, SandboxError,
+    SandboxLost, Snapshot, sandboxed)
+
+
+def results() -> None:
+    with Sandbox(memory="256m", env={"CITY": "Oslo"}) as s:
+        said: List[Output] = []
+        r = s.run("import os, sys\nprint('out')\nsys.stderr.write('err')\nos.environ['CITY']", on_output=said.append)
+        assert (r.ok, r.value, r.stdout, r.stderr, r.cell) == (True, "'Oslo'", "out\n", "err", 1)
+        assert {(piece.stream, str(piece)) for piece in said} >= {("stderr", "err")}
+        assert repr(r) == "out\nerr\n'Oslo'" and r.raise_for_error() is r
+        assert r.usage.wall_us > 0 and r.raw["manifest"]["tier"] == "native"
+        r = s.run("class Page:\n  def _repr_html_(self): return '<script>alert(1)</script>'\n"
+                  "display(Page())\nopen('a', 'w')")
+        assert r.displays[0]["text/html"] == "<script>alert(1)</script>" and r.files.created == ["a"]
+        html = r._repr_mimebundle_()["text/html"]
+        assert "<script" not in html and 'sandbox=""' in html
+        failed = s.run("x = 1\n1/0")
+        assert failed.error is not None and (failed.error.type, failed.error.line) == ("ZeroDivisionError", 2)
+        refuse(failed, "ZeroDivisionError: division by zero (line 2 of the cell)", "error")
+        slow = s.run("while True: pass", timeout=0.2)
+        refuse(slow, "the cell ended with status timeout (limit: timeout 0.2 s); pass a higher timeout= to run()",
+               "timeout")
+        assert s.sh("cat; exit 3", input="in").exit_code == 3
+        s.run("x = {'a': [1, 2.5, None, True, 'ä']}")
+        assert s.get("x") == {"a": [1, 2.5, None, True, "ä"]} and s.get("'y' * 300000") == "y" * 300000
+        with s.stream("for i in range(3): print('ä' * i)\n7") as stream:
+            assert "".join(stream) == "\nä\nää\n" and stream.result.value == "7"
+        for piece in s.stream("import time\nprint('first', flush=True)\ntime.sleep(60)"):
+            break  # ends the cell
+        del piece
+        s.run("1")
+        assert [cell.status for cell in s.history(3)] == ["ok", "interrupted", "ok"]
+        name = s.name
+    assert name not in [row["name"] for row in sessions()]
+
+
+def refuse(result: Result, message: str, code: str) -> None:
+    try:
+        result.raise_for_error()
+    except CellFailed as error:
+        assert (str(error).split("\n")[0], error.code) == (message, code), str(error)
+    else:
+        raise AssertionError("no exception")
+
+
+def sessions() -> List[Dict[str, Any]]:
+    from snipara_sandbox._library import connection
+    call = connection().request("sessions.list")
+    call.wait()
+    rows: List[Dict[str, Any]] = call.answer()["sessions"]
+    call.free()
+    return rows
+
+
+def state() -> None:
+    with Sandbox() as s:
+        s.files.write("folder/", b"")
+        s.files.write("folder/a.txt", "täxt", mode=0o600)
+        assert s.files.read_text("folder/a.txt") == "täxt"
+        assert [(entry.name, entry.type, entry.size) for entry in s.files.list("folder")] == [("a.txt", "file", 5)]
+        ways: List[Tuple[Type[SandboxError], Callable[[], object]]] = [
+            (NotFound, lambda: s.files.read("none")), (LimitReached, lambda: s.files.read("folder/a.txt", most=1)),
+            (InvalidArgument, lambda: Sandbox(memory="lots").run("1")),
+            (InvalidArgument, lambda: Sandbox("-bad").run("1")), (NotFound, lambda: Sandbox("no").history())]
+        for kind, way in ways:
+            try:
+                way()
+            except kind as error:
+                if kind is LimitReached:
+                    assert (error.limit, error.limit_value, error.remedy_value) == ("most", 1, 5)
+                    assert str(error).endswith("; pass most=5 to files.read()")
+            else:
+                raise AssertionError(kind)
+        s.run("x = 1")
+        kept = s.snapshot("kept")
+        snapshots: List[Union[str, Snapshot]] = ["kept", kept]
+        for way_back in snapshots:
+            s.run("x = 2")
+            s.rollback(way_back)
+            assert s.get("x") == 1
+        a, b = s.fork(2)
+        a.run("x = 3")
+        assert (a.get("x"), b.get("x")) == (3, 1)
+        s.hibernate()
+        assert s.run("x").value == "1"
+        a.destroy()
+    del a, b
+    with Sandbox("stays") as s:
+        s.run("x = 4")
+    again = Sandbox("stays")
+    assert again.get("x") == 4 and [row["name"] for row in sessions()] == ["stays"]
+    again.destroy()
+    Sandbox().run("1")  # and dropped
+
+
+def functions() -> None:
+    @sandboxed
+    def add(a: int, b: int = 0) -> int:
+        import math
+        return math.floor(a) + b
+
+    assert isinstance(add, Function) and add(1, b=2) == 3
+    assert add.sandbox.history()[0].first_line == "def add(a: int, b: int = 0) -> int:"
+    with Sandbox() as s:
+        @sandboxed(sandbox=s, trust=True)
+        def pair(a: int) -> object:
+            return (a, {a})
+
+        assert pair(1) == (1, {1})
+
+        @sandboxed(sandbox=s)
+        def fails() -> None:
+            raise ValueError("no")
+
+        try:
+            fails()
+        except CellFailed as error:
+            assert str(error).startswith("ValueError: no (line 2 of the cell)")
+
+
+def threads() -> None:
+    """Several threads, a callback that runs a cell, a forked child, and Ctrl-C."""
+    with Sandbox() as s, Sandbox() as other:
+        s.run("n = 0")
+        workers = [threading.Thread(target=lambda: s.run("n += 1")) for _ in range(8)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert s.get("n") == 8
+        inner: List[str] = []
+        s.run("print('x', end='')", on_output=lambda piece: inner.append(str(other.run("5"))))
+        assert inner == ["5"]
+        try:
+            s.run("print(1)\nwhile True: pass", on_output=lambda piece: [].pop())
+        except IndexError:
+            assert s.get("n") == 8
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if s.get("n") == 8 and s.run("m = 5").ok else 1)
+        assert os.waitpid(child, 0)[1] == 0 and s.get("m") == 5
+        here = threading.main_thread().ident
+        assert here is not None
+
+        def interrupt(piece: Output) -> None:  # from a thread of its own, after this callback
+            threading.Timer(0.1, signal.pthread_kill, (here, signal.SIGINT)).start()
+
+        try:
+            s.run("print(1, flush=True)\nwhile True: pass", on_output=interrupt)
+        except KeyboardInterrupt:
+            assert s.get("n") == 8 and [cell.status for cell in s.history(3)][1:2] == ["interrupted"]
+        else:
+            raise AssertionError("no KeyboardInterrupt")
+
+
+def loop() -> None:
+    async def one(number: int) -> Union[str, None]:
+        async with AsyncSandbox() as s:
+            return (await s.run("{} * 2".format(number))).value
+
+    async def main() -> None:
+        assert await asyncio.gather(*(one(i) for i in range(50))) == [str(2 * i) for i in range(50)]
+        async with Sandbox() as s:
+            assert "".join([piece async for piece in s.stream("print('a')")]) == "a\n"
+            await s.files.write("f", b"data")
+            assert await s.files.read("f") == b"data"
+            await s.run("x = 1")
+            try:
+                await asyncio.wait_for(s.run("while True: pass"), 0.3)
+            except asyncio.TimeoutError:
+                pass
+            assert (await s.get("x"), (await s.history(2))[1].status) == (1, "interrupted")
+            a, b = await s.fork(2)
+            assert await asyncio.gather(a.get("x"), b.get("x")) == [1, 1]
+            await a.close()
+            await b.close()
+            with Sandbox() as blocking:  # as in Jupyter: it waits in a running loop, too
+                assert blocking.run("6 * 7").value == "42"
+        assert threading.active_count() == 1
+
+    for _ in range(2):
+        asyncio.run(main())
+
+
+def daemon_dies() -> None:
+    s = Sandbox("survivor")
+    s.run("x = 1")
+    s.hibernate()
+    try:
+        s.run("print('running', flush=True)\nimport time\ntime.sleep(60)",
+              on_output=lambda piece: print(end=piece, flush=True))
+    except SandboxLost as error:
+        print(error.code, str(error).endswith("; the session is still there: history() says what it has run"))
+    r = s.run("x", recover="checkpoint")
+    print(r.value, [cell.number for cell in s.history()][-1])
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
