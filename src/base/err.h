@@ -113,16 +113,15 @@ int snp_err_set(struct snp_err *err,
     } while (0)
 
 /* The next step, unless one has failed: for those where something is put in order at the end. */
-#define SNP_THEN(r, call) \
-    do {                  \
-        if ((r) == 0) {   \
-            (r) = (call); \
-        }                 \
-    } while (0)
+#define SNP_THEN(r, call) ((r) = (r) == 0 ? (call) : (r))
 
 /* Return SNP_E_NOMEM if there was no memory: for a pointer that is NULL, or a condition. */
-#define SNP_TRY_MEMORY(has, err) \
-    SNP_TRY((has) ? 0 : snp_fail((err), SNP_E_NOMEM, "out of memory"))
+#define SNP_TRY_MEMORY(has, err)                                  \
+    do {                                                          \
+        if (!(has)) {                                             \
+            return snp_fail((err), SNP_E_NOMEM, "out of memory"); \
+        }                                                         \
+    } while (0)
 
 /* As snp_fail, with the way out; name may be NULL. */
 #define snp_fail_with(err, code, kind, name, value, ...) \

@@ -25,9 +25,9 @@ static void folder_dirty(struct snp_store *store, unsigned first)
 int snp_blobs_sync_folders(struct snp_store *store, struct snp_err *err)
 {
     for (unsigned i = 0; i < 256; i++) {
-        if ((store->dirty_folders[i / 64] & (1ULL << (i % 64))) != 0) {
-            SNP_TRY(snp_blob_sync_folder(&store->place, i, err));
-        }
+        bool is_dirty = (store->dirty_folders[i / 64] & (1ULL << (i % 64))) != 0;
+
+        SNP_TRY(is_dirty ? snp_blob_sync_folder(&store->place, i, err) : 0);
     }
     memset(store->dirty_folders, 0, sizeof(store->dirty_folders));
     return 0;

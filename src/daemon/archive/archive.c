@@ -639,17 +639,16 @@ static int limits_cut(json_t *spec,
 static int paths_drop(json_t *spec, json_t *notes, struct snp_err *err)
 {
     static const char *const members[] = {"project", "rootfs"};
+
     for (size_t i = 0; i < SNP_ARRAY_LEN(members); i++) {
         const char *path = snp_json_str(spec, members[i], NULL);
 
-        if (path != NULL) {
-            SNP_TRY(note_add(
-                notes,
-                snp_format(
-                    "the %s %.200s is not shown here; files changed in it are in the workspace",
-                    members[i], path),
-                err));
-        }
+        SNP_TRY(path == NULL ? 0
+                             : note_add(notes,
+                                        snp_format("the %s %.200s is not shown here; files "
+                                                   "changed in it are in the workspace",
+                                                   members[i], path),
+                                        err));
         SNP_TRY_MEMORY(json_object_set_new(spec, members[i], json_null()) == 0, err);
     }
     return 0;
