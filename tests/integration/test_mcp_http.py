@@ -178,7 +178,7 @@ def test_only_this_machine_reaches_it(box: lib.Sandbox, server: mcp_http.Server)
     """Item 3. The control listens where others reach it, because it was told so twice."""
     assert listening(server.process.pid) == {"0100007F"}
     for options in (), ("--no-token", "--allow-remote"):
-        with pytest.raises(AssertionError, match="allow-remote|token is needed"):
+        with pytest.raises(AssertionError, match="allow-remote|needs a token"):
             mcp_http.Server(box, *options, address="0.0.0.0:0")
     with mcp_http.Server(box, "--allow-remote", address="0.0.0.0:0") as made:
         assert listening(made.process.pid) == {"00000000"}
