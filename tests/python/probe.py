@@ -14,13 +14,15 @@ from snipara_sandbox import (
 
 
 def results() -> None:
-    with Sandbox(memory="256m", env={"CITY": "Oslo"}) as s:
+    with Sandbox(memory=256 << 20, env={"CITY": "Oslo"}) as s:
         said: List[Output] = []
         r = s.run("import os, sys\nprint('out')\nsys.stderr.write('err')\nos.environ['CITY']", on_output=said.append)
         assert (r.ok, r.value, r.stdout, r.stderr, r.cell) == (True, "'Oslo'", "out\n", "err", 1)
         assert {(piece.stream, str(piece)) for piece in said} >= {("stderr", "err")}
         assert repr(r) == "out\nerr\n'Oslo'" and r.raise_for_error() is r
-        assert r.usage.wall_us > 0 and r.raw["manifest"]["tier"] == "native"
+        assert r.usage.wall_us > 0
+        limits = r.raw["manifest"]["controls"]["resources"]["limits"]
+        assert limits["memory"]["value"] == 256 << 20
         r = s.run("class Page:\n  def _repr_html_(self): return '<script>alert(1)</script>'\n"
                   "display(Page())\nopen('a', 'w')")
         assert r.displays[0]["text/html"] == "<script>alert(1)</script>" and r.files.created == ["a"]
@@ -170,6 +172,10 @@ def loop() -> None:
         async with AsyncSandbox() as s:
             return (await s.run("{} * 2".format(number))).value
 
+    async def one_endless() -> None:
+        async with AsyncSandbox() as s:
+            await s.run("while True: pass")
+
     async def main() -> None:
         assert await asyncio.gather(*(one(i) for i in range(50))) == [str(2 * i) for i in range(50)]
         async with Sandbox() as s:
@@ -182,6 +188,12 @@ def loop() -> None:
             except asyncio.TimeoutError:
                 pass
             assert (await s.get("x"), (await s.history(2))[1].status) == (1, "interrupted")
+            cells = [asyncio.ensure_future(one_endless()) for _ in range(30)]
+            await asyncio.sleep(0.3)
+            for cell in cells:
+                cell.cancel()
+            assert all(isinstance(end, asyncio.CancelledError)
+                       for end in await asyncio.gather(*cells, return_exceptions=True))
             a, b = await s.fork(2)
             assert await asyncio.gather(a.get("x"), b.get("x")) == [1, 1]
             await a.close()

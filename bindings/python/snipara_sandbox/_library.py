@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 STREAMS = {1: "stdout", 2: "stderr"}
 SLICE_MS = 200  # how long the library waits before Python looks for signals: one may come just before it begins to wait
-CALLS_MAX = 24  # of one connection; the daemon takes 32, and those that nobody waits for any more count
+CALLS_MAX = 24  # of one connection; the daemon takes 32, and interrupting takes some
 STOP_MS = 30000  # at most this long for a cell that was interrupted
 
 
@@ -161,6 +161,7 @@ class Call:
         self.decoders: Dict[int, Any] = {}
         self.ended: Optional[Callable[[], object]] = None
         self.failure: Optional[BaseException] = None
+        self.is_watched = False  # an event loop waits for its end
 
     def take_output(self, stream: int, data: bytes) -> None:
         self.printed[stream - 1].append(data)
@@ -214,11 +215,19 @@ class Call:
             self.handle = None
             self.box.n_calls -= 1
 
+    def let_go(self) -> None:
+        """Interrupt the cell and free the call at its end; until then it is one of those that the daemon has open."""
+        self.on_output = None
+        self.interrupt()
+        if self.is_done or not self.is_watched:
+            self.free()
+        else:
+            self.ended = self.free
+
     def drop(self) -> None:
         """Interrupt the cell and hear no more of it: the last of a stream that was not read to its end."""
         if self.box.owner == get_ident() and self.box.pid == os.getpid():  # another thread may be in its midst
-            self.interrupt()
-            self.free()
+            self.let_go()
 
     def wait(self) -> None:
         """Wait until it is done. Whatever a signal handler raises meanwhile, as Ctrl-C does, interrupts the cell."""
@@ -330,6 +339,7 @@ class Connection:
     def when_done(self, call: Call, ended: Callable[[], object]) -> None:
         """Have ended() called in step() when the call is done; at once if it is."""
         call.ended = ended
+        call.is_watched = True
         _open[call.key] = call
         _lib.snipara_on_done(call.handle, _done_thunk, call.key)
 

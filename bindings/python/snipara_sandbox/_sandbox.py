@@ -475,14 +475,15 @@ async def _do_async(ask: Ask[T]) -> T:
     loop = get_running_loop()
     box = loop_connection(loop)
     call = ask.begin(box)
+    done: Any = loop.create_future()
+    box.when_done(call, lambda: done.done() or done.set_result(None))
     try:
-        done: Any = loop.create_future()
-        box.when_done(call, lambda: done.done() or done.set_result(None))
         await done
-        return ask.read(call)
     except BaseException:
-        call.interrupt()
+        call.let_go()
         raise
+    try:
+        return ask.read(call)
     finally:
         call.free()
 
@@ -569,8 +570,7 @@ class AsyncStream(AsyncIterator[Output]):
     def _end(self) -> None:
         call, self._call = self._call, None
         if call is not None:
-            call.interrupt()
-            call.free()
+            call.let_go()
 
     def __del__(self) -> None:
         call = getattr(self, "_call", None)
