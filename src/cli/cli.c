@@ -352,6 +352,12 @@ static int unknown_verb(const struct snp_cli *cli,
         return snp_cli_usage(cli, "unknown command '%.*s'; did you mean %s?", TEXT_SHOWN, name,
                              nearest);
     }
+    for (size_t i = 0; i < n; i++) {
+        if (verbs[i]->verbs != NULL && find_verb(verbs[i]->verbs, name) != NULL) {
+            return snp_cli_usage(cli, "unknown command '%.*s'; did you mean %s %s?", TEXT_SHOWN,
+                                 name, verbs[i]->name, name);
+        }
+    }
     return snp_cli_usage(cli, "unknown command '%.*s'", TEXT_SHOWN, name);
 }
 

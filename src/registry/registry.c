@@ -127,7 +127,7 @@ static int not_found(const char *state_dir, const char *name, struct snp_err *er
         (void)snprintf(names + n, sizeof(names) - n, ", %s", snp_json_str(item, "name", "?"));
     }
     (void)snp_fail_with(err, SNP_E_NOT_FOUND, SNP_REMEDY_ADD_TEMPLATE, NULL, 0,
-                        "no template '%s'; there are %s", name, names);
+                        "no template '%s'; use one of %s", name, names);
     snp_err_about(err, name);
     return SNP_E_NOT_FOUND;
 }

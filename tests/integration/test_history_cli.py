@@ -189,8 +189,8 @@ def test_a_budget_that_is_not_met_is_said() -> None:
     answer = {"freed_bytes": 0, "blobs": 0, "bytes": 3 << 30, "budget_bytes": 1 << 30, "is_met": False}
     with ScriptedDaemon({"gc": answer}) as daemon:
         done = daemon.cli("gc", "--budget", "1g")
-        assert done.returncode == 1 and "3 GiB are left, more than the limit of 1 GiB" in done.stderr
-        assert "snapshots remove" in done.stderr and done.stdout.startswith("freed 0")
+        assert done.returncode == 1 and "the journal uses 3 GiB, more than its limit of 1 GiB" in done.stderr
+        assert "snapshots remove" in done.stderr and done.stdout.startswith("Freed 0 B (0 stored items)")
         assert json.loads(daemon.cli("gc", "--budget", "1g", "--json").stdout) == answer
 
 
@@ -635,7 +635,7 @@ def test_checkpoint_hibernate_and_gc() -> None:
         assert done.stdout == "Saved work after cell 4: 12 items, 9 unchanged, 4 KiB written in 48 ms\n"
         assert done.stderr == "not saved: sock (socket): no\n"
         assert daemon.cli("hibernate", "work").stdout == "Hibernated work; the next cell wakes it.\n"
-        assert daemon.cli("gc", "--budget", "2g").stdout == "freed 1 MiB, 3 contents; 2 KiB are left\n"
+        assert daemon.cli("gc", "--budget", "2g").stdout == "Freed 1 MiB (3 stored items); the journal uses 2 KiB.\n"
         assert daemon.asked[-1][0] == {"method": "gc", "budget_bytes": 2 << 30}
         assert daemon.cli("gc", "--budget", "much").returncode == 2
 

@@ -84,14 +84,14 @@ static int run_gc(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_end(cli, r, &err, reply.head);
     }
     snp_record_read(reply.head, &snp_gc_answer_form, &done);
-    (void)printf("freed %s, %" PRIu64 " contents; %s are left\n",
+    (void)printf("Freed %s (%" PRIu64 " stored items); the journal uses %s.\n",
                  snp_human_bytes(done.freed_bytes).text, done.blobs,
                  snp_human_bytes(done.bytes).text);
     if (!done.is_met) {
         (void)snp_fail(
             &err, SNP_E_LIMIT,
-            "%s are left, more than the limit of %s: sessions and snapshots use all of it; "
-            "make room with snapshots remove or sessions destroy (export keeps a copy)",
+            "the journal uses %s, more than its limit of %s: sessions and snapshots use all of "
+            "it; make room with snapshots remove or sessions destroy (export keeps a copy)",
             snp_human_bytes(done.bytes).text, snp_human_bytes(done.budget_bytes).text);
         return snp_cli_fail(cli, &err);
     }

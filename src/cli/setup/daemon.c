@@ -64,8 +64,9 @@ static int run_status(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_print_json(status);
     }
     (void)printf("running: version %s, pid %" PRIu64 ", up %" PRIu64 " s, %" PRIu64
-                 " sessions, %s\n",
-                 daemon.program, now.pid, daemon.uptime_ms / 1000, now.sessions, socket);
+                 " session%s, %s\n",
+                 daemon.program, now.pid, daemon.uptime_ms / 1000, now.sessions,
+                 now.sessions == 1 ? "" : "s", socket);
     return SNP_EXIT_OK;
 }
 

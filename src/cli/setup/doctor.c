@@ -202,7 +202,7 @@ static void check_tier(struct report *report, const struct snp_tier_file *file, 
     if (snp_remote_call(report->cli, SNP_WRITE(snp_probe_request, .tier = file->name), &reply,
                         &err) < 0) {
         report_add(report, name, file->is_users ? CHECK_MISSING : CHECK_FAILED,
-                   details(err.msg, "it does not run", "the message says why"));
+                   details(err.msg, "this tier cannot be used", "the message says why"));
         return;
     }
     snp_record_read(reply.head, &snp_probe_answer_form, &probe);

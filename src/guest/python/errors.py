@@ -105,8 +105,10 @@ class Denials:
 
     def _on_resolve(self, args: Tuple[Any, ...]) -> None:
         host = args[0]
-        if host is not None and not is_local(host):
-            name = host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)
+        if host is None or is_local(host):
+            return
+        name = host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)
+        if ":" not in name and not name.replace(".", "").isdigit():  # an address is not looked up
             self._report_network("resolve", name)
 
     def _on_fork(self, _args: Tuple[Any, ...]) -> None:
