@@ -15,8 +15,8 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "run/code_prompt.h"
 #include "run/outcome.h"
-#include "run/plain.h"
 #include "run/prompt.h"
 #include "run/run_priv.h"
 #include "run/sub.h"

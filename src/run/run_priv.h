@@ -7,8 +7,8 @@
 #include "run/budget.h"
 #include "run/spec.h"
 #include "run/tool/box.h"
-#include "run/tool/outside.h"
 #include "run/tool/tool.h"
+#include "run/tool/user_calls.h"
 #include "trajectory/writer.h"
 
 enum {

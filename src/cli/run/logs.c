@@ -17,7 +17,7 @@
 #include "cli/show/human.h"
 #include "cli/show/page.h"
 #include "cli/show/term.h"
-#include "run/plain.h"
+#include "run/code_prompt.h"
 #include "text/text.h"
 #include "trajectory/reader.h"
 

@@ -10,7 +10,7 @@
 #include "cli/run/front.h"
 #include "cli/run/runs.h"
 #include "cli/show/term.h"
-#include "run/again.h"
+#include "run/recorded.h"
 #include "trajectory/reader.h"
 
 static const struct snp_opt options[] = {

@@ -10,7 +10,7 @@
 #include "cli/need.h"
 #include "cli/show/human.h"
 #include "cli/show/term.h"
-#include "run/plain.h"
+#include "run/code_prompt.h"
 #include "trajectory/reader.h"
 #include "trajectory/writer.h"
 

@@ -8,8 +8,8 @@
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/show/human.h"
-#include "cli/show/lost.h"
 #include "cli/show/term.h"
+#include "cli/show/unsaved.h"
 #include "wire/session.h"
 
 /* A method with a session and nothing else; its answer in *ret. */

@@ -13,9 +13,9 @@
 #include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/show/human.h"
-#include "cli/show/lost.h"
 #include "cli/show/result.h"
 #include "cli/show/term.h"
+#include "cli/show/unsaved.h"
 #include "wire/exec.h"
 #include "wire/session.h"
 

@@ -10,8 +10,8 @@
 #include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/show/human.h"
-#include "cli/show/lost.h"
 #include "cli/show/term.h"
+#include "cli/show/unsaved.h"
 #include "wire/session.h"
 
 static void list_print(const json_t *list)

@@ -9,8 +9,8 @@
 #include "cli/remote.h"
 #include "cli/session/snapshot_tree.h"
 #include "cli/show/human.h"
-#include "cli/show/lost.h"
 #include "cli/show/term.h"
+#include "cli/show/unsaved.h"
 #include "wire/session.h"
 #include "wire/snapshot.h"
 

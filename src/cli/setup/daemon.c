@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
-#include "cli/show/lost.h"
+#include "cli/show/unsaved.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
 

@@ -8,11 +8,11 @@
 
 #include "daemon/cell/reply.h"
 #include "daemon/request.h"
-#include "daemon/save/entry.h"
+#include "daemon/save/journal_entry.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
-#include "daemon/session/lack.h"
 #include "daemon/session/life.h"
+#include "daemon/session/missing_cells.h"
 #include "daemon/session/table.h"
 #include "daemon/work.h"
 #include "store/journal.h"

@@ -21,7 +21,7 @@
 #include "daemon/front/end.h"
 #include "daemon/request.h"
 #include "daemon/save/checkpoint.h"
-#include "daemon/save/entry.h"
+#include "daemon/save/journal_entry.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
 #include "daemon/session/life.h"

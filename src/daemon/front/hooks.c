@@ -6,7 +6,7 @@
 #include "daemon/cell/wake.h"
 #include "daemon/front/end.h"
 #include "daemon/front/recover.h"
-#include "daemon/save/entry.h"
+#include "daemon/save/journal_entry.h"
 #include "daemon/save/memory.h"
 #include "daemon/save/room.h"
 #include "daemon/session/exec.h"

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "daemon/archive/import.h"
 #include "daemon/save/durable.h"
-#include "daemon/save/entry.h"
+#include "daemon/save/journal_entry.h"
 #include "daemon/save/memory.h"
 #include "daemon/save/missing.h"
 #include "daemon/server.h"

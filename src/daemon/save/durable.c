@@ -2,7 +2,7 @@
 #include "daemon/save/durable.h"
 
 #include "daemon/save/checkpoint.h"
-#include "daemon/save/entry.h"
+#include "daemon/save/journal_entry.h"
 #include "daemon/session.h"
 
 static void checkpoint_set(struct snp_session *session,

@@ -12,9 +12,9 @@
 
 #include "base/clock.h"
 #include "daemon/save/checkpoint.h"
-#include "daemon/save/leave.h"
-#include "daemon/save/lost.h"
+#include "daemon/save/close.h"
 #include "daemon/save/prove.h"
+#include "daemon/save/unsaved.h"
 #include "daemon/server.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"

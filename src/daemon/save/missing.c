@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "daemon/session/lack.h"
+#include "daemon/session/missing_cells.h"
 #include "store/journal.h"
 #include "wire/session.h"
 

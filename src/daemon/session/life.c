@@ -13,7 +13,7 @@
 #include "base/macro.h"
 #include "daemon/server.h"
 #include "daemon/session/executor.h"
-#include "daemon/session/lack.h"
+#include "daemon/session/missing_cells.h"
 #include "daemon/session/table.h"
 
 /* What those who wait may do in a state. */

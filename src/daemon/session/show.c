@@ -2,8 +2,8 @@
 #include "daemon/session/show.h"
 
 #include "base/clock.h"
-#include "daemon/session/lack.h"
 #include "daemon/session/life.h"
+#include "daemon/session/missing_cells.h"
 #include "daemon/tiers.h"
 #include "wire/session.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/str.h"
 #include "daemon/server.h"
-#include "daemon/session/lack.h"
+#include "daemon/session/missing_cells.h"
 #include "daemon/session/result.h"
 #include "store/job.h"
 #include "wire/record.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_DAEMON_SAVE_LEAVE_H
-#define SNP_DAEMON_SAVE_LEAVE_H
+#ifndef SNP_DAEMON_SAVE_CLOSE_H
+#define SNP_DAEMON_SAVE_CLOSE_H
 
 /* Closing an executor whose session stays. */
 

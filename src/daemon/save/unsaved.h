@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_DAEMON_SAVE_LOST_H
-#define SNP_DAEMON_SAVE_LOST_H
+#ifndef SNP_DAEMON_SAVE_UNSAVED_H
+#define SNP_DAEMON_SAVE_UNSAVED_H
 
 /* What of a session is on no disk, or did not come back when that was tried; and telling it. */
 

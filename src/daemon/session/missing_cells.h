@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_DAEMON_SESSION_LACK_H
-#define SNP_DAEMON_SESSION_LACK_H
+#ifndef SNP_DAEMON_SESSION_MISSING_CELLS_H
+#define SNP_DAEMON_SESSION_MISSING_CELLS_H
 
 /* What a session lacks that its cells left. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was not saved or not restored: never silent, never raw. */
-#include "cli/show/lost.h"
+#include "cli/show/unsaved.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/run/way_out.h"
+#include "cli/run/continue.h"
 
 #include "base/buf.h"
 #include "base/str.h"

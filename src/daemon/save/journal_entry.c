@@ -5,7 +5,7 @@
  * A job runs on the store's thread while the loop goes on, so it owns everything it reads. It
  * holds a reference of its session, which only the loop touches.
  */
-#include "daemon/save/entry.h"
+#include "daemon/save/journal_entry.h"
 
 #include <stdarg.h>
 #include <stdio.h>

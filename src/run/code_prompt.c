@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs without a model, on record. */
-#include "run/plain.h"
+#include "run/code_prompt.h"
 
 #include <stdlib.h>
 #include <string.h>

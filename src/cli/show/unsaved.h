@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_SHOW_LOST_H
-#define SNP_CLI_SHOW_LOST_H
+#ifndef SNP_CLI_SHOW_UNSAVED_H
+#define SNP_CLI_SHOW_UNSAVED_H
 
 /* Variables that a checkpoint could not take along, told of. */
 

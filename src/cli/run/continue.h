@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_RUN_WAY_OUT_H
-#define SNP_CLI_RUN_WAY_OUT_H
+#ifndef SNP_CLI_RUN_CONTINUE_H
+#define SNP_CLI_RUN_CONTINUE_H
 
 /* How a run that was stopped goes on, as options. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_DAEMON_SAVE_REST_H
-#define SNP_DAEMON_SAVE_REST_H
+#ifndef SNP_DAEMON_SAVE_AT_REST_H
+#define SNP_DAEMON_SAVE_AT_REST_H
 
 /* What the journal has of a session, asked on the store's thread: what one that is asleep lacks depends on it. */
 

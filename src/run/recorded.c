@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recorded tool calls, once more. */
-#include "run/again.h"
+#include "run/recorded.h"
 
 #include <stdlib.h>
 #include <string.h>

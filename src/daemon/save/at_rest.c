@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/save/rest.h"
+#include "daemon/save/at_rest.h"
 
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "daemon/save/entry.h"
+#include "daemon/save/journal_entry.h"
 #include "daemon/save/missing.h"
 #include "daemon/server.h"
-#include "daemon/session/lack.h"
 #include "daemon/session/life.h"
+#include "daemon/session/missing_cells.h"
 #include "daemon/session/table.h"
 #include "store/journal.h"
 

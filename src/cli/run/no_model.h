@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_RUN_DIRECT_H
-#define SNP_CLI_RUN_DIRECT_H
+#ifndef SNP_CLI_RUN_NO_MODEL_H
+#define SNP_CLI_RUN_NO_MODEL_H
 
 /* `run` and `agent` where no model can be asked. */
 

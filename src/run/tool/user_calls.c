@@ -4,7 +4,7 @@
  * record, in the order of the answer's calls; with more than one at once those that end early wait for the ones before
  * them. One that began and has no result on record is never begun again: nobody can say what it has done.
  */
-#include "run/tool/outside.h"
+#include "run/tool/user_calls.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_RUN_AGAIN_H
-#define SNP_RUN_AGAIN_H
+#ifndef SNP_RUN_RECORDED_H
+#define SNP_RUN_RECORDED_H
 
 /*
  * The recorded tool calls of a run once more, in a fresh session without any model, to see whether they

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_RUN_PLAIN_H
-#define SNP_RUN_PLAIN_H
+#ifndef SNP_RUN_CODE_PROMPT_H
+#define SNP_RUN_CODE_PROMPT_H
 
 /*
  * The record of a prompt that is Python and was run as it is: like that of a run whose model called execute_code

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/save/leave.h"
+#include "daemon/save/close.h"
 
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "daemon/save/at_rest.h"
 #include "daemon/save/checkpoint.h"
-#include "daemon/save/lost.h"
 #include "daemon/save/memory.h"
-#include "daemon/save/rest.h"
+#include "daemon/save/unsaved.h"
 #include "daemon/server.h"
 #include "daemon/session/executor.h"
 #include "daemon/session/life.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_RUN_TOOL_OUTSIDE_H
-#define SNP_RUN_TOOL_OUTSIDE_H
+#ifndef SNP_RUN_TOOL_USER_CALLS_H
+#define SNP_RUN_TOOL_USER_CALLS_H
 
 /* The tool calls of a run that go to tools which are not ours (run/usertool.h). */
 

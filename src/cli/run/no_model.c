@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* No model: prompts that are code, and the ways out. */
-#include "cli/run/direct.h"
+#include "cli/run/no_model.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "cli/show/result.h"
 #include "cli/show/term.h"
 #include "cli/tier.h"
-#include "run/plain.h"
+#include "run/code_prompt.h"
 #include "wire/exec.h"
 
 /* Code as prompts ----------------------------------------------------------------------------- */

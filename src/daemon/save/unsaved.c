@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/save/lost.h"
+#include "daemon/save/unsaved.h"
 
-#include "daemon/save/entry.h"
+#include "daemon/save/journal_entry.h"
 #include "daemon/server.h"
 #include "wire/session.h"
 

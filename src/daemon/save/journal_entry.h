@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_DAEMON_SAVE_ENTRY_H
-#define SNP_DAEMON_SAVE_ENTRY_H
+#ifndef SNP_DAEMON_SAVE_JOURNAL_ENTRY_H
+#define SNP_DAEMON_SAVE_JOURNAL_ENTRY_H
 
 /*
  * What the daemon writes to the journal about cells and sessions that last. Each call makes one

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/session/lack.h"
+#include "daemon/session/missing_cells.h"
 
 uint64_t snp_session_floor_of(uint64_t checkpoint_cell,
                               uint64_t accepted_cell,
