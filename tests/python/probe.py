@@ -2,6 +2,7 @@
 """probe.py NAME: a program with the Python package, for tests/integration/test_python.py: each function is one."""
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -167,6 +168,11 @@ def threads() -> None:
             raise AssertionError("no KeyboardInterrupt")
 
 
+def collect() -> None:
+    gc.collect()  # the loop
+    gc.collect()  # what it had
+
+
 def loop() -> None:
     async def one(number: int) -> Union[str, None]:
         async with AsyncSandbox() as s:
@@ -175,6 +181,9 @@ def loop() -> None:
     async def one_endless() -> None:
         async with AsyncSandbox() as s:
             await s.run("while True: pass")
+
+    async def forever(name: str) -> None:
+        await AsyncSandbox(name).run("while True: pass", timeout=5)
 
     async def main() -> None:
         assert await asyncio.gather(*(one(i) for i in range(50))) == [str(2 * i) for i in range(50)]
@@ -204,6 +213,15 @@ def loop() -> None:
 
     for _ in range(2):
         asyncio.run(main())
+    collect()
+    n_open = len(os.listdir("/proc/self/fd"))
+    try:
+        asyncio.run(asyncio.wait_for(forever("endless"), 0.3))
+    except asyncio.TimeoutError:
+        pass
+    collect()
+    assert len(os.listdir("/proc/self/fd")) == n_open
+    Sandbox("endless").destroy()
 
 
 def daemon_dies() -> None:

@@ -13,6 +13,7 @@ from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int, c_int64, 
 from itertools import count
 from threading import get_ident, local
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ._errors import CLASSES, SandboxError
 from ._result import Output
@@ -209,7 +210,7 @@ class Call:
         return ctypes.string_at(at, size.value)
 
     def free(self) -> None:
-        _open.pop(self.key, None)
+        self.box.calls.pop(self.key, None)
         if self.handle is not None:
             _lib.snipara_free(self.handle)
             self.handle = None
@@ -246,12 +247,14 @@ class Call:
                 break
 
 
-_open: Dict[int, Call] = {}
+_boxes: WeakValueDictionary[int, Connection] = WeakValueDictionary()
 _keys = count(1)
 
 
 def _call_of(key: Optional[int]) -> Optional[Call]:
-    return _open.get(key) if key is not None else None
+    """The call of a callback, whose key begins with that of its connection."""
+    box = _boxes.get((key or 0) >> 40)
+    return None if box is None or key is None else box.calls.get(key)
 
 
 def _on_output(key: Optional[int], stream: int, data: int, size: int) -> None:
@@ -298,6 +301,9 @@ class Connection:
         self.owner = get_ident()
         self.depth = 0  # of callbacks that run
         self.n_calls = 0  # not freed yet
+        self.calls: Dict[int, Call] = {}  # that have callbacks
+        self.key, self.last = next(_keys), 0
+        _boxes[self.key] = self
         found = _lib.snipara_connect(None, byref(self.box))
         if found:
             raise _error(found)
@@ -306,13 +312,19 @@ class Connection:
     def __del__(self, close: Any = _lib.snipara_close) -> None:
         box, self.box = self.box, c_void_p()
         close(box)
+        for call in list(self.calls.values()):
+            call.free()
 
     def step(self) -> None:
         _lib.snipara_step(self.box)
 
+    def _call(self) -> Call:
+        self.last += 1
+        return Call(self, self.key << 40 | self.last)
+
     def ask(self, function: str, *arguments: Any) -> Call:
         """Begin snipara_FUNCTION(box, arguments)."""
-        call = Call(self, next(_keys))
+        call = self._call()
         call.handle = getattr(_lib, "snipara_" + function)(self.box, *arguments)
         return call
 
@@ -325,9 +337,9 @@ class Connection:
             input: Optional[bytes] = None, timeout_ms: int = 0, atomic: bool = False,
             recover: Optional[bytes] = None, on_output: Optional[Callable[[Output], object]] = None) -> Call:
         """Begin a cell."""
-        call = Call(self, next(_keys))
+        call = self._call()
         call.on_output = on_output
-        _open[call.key] = call
+        self.calls[call.key] = call
         cell = _Cell(size=sizeof(_Cell), session=session, code=code, code_len=len(code or b""), shell=shell,
                      input=input, input_len=len(input or b""), timeout_ms=timeout_ms, atomic=atomic, recover=recover,
                      output=_output_thunk, display=_display_thunk, ctx=call.key)
@@ -340,7 +352,7 @@ class Connection:
         """Have ended() called in step() when the call is done; at once if it is."""
         call.ended = ended
         call.is_watched = True
-        _open[call.key] = call
+        self.calls[call.key] = call
         _lib.snipara_on_done(call.handle, _done_thunk, call.key)
 
 
@@ -366,7 +378,6 @@ def loop_connection(loop: asyncio.AbstractEventLoop) -> Connection:
     """A connection of a running event loop, which steps it when there is something to do."""
     global _loops
     if _loops is None:
-        from weakref import WeakKeyDictionary
         _loops = WeakKeyDictionary()
     boxes: List[Connection] = _loops.setdefault(loop, [])
     if boxes and boxes[0].pid != os.getpid():
