@@ -183,7 +183,9 @@ def loop() -> None:
             await s.run("while True: pass")
 
     async def forever(name: str) -> None:
-        await AsyncSandbox(name).run("while True: pass", timeout=5)
+        s = AsyncSandbox(name)
+        await s.run("1")
+        await asyncio.wait_for(s.run("while True: pass"), 0.3)
 
     async def main() -> None:
         assert await asyncio.gather(*(one(i) for i in range(50))) == [str(2 * i) for i in range(50)]
@@ -216,7 +218,7 @@ def loop() -> None:
     collect()
     n_open = len(os.listdir("/proc/self/fd"))
     try:
-        asyncio.run(asyncio.wait_for(forever("endless"), 0.3))
+        asyncio.run(forever("endless"))
     except asyncio.TimeoutError:
         pass
     collect()
