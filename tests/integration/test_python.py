@@ -49,7 +49,7 @@ def run(box: lib.Sandbox, *args: str) -> str:
 
 
 def probe(box: lib.Sandbox, name: str) -> list[str]:
-    return [lib.PYTHON, "-X", "dev", os.path.join(box.folder, "python", "probe.py"), name]
+    return [lib.PYTHON, "-W", "default", os.path.join(box.folder, "python", "probe.py"), name]
 
 
 @pytest.mark.parametrize("name", ["results", "state", "functions", "threads", "loop"])
