@@ -191,7 +191,7 @@ def test_folders_that_may_not_be_shown_are_refused(sandbox: lib.Sandbox, name: s
     for part in ("bin", "lib"):
         shutil.rmtree(os.path.join(sandbox.home, part))
     done = sandbox.cli("template", "add", name, "--python", "/bin/true")
-    assert done.returncode == 1 and "no Python" in done.stderr
+    assert done.returncode == 1 and "not a usable Python" in done.stderr
     done = sandbox.cli("template", "add", name, "--venv", sandbox.home)
     assert done.returncode == 2 and "pyvenv.cfg" in done.stderr
 

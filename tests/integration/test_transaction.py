@@ -453,7 +453,7 @@ def test_a_thousand_cells_leave_nothing_behind(fresh_sandbox: Callable[..., lib.
 
     def run(client: lib.Client, count: int) -> lib.Json:
         for _ in range(count):
-            _, done, _, _ = client.call("exec", raw=code, session="many", kind="python", code_len=len(code),
+            _, done, _, _ = client.call("exec", code, session="many", kind="python", code_len=len(code),
                                         durability="process")
             assert done["state"] == "kept" and covered(done), done
         return done

@@ -315,7 +315,8 @@ def patched(text: str, hunks: List[Hunk], name: str) -> str:
         if at < 0:
             first = hunk.old[0] if hunk.old else ""
             raise Failure(
-                f"hunk {number} does not fit {name}: its lines, which begin with {first[:80]!r}, are not in the file as written; read the file and make a new patch. Nothing was changed"
+                f"hunk {number} does not fit {name}: its lines, which begin with {first[:80]!r}, "
+                "are not in the file as written; read the file and make a new patch. Nothing was changed"
             )
         lines[at : at + len(hunk.old)] = hunk.new
         start = at + len(hunk.new)
