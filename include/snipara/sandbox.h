@@ -233,7 +233,8 @@ struct snipara_cell {
 
 /*
  * Run a cell. Answer: docs/result.md. `status` is "ok", "error", "timeout", "oom", "killed", "limit" or "interrupted"; `state`
- * says what became of the session. Code and input have at most 15 MiB together.
+ * says what became of the session. What the code prints and displays comes to the callbacks only. Code and input
+ * have at most 15 MiB together.
  */
 struct snipara_call *snipara_run(struct snipara *box, const struct snipara_cell *cell);
 
