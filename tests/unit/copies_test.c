@@ -57,7 +57,7 @@ static struct world open_world(void)
 
 static void free_copies(struct snp_copies *copies)
 {
-    for (uint32_t number = 0; number < 16; number++) {
+    for (uint32_t number = 0; number < 32; number++) {
         (void)snp_copies_drop(copies, number);
     }
     snp_copies_forget(copies);
