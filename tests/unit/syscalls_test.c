@@ -205,11 +205,16 @@ static enum verdict verdict_of_row(enum snp_filter filter, const char *row, cons
     }
     if (snp_has_prefix(row, "| by argument |") ||
         snp_has_prefix(row, "| checked each time |")) {
-        return filter == SNP_FILTER_ZYGOTE         ? ALLOWED
-               : strcmp(name, "memfd_create") == 0 ? (counts ? ALLOWED : ABSENT)
-               : strcmp(name, "mmap") == 0         ? (counts ? ALLOWED : BY_ARGUMENT)
-               : row[2] == 'b'                     ? BY_ARGUMENT
-                                                   : REFUSED;
+        if (filter == SNP_FILTER_ZYGOTE) {
+            return ALLOWED;
+        }
+        if (strcmp(name, "memfd_create") == 0) {
+            return counts ? ALLOWED : ABSENT;
+        }
+        if (strcmp(name, "mmap") == 0 && counts) {
+            return ALLOWED;
+        }
+        return strcmp(name, "mmap") == 0 || row[2] == 'b' ? BY_ARGUMENT : REFUSED;
     }
     return ALLOWED;
 }

@@ -94,7 +94,7 @@ struct snp_human snp_human_stamp(const char *stamp)
 
 struct snp_human snp_human_bytes(uint64_t bytes)
 {
-    struct snp_human out;
+    struct snp_human out = {.text = ""};
 
     (void)snp_format_bytes(bytes, out.text, sizeof(out.text));
     return out;

@@ -143,7 +143,7 @@ static void fall_back(struct snp_mcp_client *client, const struct snp_err *why)
 
 static void versions_refused(struct snp_mcp_client *client, const json_t *supported)
 {
-    snp_autosay struct snp_say shown = SNP_SAY(8 * VERSIONS_SHOWN);
+    snp_autosay struct snp_say shown = SNP_SAY((size_t)8 * VERSIONS_SHOWN);
     struct snp_err err;
     size_t i;
     json_t *version;

@@ -27,16 +27,14 @@ enum {
 };
 
 void snp_sandbox_ask_init(struct snp_sandbox *s,
-                          uint8_t type,
-                          const void *raw,
-                          size_t n,
-                          int fd,
+                          const struct snp_init_request *request,
                           snp_init_cb cb,
                           void *data)
 {
+    const uint8_t type = request->type;
     bool is_transfer = type == SNP_INIT_PACK || type == SNP_INIT_UNPACK;
     struct snp_init_call *slot = NULL;
-    struct snp_frame frame = {.type = type, .raw = raw, .raw_len = n};
+    struct snp_frame frame = {.type = type, .raw = request->raw, .raw_len = request->n};
 
     for (size_t i = 0; i < SNP_CALLS_MAX && slot == NULL; i++) {
         slot = s->calls[i].id == 0 ? &s->calls[i] : NULL;
@@ -57,11 +55,11 @@ void snp_sandbox_ask_init(struct snp_sandbox *s,
         s->is_unwritten = false; /* what a cell changes from here on shows in no count */
     }
     frame.id = s->next_call;
-    if (fd < 0) {
+    if (request->fd < 0) {
         snp_link_send(&s->init, &frame);
         return;
     }
-    if (snp_link_send_fd(&s->init, &frame, fd) < 0) {
+    if (snp_link_send_fd(&s->init, &frame, request->fd) < 0) {
         slot->id = 0;
         cb(data, EAGAIN, NULL, 0);
     }

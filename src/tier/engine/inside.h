@@ -48,12 +48,19 @@ int snp_sandbox_connect(struct snp_sandbox *s, int init_fd, struct snp_err *err)
 
 /* For the engine -------------------------------------------------------------------------- */
 
-/* Ask pid 1. cb runs once, with EPIPE when it goes away first. fd: passed along, or -1; stays the caller's. */
+/* What pid 1 is asked; borrowed. */
+struct snp_init_request {
+    uint8_t type; /* SNP_INIT_* */
+    const void *raw;
+    size_t n;
+    int fd; /* passed along, or -1; stays the caller's */
+};
+#define SNP_ASK(type_, raw_, n_, fd_) \
+    (&(const struct snp_init_request){.type = (type_), .raw = (raw_), .n = (n_), .fd = (fd_)})
+
+/* Ask pid 1. cb runs once, with EPIPE when it goes away first. */
 void snp_sandbox_ask_init(struct snp_sandbox *s,
-                          uint8_t type,
-                          const void *raw,
-                          size_t n,
-                          int fd,
+                          const struct snp_init_request *request,
                           snp_init_cb cb,
                           void *data);
 

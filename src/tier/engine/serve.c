@@ -483,8 +483,8 @@ static int ask_file(struct request *rq,
     if (type == SNP_INIT_PUT) {
         snp_cell_on_put(rq->sandbox, &raw);
     }
-    snp_sandbox_ask_init(rq->sandbox, type, snp_buf_bytes(&raw), raw.len, -1, on_file_reply,
-                         call);
+    snp_sandbox_ask_init(rq->sandbox, SNP_ASK(type, snp_buf_bytes(&raw), raw.len, -1),
+                         on_file_reply, call);
     return 0;
 }
 

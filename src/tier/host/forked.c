@@ -177,7 +177,7 @@ static void sandbox_ready(struct snp_sandbox *s, int listener_fd)
     f->notify.emulated = ops->emulated;
     (void)uv_timer_stop(f->timer);
     if (f->mark != 0) { /* pid 1's signals are to go past the code's */
-        snp_sandbox_ask_init(s, SNP_INIT_SECRET, &f->mark, sizeof(f->mark), -1,
+        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_SECRET, &f->mark, sizeof(f->mark), -1),
                              snp_sandbox_ignore, NULL);
     }
     if (fstatfs(f->fs_fd[SNP_SETUP_WORKSPACE], &fs) == 0) {

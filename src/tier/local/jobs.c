@@ -279,7 +279,7 @@ static void on_spared_told(void *data, int eno, const char *bytes, size_t n)
 static void on_swept(struct snp_sandbox *s, int eno)
 {
     if (eno == 0) {
-        snp_sandbox_ask_init(s, SNP_INIT_SWEEP, NULL, 0, -1, on_spared_told, s);
+        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_SWEEP, NULL, 0, -1), on_spared_told, s);
     } else {
         snp_sandbox_swept(s, eno);
     }
@@ -288,7 +288,7 @@ static void on_swept(struct snp_sandbox *s, int eno)
 void snp_local_sweep(struct snp_sandbox *s)
 {
     snp_local_sandbox_of(s)->is_swept = false;
-    snp_sandbox_ask_init(s, SNP_INIT_SWEEP, NULL, 0, -1, on_spared_told, s);
+    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_SWEEP, NULL, 0, -1), on_spared_told, s);
 }
 
 /* Watching --------------------------------------------------------------------------------- */

@@ -130,7 +130,7 @@ static void on_swept(void *data, int eno, const char *bytes, size_t n)
 /* Pid 1 reaches them all. */
 static void sweep(struct snp_sandbox *s)
 {
-    snp_sandbox_ask_init(s, SNP_INIT_SWEEP, NULL, 0, -1, on_swept, s);
+    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_SWEEP, NULL, 0, -1), on_swept, s);
 }
 
 /* Where no cgroup limits memory or counts forks, pid 1 samples while a cell runs. */
@@ -144,8 +144,8 @@ static void watch(struct snp_sandbox *s, bool is_running)
         .processes = is_running && !has_pids ? (uint32_t)value[SNP_LIMIT_PROCESSES] : 0};
 
     if (!has_memory || !has_pids) {
-        snp_sandbox_ask_init(s, SNP_INIT_WATCH, &raw, sizeof(raw), -1, snp_sandbox_ignore,
-                             NULL);
+        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_WATCH, &raw, sizeof(raw), -1),
+                             snp_sandbox_ignore, NULL);
     }
 }
 

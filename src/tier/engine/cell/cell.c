@@ -270,7 +270,7 @@ static void finish(struct snp_tier_cell *c)
     }
     (void)uv_timer_start(c->timer, on_timer, FINISH_MS, 0);
     c->sandbox->supervisor->ops->watch(c->sandbox, false);
-    snp_sandbox_ask_init(c->sandbox, SNP_INIT_CHANGES, NULL, 0, -1, on_changes, c);
+    snp_sandbox_ask_init(c->sandbox, SNP_ASK(SNP_INIT_CHANGES, NULL, 0, -1), on_changes, c);
 }
 
 static void on_returned(void *data, bool ok)
@@ -344,8 +344,9 @@ static void signal_code(struct snp_tier_cell *c, uint32_t number)
                                                                 : SNP_INIT_INTERPRETER,
                                         .number = number};
 
-    snp_sandbox_ask_init(c->sandbox, SNP_INIT_SIGNAL, &raw,
-                         offsetof(struct snp_init_signal, pid), -1, snp_sandbox_ignore, NULL);
+    snp_sandbox_ask_init(
+        c->sandbox, SNP_ASK(SNP_INIT_SIGNAL, &raw, offsetof(struct snp_init_signal, pid), -1),
+        snp_sandbox_ignore, NULL);
 }
 
 static void stop(struct snp_tier_cell *c, enum snp_cell_end why)
@@ -507,8 +508,8 @@ static int send_command(struct snp_tier_cell *c,
         return snp_fail(err, SNP_E_LIMIT, "command and input are larger than %d MiB",
                         SNP_FRAME_BODY_MAX >> 20);
     }
-    snp_sandbox_ask_init(c->sandbox, SNP_INIT_COMMAND, snp_buf_bytes(&raw), raw.len, -1,
-                         on_command, c);
+    snp_sandbox_ask_init(
+        c->sandbox, SNP_ASK(SNP_INIT_COMMAND, snp_buf_bytes(&raw), raw.len, -1), on_command, c);
     return 0;
 }
 

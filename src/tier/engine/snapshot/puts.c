@@ -76,7 +76,8 @@ void snp_puts_again(struct snp_sandbox *s, snp_puts_cb cb)
     s->puts_cb = cb;
     if (puts->at < puts->n) {
         const struct snp_buf *put = &puts->frame[puts->at++];
-        snp_sandbox_ask_init(s, SNP_INIT_PUT, snp_buf_bytes(put), put->len, -1, on_put, s);
+        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_PUT, snp_buf_bytes(put), put->len, -1), on_put,
+                             s);
     } else {
         cb(s);
     }

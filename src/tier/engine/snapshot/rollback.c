@@ -46,7 +46,7 @@ static int wake(struct snp_sandbox *s, uint32_t number, snp_init_cb cb, struct s
     }
     s->is_waking = true;
     s->has_interpreter = true;
-    snp_sandbox_ask_init(s, SNP_INIT_WAKE, &raw, sizeof(raw), fd, cb, s);
+    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_WAKE, &raw, sizeof(raw), fd), cb, s);
     if (number == 0) {
         snp_sandbox_start_guest(s); /* the others have been started */
     }
@@ -219,7 +219,8 @@ void snp_return_to(struct snp_sandbox *s, uint32_t number, snp_return_cb cb, voi
         snp_puts_forget(s); /* somebody wants what was before them */
     }
     if (s->returning.has_files) {
-        snp_sandbox_ask_init(s, SNP_INIT_RESTORE, &number, sizeof(number), -1, on_restored, s);
+        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_RESTORE, &number, sizeof(number), -1),
+                             on_restored, s);
     } else {
         on_restored(s, 0, NULL, 0);
     }

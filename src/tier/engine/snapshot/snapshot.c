@@ -207,7 +207,7 @@ static void on_dropped(void *data, int eno, const char *bytes, size_t n)
 static void ask_drop(struct snp_sandbox *s, uint32_t number)
 {
     s->snapshots.n_dying++;
-    snp_sandbox_ask_init(s, SNP_INIT_DROP, &number, sizeof(number), -1, on_dropped, s);
+    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_DROP, &number, sizeof(number), -1), on_dropped, s);
 }
 
 /* Out of the table, and ended. */
@@ -567,7 +567,7 @@ static void send_keep(struct snp_sandbox *s, uint32_t number)
                                       .most_files = FILES_MAX,
                                       .most_new = room_for_files(s)};
 
-    snp_sandbox_ask_init(s, SNP_INIT_KEEP, &raw, sizeof(raw), -1, on_files, s);
+    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_KEEP, &raw, sizeof(raw), -1), on_files, s);
 }
 
 static void send_hold(struct snp_sandbox *s, uint32_t number)
@@ -583,7 +583,8 @@ static void send_hold(struct snp_sandbox *s, uint32_t number)
         snp_link_send_fd(&s->guest, &frame, pair[1]) < 0) {
         on_copied(s, ECHILD, NULL, 0);
     } else {
-        snp_sandbox_ask_init(s, SNP_INIT_HOLD, &number, sizeof(number), pair[0], on_copied, s);
+        snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_HOLD, &number, sizeof(number), pair[0]),
+                             on_copied, s);
     }
     snp_closep(&pair[0]);
     snp_closep(&pair[1]);

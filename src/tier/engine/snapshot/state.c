@@ -144,7 +144,7 @@ static void kill_saver(struct snp_saving *v)
 
     if (v->pid > 1) {
         v->pid = 0;
-        snp_sandbox_ask_init(v->sandbox, SNP_INIT_SIGNAL, &raw, sizeof(raw), -1,
+        snp_sandbox_ask_init(v->sandbox, SNP_ASK(SNP_INIT_SIGNAL, &raw, sizeof(raw), -1),
                              snp_sandbox_ignore, NULL);
     }
 }
@@ -274,8 +274,8 @@ static void ask_pack(struct snp_saving *v, int fd)
         return;
     }
     v->n_pending++;
-    snp_sandbox_ask_init(v->sandbox, SNP_INIT_PACK, snp_buf_bytes(&raw), raw.len, fd, on_packed,
-                         v);
+    snp_sandbox_ask_init(v->sandbox, SNP_ASK(SNP_INIT_PACK, snp_buf_bytes(&raw), raw.len, fd),
+                         on_packed, v);
 }
 
 /* Beside the saver, if it is of no moment to the files what that does; else afterwards. */
@@ -518,7 +518,8 @@ static int wake_saver(struct snp_saving *v, int in_fd, struct snp_err *err)
     }
     v->n_pending++;
     v->is_waking = true;
-    snp_sandbox_ask_init(s, SNP_INIT_WAKE, &raw, sizeof(raw), theirs, on_saver_woken, v);
+    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_WAKE, &raw, sizeof(raw), theirs), on_saver_woken,
+                         v);
     return 0;
 }
 
@@ -841,7 +842,8 @@ static void on_loaded(struct snp_loading *v, const struct snp_frame *f)
     } else if (!v->is_unpacking) {
         v->is_unpacking = true;
         v->n_pending++;
-        snp_sandbox_ask_init(v->sandbox, SNP_INIT_UNPACK, NULL, 0, v->in_fd, on_unpacked, v);
+        snp_sandbox_ask_init(v->sandbox, SNP_ASK(SNP_INIT_UNPACK, NULL, 0, v->in_fd),
+                             on_unpacked, v);
     }
 }
 
