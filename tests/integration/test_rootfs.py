@@ -240,7 +240,7 @@ def test_top_links_lead_into_usr_only(sandbox: lib.Sandbox, broken: str) -> None
 def test_what_cannot_be_a_file_system_is_said(sandbox: lib.Sandbox, made: str, broken: str) -> None:
     refused(sandbox, "/", "home folder")
     refused(sandbox, sandbox.home, "home folder")
-    refused(sandbox, "/nonexistent", "no such file or folder")
+    refused(sandbox, os.path.join(sandbox.folder, "none"), "no such file or folder")
     refused(sandbox, sandbox.make_folder("empty"), "neither /usr/bin/python3")
     done = sandbox.cli("exec", "--rootfs", made, "--template", "venv", "1")
     assert done.returncode == 2 and "base, data" in done.stderr
