@@ -36,7 +36,7 @@ static const char *configured(const struct snp_config *config)
 
 static const char *tier_of(const char *name, const struct snp_tier_files *files)
 {
-    if (strcmp(name, SNP_TIER_AUTO) == 0 || snp_tier_files_of(files, name) != NULL) {
+    if (snp_tier_files_of(files, name) != NULL) {
         return name;
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(stand_ins); i++) {
@@ -50,10 +50,13 @@ static const char *tier_of(const char *name, const struct snp_tier_files *files)
 const char *snp_cli_tier(const struct snp_config *config)
 {
     snp_autotierfiles struct snp_tier_files files = {0};
+    const char *name = configured(config);
     struct snp_err ignored;
 
-    return snp_tier_files_find(&files, &ignored) < 0 ? NULL
-                                                     : tier_of(configured(config), &files);
+    if (strcmp(name, SNP_TIER_AUTO) == 0) { /* the daemon looks */
+        return name;
+    }
+    return snp_tier_files_find(&files, &ignored) < 0 ? NULL : tier_of(name, &files);
 }
 
 int snp_cli_tier_check(const struct snp_config *config, struct snp_err *err)
@@ -62,9 +65,9 @@ int snp_cli_tier_check(const struct snp_config *config, struct snp_err *err)
     const struct snp_tier_file *file;
     const char *name = configured(config);
     const char *source = snp_config_source(config, SNP_KEY_ENVIRONMENT);
-    int r = snp_tier_files_find(&files, err);
+    int r = strcmp(name, SNP_TIER_AUTO) == 0 ? 0 : snp_tier_files_find(&files, err);
 
-    if (r < 0) {
+    if (r < 0 || strcmp(name, SNP_TIER_AUTO) == 0) {
         return r;
     }
     if (tier_of(name, &files) == NULL) {
