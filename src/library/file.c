@@ -35,7 +35,7 @@ static struct snipara_call *new_transfer(struct snipara *box,
     call->path = path == NULL ? NULL : strdup(path);
     if (call->session == NULL || call->path == NULL) {
         (void)snp_fail(&err, session == NULL || path == NULL ? SNP_E_INVALID : SNP_E_NOMEM,
-                       session == NULL || path == NULL ? "a file needs a session and a path"
+                       session == NULL || path == NULL ? "give a session and a path"
                                                        : "out of memory");
         return snp_call_fail(call, &err);
     }

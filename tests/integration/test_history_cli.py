@@ -469,7 +469,7 @@ def test_a_content_that_never_ends_or_lies_about_its_size_is_refused() -> None:
         "blob": ({"size": 5, "eof": False}, b"x" * (1 << 20))}
     with ScriptedDaemon(endless) as daemon:
         done = daemon.cli("diff", "a", "b")
-        assert done.returncode == 1 and "a file is larger than the daemon said" in done.stderr
+        assert done.returncode == 1 and "a file is larger than the daemon reported" in done.stderr
 
 
 # History -------------------------------------------------------------------------------------------

@@ -179,7 +179,7 @@ static int side_fetch(struct snp_cli *cli, struct side *side, struct snp_err *er
             return r;
         }
         if (snp_buf_add(&bytes, reply.raw, reply.raw_len) < 0) {
-            return snp_fail(err, SNP_E_PEER, "a file is larger than the daemon said");
+            return snp_fail(err, SNP_E_PEER, "a file is larger than the daemon reported");
         }
         at_end = snp_json_bool(reply.head, "eof", true);
         if (!at_end && reply.raw_len == 0) {

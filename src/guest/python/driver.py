@@ -90,7 +90,7 @@ class Outcome(NamedTuple):
 
 
 def failure(kind: str, message: str, trace: str, line: Optional[int]) -> Dict[str, Any]:
-    """An `error` of DONE with nothing to advise."""
+    """An `error` of DONE without hints."""
     return {"type": kind, "message": message, "traceback": trace, "line": line, "hint": None, "cause": None}
 
 
