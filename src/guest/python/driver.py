@@ -45,7 +45,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 _here = os.path.dirname(os.path.abspath(__file__))
 _hidden = set(sys.modules)
 sys.path.insert(0, _here)
-from own import OWN, load_own, ours
+from imports import OWN, load_own, ours
 from stream import (
     ANSWER, Cell, EXIT_GONE, EXIT_PRELOAD, EXIT_STREAM, HELD, HOLD, Interrupt, JOIN_S, LOAD, LOADED,
     Order, RECURSION_MIN, RESERVE, SAVE, SAVED, SEED, PRISTINE_FD, SOURCES_KEPT, START, Stream, WARM,

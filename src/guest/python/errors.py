@@ -11,7 +11,7 @@ import errno
 from os import fsdecode
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
-from own import ours
+from imports import ours
 from stream import (
     CHAIN_MAX, DENIAL, DENIALS_MAX, Stream, _TracebackException, _modules, _type_name, clean,
     clean_middle, to_json,

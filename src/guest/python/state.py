@@ -58,8 +58,8 @@ from state_classes import class_state, skeleton_of
 from state_load import Loader as Loader  # noqa: F401: the driver asks for it here
 from state_names import FUNCTION_PARTS, OURSELVES, STATE, _body, _cell, _cell_set, _CloudPickler
 from state_names import _cloud_modules, _code, _fill, _function, _function_set, _module, _module_set, _ref
-from state_odd import REDUCERS, _lost, _stdio, is_heap, is_plain, plan_of, work
-from state_odd import reduce_exception, reduce_handler, reduce_instance, reduce_memmap
+from state_objects import REDUCERS, _lost, _stdio, is_heap, is_plain, plan_of, work
+from state_objects import reduce_exception, reduce_handler, reduce_instance, reduce_memmap
 from state_stream import BUFFERS_MAX, HEAD_MAX, LARGE, Pickled, Pouring, Sink
 from state_texts import ATOMS, NAME_MAX, REASON_MAX, ROOT_PART, THREAD, TICK_S, Refused, Slow, clean, reason_of
 from state_texts import _type_dict, _type_module, _type_name, _type_qualname, summarize, type_name

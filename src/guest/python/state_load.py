@@ -21,7 +21,7 @@ from state_ambient import Baseline, restore_descriptors, restore_options, restor
 from state_ambient import write_ambient
 from state_classes import make_class
 from state_names import BY_NAME, CLOUD, STATE, _cloud_modules
-from state_odd import work
+from state_objects import work
 from state_stream import _CONTENT, _LENGTH, _MAGIC, BUFFERS_MAX, Pieces, Source, Torn, writable
 from state_texts import NAME_MAX, ROOT_PART, TICK_S, Refused, Slow, clean, reason_of
 

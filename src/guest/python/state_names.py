@@ -15,7 +15,7 @@ from abc import ABCMeta
 from importlib.util import MAGIC_NUMBER
 from typing import Any, Dict, List, Tuple
 
-from state_odd import MAKERS, work
+from state_objects import MAKERS, work
 from state_texts import Refused, _type_dict
 from state_views import MAKERS as VIEW_MAKERS
 

@@ -16,7 +16,7 @@ from io import BytesIO, StringIO
 from time import sleep
 from typing import List, Optional
 
-from own import load_state, ours
+from imports import load_state, ours
 from stream import _modules
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from stream import _importers, _modules, clean
 
-OWN = ("_snp", "display", "errors", "notebook", "openfiles", "own", "state", "state_ambient", "state_classes",
-       "state_load", "state_names", "state_odd", "state_stream", "state_texts", "state_views", "stdio", "stream",
+OWN = ("_snp", "display", "errors", "imports", "notebook", "openfiles", "state", "state_ambient", "state_classes",
+       "state_load", "state_names", "state_objects", "state_stream", "state_texts", "state_views", "stdio", "stream",
        "templates")
 
 
