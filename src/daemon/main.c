@@ -4,7 +4,8 @@
  *
  * One daemon per user: whoever holds the lock beside the socket may replace the socket. Clients
  * start it at need, several perhaps at once; the ones that find the lock taken and
- * the socket answering leave without a word.
+ * the socket answering leave without a word. A socket may also come from systemd, which
+ * goes on listening when the daemon ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +43,7 @@ enum {
     LOCK_WAIT_MS = 9000, /* for a daemon that is about to end */
     LOCK_STEP_MS = 10,
     LISTEN_BACKLOG = SNP_CAP_CLIENTS,
+    LISTEN_FD = 3, /* the first that systemd passes */
     IDLE_MAX_S = 365 * 24 * 3600,
     MMAP_THRESHOLD = 128 << 10,
 };
@@ -52,6 +54,7 @@ struct options {
     const char *state;
     struct snp_server_options server; /* but for its places */
     int ready_fd;
+    int listen_fd; /* that systemd listens with for us; -1 = none */
     enum snp_log_level level;
 };
 
@@ -365,8 +368,8 @@ static bool answers(const char *path)
     return fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
 }
 
-/* *ret_held false: another daemon runs and answers. */
-static int lock_take(struct places *places, bool *ret_held, struct snp_err *err)
+/* *ret_held false: another daemon runs and answers. A socket of systemd's answers always. */
+static int lock_take(struct places *places, bool is_given, bool *ret_held, struct snp_err *err)
 {
     snp_autofree char *path = snp_format("%s.lock", places->socket);
     uint64_t deadline = snp_now_us() + (uint64_t)LOCK_WAIT_MS * 1000;
@@ -380,7 +383,7 @@ static int lock_take(struct places *places, bool *ret_held, struct snp_err *err)
         if (errno != EWOULDBLOCK && errno != EINTR) {
             return snp_fail_sys(err, errno, "lock %s", path);
         }
-        if (answers(places->socket)) {
+        if (!is_given && answers(places->socket)) {
             *ret_held = false;
             return 0;
         }
@@ -425,6 +428,45 @@ static int socket_listen(const char *path, int *ret_fd, struct snp_err *err)
     return 0;
 }
 
+/* systemd hands over descriptor 3 (sd_listen_fds(3)). It must be where clients look for us. */
+static int listen_fd_read(struct options *options, struct snp_err *err)
+{
+    /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
+    const char *pid = getenv("LISTEN_PID");
+    const char *count = getenv("LISTEN_FDS");
+    /* NOLINTEND(concurrency-mt-unsafe) */
+    uint64_t number = 0;
+
+    if (pid == NULL || count == NULL || snp_parse_u64(pid, &number) < 0 ||
+        number != (uint64_t)getpid()) {
+        return 0;
+    }
+    if (!snp_streq(count, "1")) {
+        return snp_fail(err, SNP_E_INVALID, "systemd passed %s sockets; name one ListenStream",
+                        count);
+    }
+    options->listen_fd = LISTEN_FD;
+    options->ready_fd = -1; /* nobody waits: systemd takes clients before we do */
+    return 0;
+}
+
+static int listen_fd_check(int fd, const char *path, struct snp_err *err)
+{
+    struct sockaddr_un address = {0};
+    socklen_t len = sizeof(address) - 1; /* a NUL remains */
+    int listens = 0;
+    socklen_t listens_len = sizeof(listens);
+
+    if (getsockname(fd, (struct sockaddr *)&address, &len) < 0 ||
+        address.sun_family != AF_UNIX || !snp_streq(address.sun_path, path) ||
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_len) < 0 || listens == 0) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "systemd passed another socket than clients use; set ListenStream=%s",
+                        path);
+    }
+    return snp_set_nonblock(fd, true) < 0 ? snp_fail_sys(err, errno, "socket") : 0;
+}
+
 /* Process ------------------------------------------------------------------------------- */
 
 /* Put /dev/null where a standard descriptor is missing, so that no other file lands there. */
@@ -446,6 +488,7 @@ static int process_setup(const struct options *options, struct snp_err *err)
 {
     struct rlimit files;
     struct sigaction ignore = {.sa_handler = SIG_IGN};
+    const int kept = options->listen_fd >= 0 ? options->listen_fd : options->ready_fd;
     sigset_t none;
 
     (void)umask(077);
@@ -454,10 +497,13 @@ static int process_setup(const struct options *options, struct snp_err *err)
     (void)sigaction(SIGPIPE, &ignore, NULL);
     (void)sigaction(SIGHUP, &ignore, NULL);
     /* Nothing of whoever started us stays open. */
-    if (options->ready_fd > 3) {
-        (void)close_range(3, (unsigned)options->ready_fd - 1, 0);
+    if (kept > 3) {
+        (void)close_range(3, (unsigned)kept - 1, 0);
     }
-    (void)close_range(options->ready_fd >= 3 ? (unsigned)options->ready_fd + 1 : 3, ~0U, 0);
+    (void)close_range(kept >= 3 ? (unsigned)kept + 1 : 3, ~0U, 0);
+    if (kept >= 3) {
+        (void)fcntl(kept, F_SETFD, FD_CLOEXEC);
+    }
     if (chdir("/") < 0) {
         return snp_fail_sys(err, errno, "chdir /");
     }
@@ -496,23 +542,28 @@ static int serve(const struct options *options, struct places *places, struct sn
 {
     struct snp_server_options server_options = options->server;
     snp_autofree struct snp_server *server = NULL;
-    int listen_fd = -1;
+    const bool is_given = options->listen_fd >= 0;
+    int listen_fd = options->listen_fd;
     bool held = false;
-    int r = lock_take(places, &held, err);
+    int r = is_given ? listen_fd_check(listen_fd, places->socket, err) : 0;
 
+    SNP_THEN(r, lock_take(places, is_given, &held, err));
     if (r < 0 || !held) {
         return r;
     }
     server = malloc(sizeof(*server));
     SNP_TRY_MEMORY(server, err);
     server_options.socket_path = places->socket;
+    server_options.is_socket_given = is_given;
     server_options.state_dir = places->state;
     server_options.home = places->home;
     if (server_options.budget_bytes != 0 &&
         server_options.budget_bytes < SNP_CAP_JOURNAL_BYTES_MIN) {
         server_options.budget_bytes = SNP_CAP_JOURNAL_BYTES_MIN;
     }
-    SNP_TRY(socket_listen(places->socket, &listen_fd, err));
+    if (!is_given) {
+        SNP_TRY(socket_listen(places->socket, &listen_fd, err));
+    }
     SNP_TRY(snp_server_init(server, listen_fd, &server_options, err));
     snp_log(SNP_LOG_INFO, "start", "version=%s pid=%d socket=%s", SNP_VERSION, (int)getpid(),
             places->socket);
@@ -554,6 +605,7 @@ int main(int argc, char **argv)
                    .live_bytes = half_memory(),
                    .budget_bytes = SNP_CAP_JOURNAL_BYTES},
         .ready_fd = -1,
+        .listen_fd = -1,
         .level = SNP_LOG_INFO,
     };
     struct snp_err err = {0};
@@ -564,6 +616,7 @@ int main(int argc, char **argv)
     if (r > 0) {
         return 0;
     }
+    SNP_THEN(r, listen_fd_read(&options, &err));
     snp_log_setup("daemon", options.level);
     snp_slice_short();
     SNP_THEN(r, run(&options, &err));

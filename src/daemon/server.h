@@ -83,6 +83,7 @@ struct snp_hooks {
 
 struct snp_server_options {
     const char *socket_path; /* borrowed */
+    bool is_socket_given;    /* somebody else made it, and it stays */
     const char *state_dir;   /* borrowed */
     const char *home;        /* the user's home folder, links resolved; NULL = none; borrowed */
     uint64_t idle_ms;
@@ -102,9 +103,10 @@ struct snp_server {
     struct snp_server_options options;
     int listen_fd; /* owned; -1 once it no longer listens */
     uv_poll_t listener;
-    uv_fs_event_t folder;      /* of the socket: whether that is still there */
-    struct snp_file_id socket; /* what it was when it was made */
-    uv_timer_t ticker;         /* idleness; runs a few times per idle time */
+    uv_fs_event_t folder;       /* of the socket: whether that is still there */
+    struct snp_file_id socket;  /* what it was when it was made */
+    struct snp_file_id program; /* that we run */
+    uv_timer_t ticker;          /* idleness; runs a few times per idle time */
     uv_timer_t end_timer;
     uv_timer_t checkpoints; /* the next one that is due */
     uv_timer_t waits;       /* of cells that wait, and whose clients want to know */

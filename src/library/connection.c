@@ -61,6 +61,14 @@ static void watch(struct snipara *box)
     }
 }
 
+/* Has the daemon ended since the last call? */
+static bool is_hung_up(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+
+    return poll(&p, 1, 0) > 0;
+}
+
 int snp_library_connect(struct snipara *box, struct snp_err *err)
 {
     const struct snp_client_options options = {
@@ -74,6 +82,9 @@ int snp_library_connect(struct snipara *box, struct snp_err *err)
         return snp_fail(
             err, SNP_E_INVALID,
             "this connection belongs to the process that made it; connect again after a fork");
+    }
+    if (box->calls.n_open == 0 && box->calls.fd >= 0 && is_hung_up(box->calls.fd)) {
+        snp_calls_done(&box->calls);
     }
     if (box->calls.fd >= 0) {
         return 0;

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -437,3 +438,71 @@ def test_a_daemon_without_a_journal_can_be_stopped(fresh_sandbox: Callable[..., 
     stopped = other.cli("daemon", "stop")
     assert stopped.returncode == 0 and stopped.stdout.startswith("stopped, pid "), stopped.stderr
     assert lib.some(other.daemon).wait(60) == 0
+
+
+# Upgrades, and systemd
+
+
+def test_an_upgrade_is_taken_up_once_no_cell_runs(autostart: Callable[[str], Autostart]) -> None:
+    run = autostart("user")
+    own = os.path.join(run.box.folder, "own")
+    shutil.copytree(lib.BUILD, own, ignore=lambda folder, names: set(names) - set(lib.PROGRAMS)
+                    if folder == lib.BUILD else set())
+    run.box.bin = own
+
+    def upgrade(*names: str) -> None:
+        for path in (os.path.join(own, name) for name in names):
+            shutil.copy(path, path + ".new")
+            os.replace(path + ".new", path)  # as dpkg does
+
+    assert run.run("exec", "-s", "s", "x = 5").returncode == 0
+    old = run.pids()
+    with lib.Client(run.box.socket, run.box.uid) as client:
+        code = b"import os\nwhile not os.path.exists('/tmp/go'): pass"
+        ident = client.send({"method": "exec", "kind": "python", "code_len": len(code), "session": "busy"}, code)
+        upgrade("tier-native", "snipara-sandboxd")
+        assert run.run("exec", "-s", "s", "x += 1").returncode == 0 and run.pids() == old
+        refused = run.run("exec", "--template", "data", "1")
+        assert refused.returncode == 1 and "snipara-sandbox daemon stop" in refused.stderr
+        assert client.call("put", b"", session="busy", path="/tmp/go", offset=0, truncate=True,
+                           mode=0o644)[0] == lib.RESPONSE
+        assert client.end_of(ident)[0] == lib.RESPONSE
+        done = run.run("exec", "-s", "s", "x")
+        assert done.stdout == "6\n" and set(run.pids()).isdisjoint(old), done.stderr
+        with pytest.raises((EOFError, ConnectionError)):
+            client.call("stats")
+    os.unlink(os.path.join(own, "snipara-sandboxd"))  # removed: it saves and goes
+    run.run("exec", "1")
+    assert lib.wait_for(lambda: not run.pids(), 60)
+
+
+ACTIVATE = """import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.execve(sys.argv[2], sys.argv[2:], {**os.environ, "LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"})"""
+
+
+def activate(box: lib.Sandbox, listener: socket.socket, *options: str) -> subprocess.Popen[str]:
+    """What systemd does with a socket unit: it listens, and passes descriptor 3."""
+    return subprocess.Popen(
+        [lib.PYTHON, "-c", ACTIVATE, str(listener.fileno()), os.path.join(box.bin, "snipara-sandboxd"), "--foreground",
+         *options], env=box.env, pass_fds=[listener.fileno()], stderr=subprocess.PIPE, text=True, **box.identity())
+
+
+def test_a_socket_of_systemd(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+    box = fresh_sandbox("user")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(box.socket)
+        os.chown(box.socket, box.uid, box.uid)
+        listener.listen()
+        for value in ("41", "42"):  # it ends when idle; the socket stays, and starts the next one
+            with lib.Client(box.socket, box.uid) as client:  # before the daemon runs
+                with activate(box, listener, "--idle", "0.5") as daemon:
+                    assert client.call("hello", version=1)[0] == lib.RESPONSE
+                    assert client.call("sessions.list")[1] == {"sessions": []}, value
+                    client.close()
+                    assert daemon.wait(60) == 0
+            assert os.path.exists(box.socket)
+        box.env["SNIPARA_SANDBOX_RUNTIME_DIR"] = box.make_folder("elsewhere", 0o700)
+        with activate(box, listener) as daemon:
+            errors = daemon.communicate(timeout=60)[1]
+        assert daemon.returncode == 2 and "ListenStream=" + box.folder + "/elsewhere/sandboxd.sock" in errors

@@ -276,7 +276,7 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
     snp_closep(&server->listen_fd);
     server->listen_fd = -1;
     /* From here on a new client finds nobody and starts the next daemon; whose socket may be there already. */
-    if (snp_server_is_reachable(server)) {
+    if (!server->options.is_socket_given && snp_server_is_reachable(server)) {
         (void)unlink(server->options.socket_path);
     }
     uv_close((uv_handle_t *)&server->folder, NULL);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -162,27 +163,7 @@ static void peer_add(struct snp_server *server, int fd)
     server->peers[slot] = peer;
 }
 
-static void on_listener(uv_poll_t *poll, int status, int events)
-{
-    struct snp_server *server = poll->data;
-    int fd;
-
-    (void)events;
-    if (status < 0) {
-        snp_log(SNP_LOG_ERROR, "listen", "error=\"%s\"", uv_strerror(status));
-        return;
-    }
-    fd = SNP_RETRY(accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (fd < 0) {
-        if (errno != EAGAIN && errno != ECONNABORTED) {
-            snp_log(SNP_LOG_ERROR, "accept", "errno=%d", errno);
-        }
-        return;
-    }
-    peer_add(server, fd);
-}
-
-/* The end -------------------------------------------------------------------------------- */
+/* Upgrades -------------------------------------------------------------------------------- */
 
 static bool has_requests(const struct snp_server *server)
 {
@@ -195,6 +176,89 @@ static bool has_requests(const struct snp_server *server)
     }
     return false;
 }
+
+/* Programs are as they were when we started: ours has not been replaced or removed. */
+static bool is_current(const struct snp_server *server)
+{
+    snp_autofree char *path = NULL;
+    struct snp_err ignored;
+    struct stat st;
+
+    return server->program.ino == 0 ||
+           (snp_own_program("snipara-sandboxd", &path, &ignored) == 0 && stat(path, &st) == 0 &&
+            st.st_dev == server->program.dev && st.st_ino == server->program.ino);
+}
+
+static void program_note(struct snp_server *server)
+{
+    struct stat st;
+
+    if (stat("/proc/self/exe", &st) == 0) {
+        server->program = (struct snp_file_id){st.st_dev, st.st_ino};
+    }
+}
+
+/* Nobody waits for an answer, none is about to ask, and no cell runs. */
+static bool is_quiet(const struct snp_server *server)
+{
+    for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
+        int unread = 0;
+
+        if (server->peers[i] != NULL &&
+            (ioctl(server->peers[i]->conn.fd, FIONREAD, &unread) < 0 || unread > 0)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        const struct snp_session *session = server->sessions.slots[i];
+
+        if (session != NULL && session->live.running != NULL) {
+            return false;
+        }
+    }
+    return !has_requests(server);
+}
+
+/* After an upgrade: save everything, and leave the rest to the next daemon, which who is connected finds by himself. */
+static bool hand_over(struct snp_server *server)
+{
+    if (server->is_ending || is_current(server) || !is_quiet(server)) {
+        return server->is_ending;
+    }
+    snp_log(SNP_LOG_INFO, "replaced", "why=\"the programs were upgraded or removed\"");
+    snp_server_end(server, NULL);
+    for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
+        if (server->peers[i] != NULL) {
+            snp_conn_end(&server->peers[i]->conn);
+        }
+    }
+    return true;
+}
+
+static void on_listener(uv_poll_t *poll, int status, int events)
+{
+    struct snp_server *server = poll->data;
+    int fd;
+
+    (void)events;
+    if (status < 0) {
+        snp_log(SNP_LOG_ERROR, "listen", "error=\"%s\"", uv_strerror(status));
+        return;
+    }
+    if (hand_over(server)) {
+        return; /* whoever is about to connect finds the next one */
+    }
+    fd = SNP_RETRY(accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (fd < 0) {
+        if (errno != EAGAIN && errno != ECONNABORTED) {
+            snp_log(SNP_LOG_ERROR, "accept", "errno=%d", errno);
+        }
+        return;
+    }
+    peer_add(server, fd);
+}
+
+/* The end -------------------------------------------------------------------------------- */
 
 /* Nobody finds us: save everything and go, once nobody waits for an answer. */
 static void reachable_check(struct snp_server *server)
@@ -263,7 +327,9 @@ static void on_tick(uv_timer_t *timer)
         snp_server_end(server, NULL);
         return;
     }
-    reachable_check(server);
+    if (!hand_over(server)) {
+        reachable_check(server);
+    }
 }
 
 /* Start ---------------------------------------------------------------------------------- */
@@ -353,6 +419,7 @@ int snp_server_init(struct snp_server *server,
     (void)uv_signal_start(&server->sigterm, on_signal, SIGTERM);
     (void)uv_signal_start(&server->sigint, on_signal, SIGINT);
     folder_watch(server);
+    program_note(server);
     snp_recover(server, serve_start);
     return 0;
 }

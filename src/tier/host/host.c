@@ -67,12 +67,18 @@ static int find_self(struct snp_supervisor *supervisor, char *ret_dir, struct sn
 {
     struct snp_host *host = snp_host_of(supervisor);
     ssize_t n = readlink("/proc/self/exe", host->self, sizeof(host->self) - 1);
+    struct stat st;
     char *slash;
 
     if (n <= 0) {
         return snp_fail_sys(err, errno, "read /proc/self/exe");
     }
     host->self[n] = '\0';
+    if (stat("/proc/self/exe", &st) < 0) {
+        return snp_fail_sys(err, errno, "stat /proc/self/exe");
+    }
+    host->self_dev = st.st_dev;
+    host->self_ino = st.st_ino;
     (void)snprintf(ret_dir, SNP_SUPERVISOR_PATH_MAX, "%s", host->self);
     slash = strrchr(ret_dir, '/');
     if (slash != NULL) {

@@ -46,8 +46,10 @@ struct snp_host {
     int landlock_abi; /* what sandboxes use: the kernel's, or an older one for tests; 0 = none */
     char guest_dir[SNP_SUPERVISOR_PATH_MAX]; /* holds driver.py and the extension module */
     char self[SNP_SUPERVISOR_PATH_MAX];      /* our own program */
-    unsigned forks_max;                      /* of one generation of a template */
-    int session_filter_fd;                   /* seccomp programs; see syscalls.h */
+    dev_t self_dev;
+    ino_t self_ino;
+    unsigned forks_max;    /* of one generation of a template */
+    int session_filter_fd; /* seccomp programs; see syscalls.h */
     int zygote_filter_fd;
     int init_fd;                    /* the program of pid 1, not readable by the code */
     int files_fd;                   /* that of its helper */

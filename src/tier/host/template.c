@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/clock.h"
@@ -721,17 +722,32 @@ static void template_free(struct snp_template *t)
     }
 }
 
+/* A template of another version would not understand us. */
+static int self_check(const struct snp_host *host, struct snp_err *err)
+{
+    struct stat st;
+
+    return stat(host->self, &st) == 0 && st.st_dev == host->self_dev &&
+                   st.st_ino == host->self_ino
+               ? 0
+               : snp_fail(err, SNP_E_UNSUPPORTED,
+                          "snipara-sandbox was upgraded or removed while this daemon runs; end "
+                          "it, which saves named sessions: snipara-sandbox daemon stop");
+}
+
 static int template_start(struct snp_supervisor *supervisor,
                           const char *name,
                           char *const *args,
                           struct snp_template **ret,
                           struct snp_err *err)
 {
-    struct snp_template *t = calloc(1, sizeof(*t));
+    struct snp_template *t;
     int control[2] = {-1, -1};
     int errors[2] = {-1, -1};
     int r;
 
+    SNP_TRY(self_check(snp_host_of(supervisor), err));
+    t = calloc(1, sizeof(*t));
     if (t != NULL) {
         t->args = args_copy(args);
     }
