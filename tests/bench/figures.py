@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 import durable
+import programs
 from runtime import (MIB, PYTHON, ROLES, Context, Runtime, memory_available, percentile, process_tree, settle, take)
 
 CODE = "print(1)"
@@ -380,4 +381,4 @@ def speed(ctx: Context) -> None:
 
 
 GROUPS = {group.__name__: group for group in
-          (floor, fresh, refill, cell, *durable.GROUPS, process, rate, burst, speed, cold, live)}
+          (floor, fresh, refill, cell, programs.clients, *durable.GROUPS, process, rate, burst, speed, cold, live)}

@@ -8,6 +8,8 @@
  *   burst SOCKET TEMPLATE CLIENTS CODE         every client asks for one in the same moment
  *   live SOCKET TEMPLATE FROM TO CODE          sessions of these numbers, which stay
  *   end SOCKET FROM TO                         end them
+ *   library SOCKET SESSION CLIENTS RUNS GAP_US CODE
+ *                                              cells by the C library, each client in SESSION-0, 1...
  *   ask SOCKET RUNS STEPS                      requests of any kind, in turns; see run_ask
  *   spawn RUNS COMMAND... [-- COMMAND...]...   whole processes, in turns
  *   pingpong HOPS RUNS BYTES                   a message through HOPS sockets and back
@@ -18,6 +20,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <snipara/sandbox.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -281,42 +284,118 @@ struct job {
     const char *socket_path;
     const char *template;
     const char *code;
-    double seconds; /* 0 = one session each */
+    const char *session; /* prefix; cells by the C library in sessions that stay; or NULL */
+    unsigned runs;       /* with session: cells of each client */
+    unsigned gap_us;     /* before each */
+    double seconds;      /* 0 = one session each */
     unsigned clients;
     int start_fd; /* becomes readable when all may start */
     struct shared *shared;
     size_t most; /* samples it has room for */
 };
 
-/* A client's process: connect, wait for the start, measure. Returns its exit status. */
-static int client_main(const struct job *job)
+static int wait_for_start(const struct job *job, struct snp_err *err)
 {
-    snp_autoclient struct snp_client *client = NULL;
-    struct snp_err err;
-    double begin;
     char byte;
-    int r = client_open(job->socket_path, &client, &err);
 
     (void)__atomic_add_fetch(&job->shared->n_ready, 1, __ATOMIC_SEQ_CST);
-    if (r == 0 && SNP_RETRY(read(job->start_fd, &byte, 1)) < 0) {
-        r = snp_fail_sys(&err, errno, "wait for the start");
+    return SNP_RETRY(read(job->start_fd, &byte, 1)) < 0
+               ? snp_fail_sys(err, errno, "wait for the start")
+               : 0;
+}
+
+static void sample_keep(const struct job *job, const struct sample *sample)
+{
+    unsigned at = __atomic_fetch_add(&job->shared->n, 1, __ATOMIC_SEQ_CST);
+
+    if (at < job->most) {
+        job->shared->samples[at] = *sample;
     }
+}
+
+/* Sessions from nothing to nothing, for so many seconds. */
+static int sessions_measure(const struct job *job, struct snp_err *err)
+{
+    snp_autoclient struct snp_client *client = NULL;
+    double begin;
+    int r = client_open(job->socket_path, &client, err);
+    int started = wait_for_start(job, err);
+
+    r = r < 0 ? r : started;
     begin = now_us();
     while (r == 0) {
         struct sample sample;
 
-        r = session_measure(client, job->template, job->code, &sample, &err);
+        r = session_measure(client, job->template, job->code, &sample, err);
         if (r == 0) {
-            unsigned at = __atomic_fetch_add(&job->shared->n, 1, __ATOMIC_SEQ_CST);
-
-            if (at < job->most) {
-                job->shared->samples[at] = sample;
-            }
+            sample_keep(job, &sample);
         }
         if (now_us() - begin >= job->seconds * 1e6) {
             break;
         }
     }
+    return r;
+}
+
+/* One cell by the library, with its defaults; anything but "ok" is a failure. */
+static int library_cell(struct snipara *box,
+                        const char *session,
+                        const char *code,
+                        struct snp_err *err)
+{
+    struct snipara_call *call = snipara_run(box, SNIPARA_RUN(.session = session, .code = code));
+    const struct snipara_error *error;
+    int r = 0;
+
+    while (!snipara_wait(call, -1)) {
+    }
+    error = snipara_call_error(call);
+    if (error != NULL) {
+        r = snp_fail(err, SNP_E_PEER, "%s", error->message);
+    } else if (!snp_streq(snipara_text(call, "status", NULL), "ok")) {
+        r = snp_fail(err, SNP_E_INVALID, "the cell ended with status '%s'",
+                     snipara_text(call, "status", NULL));
+    }
+    snipara_free(call);
+    return r;
+}
+
+static int library_measure(const struct job *job, unsigned number_of, struct snp_err *err)
+{
+    struct snipara *box;
+    const struct snipara_error *error =
+        snipara_connect(SNIPARA_OPTIONS(.socket = job->socket_path), &box);
+    char session[2 * NAME_LEN];
+    int r = error == NULL ? 0 : snp_fail(err, SNP_E_PEER, "%s", error->message);
+    int started;
+
+    (void)snprintf(session, sizeof(session), "%s-%u", job->session, number_of);
+    r = r < 0 ? r : library_cell(box, session, job->code, err);
+    started = wait_for_start(job, err);
+    r = r < 0 ? r : started;
+    for (unsigned i = 0; r == 0 && i < job->runs; i++) {
+        struct sample sample = {0};
+        double start;
+
+        pause_us(job->gap_us);
+        start = now_us();
+        r = library_cell(box, session, job->code, err);
+        if (r == 0) {
+            sample.us = now_us() - start;
+            sample_keep(job, &sample);
+        }
+    }
+    snipara_close(box);
+    return r;
+}
+
+/* A client's process: connect, wait for the start, measure. Returns its exit status. */
+static int client_main(const struct job *job, unsigned number_of)
+{
+    struct snp_err err = {0};
+    int r = job->session == NULL ? sessions_measure(job, &err)
+                                 : library_measure(job, number_of, &err);
+
     if (r < 0) {
         (void)fprintf(stderr, "snp-bench: %s\n", err.msg);
     }
@@ -345,7 +424,7 @@ static int clients_run(struct job *job, double *ret_us, struct snp_err *err)
         if (pid == 0) {
             snp_closep(&write_fd);
             (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-            _exit(client_main(job));
+            _exit(client_main(job, n));
         }
         if (pid < 0) {
             failed = job->clients - n;
@@ -379,7 +458,9 @@ static int clients_measure(struct job *job, struct snp_err *err)
     double us = 0;
     int r;
 
-    job->most = job->clients * (size_t)(job->seconds > 0 ? SAMPLES_MAX : 1);
+    job->most = job->clients * (size_t)(job->seconds > 0 ? SAMPLES_MAX
+                                        : job->runs > 0  ? job->runs
+                                                         : 1);
     size = sizeof(struct shared) + job->most * sizeof(struct sample);
     job->shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (job->shared == MAP_FAILED) {
@@ -414,6 +495,20 @@ static int run_burst(char **argv, struct snp_err *err)
     struct job job = {.socket_path = argv[0], .template = argv[1], .code = argv[3]};
     int r = number(argv[2], CLIENTS_MAX, &job.clients, err);
 
+    return r == 0 ? clients_measure(&job, err) : r;
+}
+
+static int run_library(char **argv, struct snp_err *err)
+{
+    struct job job = {.socket_path = argv[0], .session = argv[1], .code = argv[5]};
+    int r = number(argv[2], CLIENTS_MAX, &job.clients, err);
+
+    if (r == 0) {
+        r = number(argv[3], SAMPLES_MAX, &job.runs, err);
+    }
+    if (r == 0) {
+        r = number(argv[4], NUMBER_MAX, &job.gap_us, err);
+    }
     return r == 0 ? clients_measure(&job, err) : r;
 }
 
@@ -680,6 +775,7 @@ static const struct {
     {"fresh",    5, run_fresh   },
     {"rate",     5, run_rate    },
     {"burst",    4, run_burst   },
+    {"library",  6, run_library },
     {"live",     5, run_live    },
     {"end",      3, run_end     },
     {"ask",      3, run_ask     },
