@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * messages-print PART: the tables of docs/wire.md and docs/result.md as Markdown. PART is client,
- * tier, error, result or events. tools/messages writes them into the pages.
+ * tier, error, result, events, run or run_events. tools/messages writes them into the pages.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include "wire/exec.h"
 #include "wire/methods.h"
 #include "wire/result.h"
+#include "wire/run.h"
 #include "wire/tier.h"
 
 enum {
@@ -127,17 +128,20 @@ static void method_print(FILE *out, const struct snp_method_form *method, struct
     }
 }
 
-static void events_print(FILE *out)
+static const struct snp_record *const exec_events[] = {
+    &snp_event_waiting_form, &snp_event_stdout_form,  &snp_event_stderr_form,
+    &snp_event_gap_form,     &snp_event_display_form, &snp_event_call_form,
+    &snp_event_taken_form,   &snp_event_gone_form,    NULL};
+static const struct snp_record *const run_events[] = {
+    &snp_event_begun_form, &snp_event_record_form, &snp_event_text_form,
+    &snp_event_tool_form,  &snp_event_result_form, NULL};
+
+static void events_print(FILE *out, const struct snp_record *const *events)
 {
-    static const struct snp_record *const events[] = {
-        &snp_event_waiting_form, &snp_event_stdout_form,  &snp_event_stderr_form,
-        &snp_event_gap_form,     &snp_event_display_form, &snp_event_call_form,
-        &snp_event_taken_form,   &snp_event_gone_form,
-    };
     struct shown shown = {.n = 0};
 
     head_print(out);
-    for (size_t i = 0; i < SNP_ARRAY_LEN(events); i++) {
+    for (size_t i = 0; events[i] != NULL; i++) {
         char before[MEMBER_MAX];
 
         if (events[i]->n_fields == 0) {
@@ -168,7 +172,13 @@ static bool messages_print(FILE *out, const char *what)
         head_print(out);
         rows_print(out, &snp_error_form, "", &shown);
     } else if (strcmp(what, "events") == 0) {
-        events_print(out);
+        events_print(out, exec_events);
+    } else if (strcmp(what, "run") == 0) {
+        for (size_t i = 0; snp_run_methods[i].text != NULL; i++) {
+            method_print(out, &snp_run_methods[i], &shown);
+        }
+    } else if (strcmp(what, "run_events") == 0) {
+        events_print(out, run_events);
     } else {
         return false;
     }

@@ -79,6 +79,8 @@ struct snipara_error {
     const char *remedy;      /* what helps, a word of docs/wire.md: "raise_limit" */
     const char *remedy_name; /* its object: the nearest name, the limit to raise */
     int64_t remedy_value;    /* its number: a limit that would do; -1 = none */
+    const char *
+        remedy_ways; /* of the remedy "recover": values of `recover` that fit, "replay checkpoint" */
 };
 
 /* Connection --------------------------------------------------------------------------- */
@@ -88,6 +90,8 @@ struct snipara_options {
     const char *
         socket; /* of the daemon; NULL = that of this user, whose daemon is started if none runs */
     bool no_start; /* fail with SNIPARA_NOT_FOUND rather than start one */
+    bool
+        later; /* connect with the first call that needs the daemon; then that blocks, or fails */
 };
 #define SNIPARA_OPTIONS(...) \
     (&(const struct snipara_options){.size = sizeof(struct snipara_options), __VA_ARGS__})
@@ -141,7 +145,8 @@ void snipara_on_done(struct snipara_call *call,
 
 /*
  * Interrupt the cell of an open snipara_run(), as Ctrl-C would: Python gets a KeyboardInterrupt, and what does not end
- * is killed after a while. The call ends as usual, with status "interrupted". Other calls are not affected.
+ * is killed after a while. The call ends as usual, with status "interrupted". An open snipara_ask() stops likewise. Other calls are
+ * not affected.
  */
 void snipara_interrupt(struct snipara_call *call);
 
@@ -243,7 +248,10 @@ struct snipara_call *snipara_open(struct snipara *box,
                                   const char *session,
                                   const struct snipara_session *with);
 
-/* Answer a call from inside, at most 4 MiB. ok false: the code gets an exception with that text. */
+/*
+ * Answer a call from inside, at most 4 MiB; ok false: the code gets an exception with that text. Or that of a tool,
+ * with text for the model. Answer: `answered`, false = it was not waited for any more.
+ */
 struct snipara_call *snipara_answer(
     struct snipara_call *run, uint32_t number, bool ok, const void *data, size_t len);
 
@@ -319,6 +327,75 @@ struct snipara_call *snipara_request(struct snipara *box,
                                      const char *json,
                                      const void *data,
                                      size_t len);
+
+/* Runs ----------------------------------------------------------------------------------- */
+
+/*
+ * A run is a model that works on a prompt, and whose code runs in a session. Each has a process of its own, which keeps
+ * the record in the folder of logs, and asks the daemon. It ends with its connection: as one that was interrupted, which
+ * snipara_ask() can resume. Settings are "KEY=VALUE", with the keys of the configuration (docs/reference/configuration.md).
+ */
+
+/* A tool of this program, which the model may call. It runs in this program, outside the sandbox. */
+struct snipara_tool {
+    size_t size;
+    const char *
+        name; /* A-Z a-z 0-9 _ -, at most 64, a letter or _ first; not that of a built-in tool */
+    const char *description; /* what it does, for the model; at most 8 KiB */
+    const char *parameters;  /* JSON Schema of its arguments, an object; NULL = it takes none */
+    int64_t timeout_ms;      /* of a call; 0 = 30 s, at most 600 s */
+};
+#define SNIPARA_TOOL(...) \
+    (&(const struct snipara_tool){.size = sizeof(struct snipara_tool), __VA_ARGS__})
+
+struct snipara_prompt {
+    size_t size;
+    const char *text;   /* the prompt, or the task of an agent; at most 4 MiB */
+    const char *system; /* instructions to the model, before it; NULL = none */
+    const char *resume; /* id of a run to go on with, or its beginning, instead of text; NULL */
+    bool agent;         /* iterations until the final answer, as `snipara-sandbox agent` */
+    /* Working folder of the run: its configuration, .env, project and logs; NULL = that of this process. */
+    const char *folder;
+    /*
+     * They win over variables and files. Besides keys of the configuration: config=FILE, project=DIR, no_project=true,
+     * output=DIR, allow_degraded=true, allow_tools=true, mcp_config=FILE, recover=WAY of one that is resumed; of an
+     * agent max_iterations and budget. NULL ends them.
+     */
+    const char *const *settings;
+    const struct snipara_tool *const
+        *tools; /* NULL ends them. To resume a run give those that it had */
+    /* Callbacks while it runs; each may be NULL. Bytes are borrowed until they return. */
+    /* A record, one JSON object, as it was written: docs/reference/logs.md. */
+    void (*record)(void *ctx, const char *json, size_t len);
+    void (*streamed)(void *ctx,
+                     const char *text,
+                     size_t len); /* text of the model, as it comes */
+    /*
+     * The model calls a tool; arguments: a JSON object that fits the parameters. Answer with snipara_answer(), now or
+     * later, with text for the model, at most 1 MiB; ok false: it failed. Too late, and the model has been told so.
+     */
+    void (*called)(void *ctx,
+                   struct snipara_call *call,
+                   uint32_t number,
+                   const char *tool,
+                   const char *arguments,
+                   size_t len);
+    void *ctx;
+};
+#define SNIPARA_PROMPT(...) \
+    (&(const struct snipara_prompt){.size = sizeof(struct snipara_prompt), __VA_ARGS__})
+
+/*
+ * Have a model work on a prompt. Answer: as `snipara-sandbox run --json` or `agent --json`, with `success`, `response` or
+ * `answer`, `error`, `trajectory_id`... A run that meets a limit is no error of the call. snipara_interrupt()
+ * stops it: it ends as usual, with what it has. Blocks for some milliseconds, until its process has started.
+ */
+struct snipara_call *snipara_ask(struct snipara *box, const struct snipara_prompt *prompt);
+
+/* Get the configuration in force in a folder (NULL = the working one): a member for each key, as `config show --json`. */
+struct snipara_call *snipara_settings(struct snipara *box,
+                                      const char *folder,
+                                      const char *const *settings);
 
 #ifdef __GNUC__
 #    pragma GCC visibility pop

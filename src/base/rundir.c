@@ -323,8 +323,8 @@ void snp_own_folder(const char *folder)
 int snp_own_program(const char *name, char **ret_path, struct snp_err *err)
 {
     /* Beside us; from bin/ in libexec/, and the other way round; from lib/ and lib/ARCHITECTURE/. */
-    static const char *const folders[] = {"", "../libexec/snipara-sandbox/", "../../bin/",
-                                          "../../libexec/snipara-sandbox/"};
+    static const char *const folders[] = {"", "../libexec/snipara-sandbox/", "../bin/",
+                                          "../../bin/", "../../libexec/snipara-sandbox/"};
     char self[PATH_MAX];
     ssize_t n = own_folder != NULL ? snprintf(self, sizeof(self), "%.4000s/", own_folder)
                                    : readlink("/proc/self/exe", self, sizeof(self) - 1);

@@ -533,6 +533,10 @@ int snp_cli_config(struct snp_cli *cli,
             r = snp_config_set(config, (enum snp_config_key)opt->key, text, flag, err);
         }
     }
+    for (const struct snp_cli_setting *s = cli->settings;
+         r == 0 && s != NULL && s->name != NULL; s++) {
+        r = snp_config_set(config, s->key, s->text, s->name, err);
+    }
     if (r == 0) {
         warn_all(cli, config);
         warn_ignored(cli, verb, config);

@@ -21,7 +21,15 @@ enum {
 };
 
 struct snp_client;
+struct snp_peer;
 struct snp_verb;
+
+/* A key of the configuration that wins over options, too. */
+struct snp_cli_setting {
+    enum snp_config_key key;
+    const char *name; /* NULL ends a list */
+    const char *text;
+};
 
 /* One run of the program. */
 struct snp_cli {
@@ -34,6 +42,8 @@ struct snp_cli {
     bool takes_signals; /* set before the first call: SIGINT and SIGTERM interrupt the cell */
     struct snp_config *config; /* owned; NULL = not loaded yet */
     struct snp_client *client; /* owned; NULL = nothing was asked of the daemon yet */
+    struct snp_peer *peer; /* the program that this runs for; NULL = who typed the command */
+    const struct snp_cli_setting *settings; /* NULL = none */
 };
 
 struct snp_verb {
@@ -62,6 +72,9 @@ struct snp_verb {
 /* clang-format on */
 #define SNP_VERB_DECLARE(name) extern const struct snp_verb snp_verb_##name;
 SNP_VERBS(SNP_VERB_DECLARE)
+
+/* What the library starts (src/library/run.c); no command of a user, so in no list. */
+SNP_VERB_DECLARE(serve_run)
 
 /* The whole program below main(): find the verb, run it; the exit status. */
 int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv);

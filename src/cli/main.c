@@ -6,12 +6,14 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 
 #define ADDRESS(name) &snp_verb_##name,
 static const struct snp_verb *const verbs[] = {SNP_VERBS(ADDRESS) NULL};
+static const struct snp_verb *const inner[] = {&snp_verb_serve_run, NULL};
 
 /* Descriptors 0 to 2 are open, so that no file is ever opened in their place. */
 static int open_standard_fds(void)
@@ -34,5 +36,6 @@ int main(int argc, char **argv)
     if (open_standard_fds() < 0 || sigaction(SIGPIPE, &ignore, NULL) < 0) {
         return SNP_EXIT_FAILED;
     }
-    return snp_cli_run(verbs, argc, argv);
+    return snp_cli_run(
+        argc == 2 && strcmp(argv[1], snp_verb_serve_run.name) == 0 ? inner : verbs, argc, argv);
 }

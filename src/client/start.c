@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting the daemon.
+ * Starting the daemon, and processes of runs.
  *
- * It outlives whoever starts it, so it inherits as little as possible: no descriptor,
+ * The daemon outlives whoever starts it, so it inherits as little as possible: no descriptor,
  * no blocked signal, no terminal, and of the environment only what is listed here. In
  * particular no API key of the shell it happened to be started from.
  */
@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -27,7 +28,7 @@
 #include "base/str.h"
 
 enum {
-    READY_FD = 3, /* the ready pipe, as the daemon finds it */
+    FD_INSIDE = 3, /* the ready pipe, or the socket, as the other side finds it */
     ENV_MAX = 256,
     WORDS_MAX = 256,
     LOG_READ_MAX = 4 << 20,
@@ -79,49 +80,92 @@ static bool is_kept(const char *variable)
     return kept;
 }
 
-/* Everything the new process is to be; undone by the caller. */
-static int spawn(
-    const char *program, int log_fd, int ready_fd, pid_t *ret_pid, struct snp_err *err)
+/* A program that outlives us; log_fd: its standard error, -1 = none; fd becomes FD_INSIDE. */
+static int spawn(char *const *argv,
+                 char *const *envp,
+                 int log_fd,
+                 int fd,
+                 pid_t *ret_pid,
+                 struct snp_err *err)
 {
-    char *envp[ENV_MAX + 1];
-    size_t n_env = 0;
-    snp_autofree char *name = strdup(program);
-    char flag[] = "--ready-fd";
-    char number[] = "3";
-    char *argv[] = {name, flag, number, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none;
     sigset_t all;
     int eno;
 
-    if (name == NULL) {
-        return snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    for (char **e = environ; *e != NULL && n_env < ENV_MAX; e++) {
-        if (is_kept(*e)) {
-            envp[n_env++] = *e;
-        }
-    }
-    envp[n_env] = NULL;
     (void)sigemptyset(&none);
     (void)sigfillset(&all);
     (void)posix_spawn_file_actions_init(&actions);
     (void)posix_spawnattr_init(&attr);
     (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDWR, 0);
     (void)posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDOUT_FILENO);
-    (void)posix_spawn_file_actions_adddup2(&actions, log_fd, STDERR_FILENO);
-    (void)posix_spawn_file_actions_adddup2(&actions, ready_fd, READY_FD);
-    /* What a program with the library has open is none of the daemon's. */
-    (void)posix_spawn_file_actions_addclosefrom_np(&actions, READY_FD + 1);
+    (void)posix_spawn_file_actions_adddup2(&actions, log_fd < 0 ? STDIN_FILENO : log_fd,
+                                           STDERR_FILENO);
+    (void)posix_spawn_file_actions_adddup2(&actions, fd, FD_INSIDE);
+    /* What a program with the library has open is none of its business. */
+    (void)posix_spawn_file_actions_addclosefrom_np(&actions, FD_INSIDE + 1);
     (void)posix_spawnattr_setsigmask(&attr, &none);
     (void)posix_spawnattr_setsigdefault(&attr, &all);
     (void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
                                               POSIX_SPAWN_SETSIGDEF);
-    eno = posix_spawn(ret_pid, program, &actions, &attr, argv, envp);
+    eno = posix_spawn(ret_pid, argv[0], &actions, &attr, argv, envp);
     (void)posix_spawn_file_actions_destroy(&actions);
     (void)posix_spawnattr_destroy(&attr);
-    return eno == 0 ? 0 : snp_fail_sys(err, eno, "start %s", program);
+    return eno == 0 ? 0 : snp_fail_sys(err, eno, "start %s", argv[0]);
+}
+
+static int daemon_spawn(
+    char *program, int log_fd, int ready_fd, pid_t *ret_pid, struct snp_err *err)
+{
+    static char flag[] = "--ready-fd";
+    static char number[] = "3";
+    char *const argv[] = {program, flag, number, NULL};
+    char *envp[ENV_MAX + 1];
+    size_t n_env = 0;
+
+    for (char **e = environ; *e != NULL && n_env < ENV_MAX; e++) {
+        if (is_kept(*e)) {
+            envp[n_env++] = *e;
+        }
+    }
+    envp[n_env] = NULL;
+    return spawn(argv, envp, log_fd, ready_fd, ret_pid, err);
+}
+
+int snp_run_process_start(int *ret_fd, struct snp_err *err)
+{
+    static char verb[] = "serve-run";
+    snp_autofree char *program = NULL;
+    snp_autoclose int own = -1;
+    snp_autoclose int other = -1;
+    int ends[2];
+    pid_t pid = -1;
+    int status = 0;
+    int r = snp_own_program("snipara-sandbox", &program, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+        return snp_fail_sys(err, errno, "socketpair");
+    }
+    own = ends[0];
+    other = fcntl(ends[1], F_DUPFD_CLOEXEC, FD_INSIDE + 1);
+    (void)close(ends[1]);
+    if (other < 0 || snp_set_nonblock(own, true) < 0) {
+        return snp_fail_sys(err, errno, "socket");
+    }
+    r = spawn((char *const[]){program, verb, NULL}, environ, -1, other, &pid, err);
+    if (r < 0) {
+        return r;
+    }
+    /* It forks at once; who has children ignored is not told how that went, and learns it from the socket. */
+    if (SNP_RETRY(waitpid(pid, &status, 0)) == pid && status != 0) {
+        return snp_fail(err, SNP_E_SYS, "%s %s cannot start", program, verb);
+    }
+    *ret_fd = SNP_TAKE_FD(own);
+    return 0;
 }
 
 /* Wait for a byte (*ret_ready true) or the end of the pipe. -1: neither came in time. */
@@ -189,13 +233,13 @@ int snp_daemon_start(int timeout_ms, struct snp_err *err)
     }
     read_fd = ends[0];
     /* Above the number it is to have there: a dup2 onto itself would keep CLOEXEC. */
-    write_fd = fcntl(ends[1], F_DUPFD_CLOEXEC, READY_FD + 1);
+    write_fd = fcntl(ends[1], F_DUPFD_CLOEXEC, FD_INSIDE + 1);
     (void)close(ends[1]);
     if (write_fd < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }
-    if (log_fd == READY_FD) {
-        int other = fcntl(log_fd, F_DUPFD_CLOEXEC, READY_FD + 1);
+    if (log_fd == FD_INSIDE) {
+        int other = fcntl(log_fd, F_DUPFD_CLOEXEC, FD_INSIDE + 1);
 
         if (other < 0) {
             return snp_fail_sys(err, errno, "log");
@@ -203,7 +247,7 @@ int snp_daemon_start(int timeout_ms, struct snp_err *err)
         snp_closep(&log_fd);
         log_fd = other;
     }
-    r = spawn(program, log_fd, write_fd, &pid, err);
+    r = daemon_spawn(program, log_fd, write_fd, &pid, err);
     if (r < 0) {
         return r;
     }

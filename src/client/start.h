@@ -14,6 +14,12 @@
  */
 int snp_daemon_start(int timeout_ms, struct snp_err *err) SNP_NODISCARD;
 
+/*
+ * Start the process of a run: `snipara-sandbox serve-run`, with our environment, and no child of ours in the end. *ret_fd is our end
+ * of its socket, non-blocking; the caller's. SNP_E_NOT_FOUND: it is not installed.
+ */
+int snp_run_process_start(int *ret_fd, struct snp_err *err) SNP_NODISCARD;
+
 /* Put the last line of the daemon's log (without time) into out; "" if there is none. Returns out. */
 const char *snp_daemon_last_words(char *out, size_t out_len);
 

@@ -28,17 +28,37 @@ static const struct snipara_error no_memory = {.code = SNIPARA_NO_MEMORY,
                                                .remedy = "",
                                                .remedy_name = ""};
 
+static void link_to(struct snipara_call *call, struct snipara *box)
+{
+    call->box = box;
+    call->prev = NULL;
+    call->next = box->first;
+    if (box->first != NULL) {
+        box->first->prev = call;
+    }
+    box->first = call;
+}
+
+static void unlink_from(struct snipara_call *call)
+{
+    *(call->prev == NULL ? &call->box->first : &call->prev->next) = call->next;
+    if (call->next != NULL) {
+        call->next->prev = call->prev;
+    }
+}
+
+void snp_call_move(struct snipara_call *call, struct snipara *box)
+{
+    unlink_from(call);
+    link_to(call, box);
+}
+
 struct snipara_call *snp_call_new(struct snipara *box)
 {
     struct snipara_call *call = box == NULL ? NULL : calloc(1, sizeof(*call));
 
     if (call != NULL) {
-        call->box = box;
-        call->next = box->first;
-        if (box->first != NULL) {
-            box->first->prev = call;
-        }
-        box->first = call;
+        link_to(call, box);
         snp_buf_init(&call->data, SIZE_MAX / 2);
     }
     return call;
@@ -53,10 +73,7 @@ void snipara_free(struct snipara_call *call)
         if (call->id != 0) {
             snp_calls_forget(&call->box->calls, call->id);
         }
-        *(call->prev == NULL ? &call->box->first : &call->prev->next) = call->next;
-        if (call->next != NULL) {
-            call->next->prev = call->prev;
-        }
+        unlink_from(call);
     }
     json_decref(call->answer);
     free(call->json);
@@ -118,7 +135,9 @@ static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_
     const char *event = snp_json_str(head, "event", "");
     bool is_stderr = strcmp(event, "stderr") == 0;
 
-    if (is_stderr || strcmp(event, "stdout") == 0) {
+    if (call->event != NULL) {
+        call->event(call, head, raw, raw_len);
+    } else if (is_stderr || strcmp(event, "stdout") == 0) {
         if (cell->output != NULL) {
             cell->output(cell->ctx, is_stderr ? SNIPARA_STDERR : SNIPARA_STDOUT, raw, raw_len);
         }
@@ -151,7 +170,9 @@ static void on_done(
         (void)snp_call_fail(call, &own);
         return;
     }
-    call->answer = json_incref(head);
+    if (call->answer == NULL) {
+        call->answer = json_incref(head);
+    }
     finish(call);
 }
 

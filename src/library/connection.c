@@ -38,6 +38,16 @@ void snp_library_take(void *ret, size_t ret_size, const void *given)
 
 void snp_library_error(const struct snp_err *err, struct snipara_error *ret)
 {
+    /* By their bits: enum snp_recover_way. */
+    static const char *const ways[] = {"",
+                                       "replay",
+                                       "skip",
+                                       "replay skip",
+                                       "checkpoint",
+                                       "replay checkpoint",
+                                       "skip checkpoint",
+                                       "replay skip checkpoint"};
+
     *ret = (struct snipara_error){.code = (enum snipara_code)err->code,
                                   .system_error = err->sys_errno,
                                   .name = snp_code_name(err->code),
@@ -47,7 +57,10 @@ void snp_library_error(const struct snp_err *err, struct snipara_error *ret)
                                   .limit_value = err->limit_value,
                                   .remedy = snp_remedy_name(err->remedy.kind),
                                   .remedy_name = err->remedy.name,
-                                  .remedy_value = err->remedy.value};
+                                  .remedy_value = err->remedy.value,
+                                  .remedy_ways = err->remedy.kind == SNP_REMEDY_RECOVER
+                                                     ? ways[err->remedy.value & 7]
+                                                     : ""};
 }
 
 static void watch(struct snipara *box)
@@ -69,13 +82,25 @@ static bool is_hung_up(int fd)
     return poll(&p, 1, 0) > 0;
 }
 
+int snp_library_watch(struct snipara *box, int fd, struct snp_err *err)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    if (epoll_ctl(box->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+        (void)snp_fail_sys(err, errno, "epoll");
+        snp_closep(&fd);
+        return err->code;
+    }
+    box->events = EPOLLIN;
+    box->calls.fd = fd;
+    return 0;
+}
+
 int snp_library_connect(struct snipara *box, struct snp_err *err)
 {
     const struct snp_client_options options = {
         .socket_path = box->socket, .has_start = !box->no_start, .signal_fd = -1};
-    struct epoll_event event = {.events = EPOLLIN};
     snp_autoclient struct snp_client *client = NULL;
-    snp_autoclose int fd = -1;
     int r;
 
     if (box->pid != getpid()) {
@@ -89,17 +114,14 @@ int snp_library_connect(struct snipara *box, struct snp_err *err)
     if (box->calls.fd >= 0) {
         return 0;
     }
+    if (box->root != NULL) {
+        return snp_fail(err, SNP_E_PEER, "the process of the run has ended");
+    }
     r = snp_client_connect(&options, &client, err);
     if (r < 0) {
         return r;
     }
-    fd = snp_client_take_fd(client);
-    if (epoll_ctl(box->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
-        return snp_fail_sys(err, errno, "epoll");
-    }
-    box->events = EPOLLIN;
-    box->calls.fd = SNP_TAKE_FD(fd);
-    return 0;
+    return snp_library_watch(box, snp_client_take_fd(client), err);
 }
 
 /* The programs lie beside this library, wherever that was installed. In a program that holds the archive they lie beside it. */
@@ -121,14 +143,26 @@ static void find_programs(void)
     }
 }
 
+struct snipara *snp_library_box_new(void)
+{
+    struct snipara *box = calloc(1, sizeof(*box));
+
+    if (box != NULL) {
+        snp_calls_init(&box->calls);
+        box->epoll_fd = -1;
+        box->pid = getpid();
+    }
+    return box;
+}
+
 const struct snipara_error *snipara_connect(const struct snipara_options *options,
                                             struct snipara **ret)
 {
     static _Thread_local struct snp_err err;
     static _Thread_local struct snipara_error error;
     struct snipara_options own;
-    struct snipara *box = calloc(1, sizeof(*box));
-    int r;
+    struct snipara *box = snp_library_box_new();
+    int r = 0;
 
     *ret = NULL;
     snp_library_take(&own, sizeof(own), options);
@@ -138,8 +172,6 @@ const struct snipara_error *snipara_connect(const struct snipara_options *option
         return &error;
     }
     find_programs();
-    snp_calls_init(&box->calls);
-    box->pid = getpid();
     box->no_start = own.no_start;
     box->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     box->socket = own.socket == NULL ? NULL : strdup(own.socket);
@@ -147,7 +179,7 @@ const struct snipara_error *snipara_connect(const struct snipara_options *option
         r = snp_fail_sys(&err, errno, "epoll");
     } else if (box->socket == NULL && own.socket != NULL) {
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
-    } else {
+    } else if (!own.later) {
         r = snp_library_connect(box, &err);
     }
     if (r < 0) {
@@ -164,6 +196,12 @@ void snipara_close(struct snipara *box)
     if (box == NULL) {
         return;
     }
+    while (box->runs != NULL) {
+        struct snipara *run = box->runs;
+
+        box->runs = run->next_run;
+        snipara_close(run);
+    }
     for (struct snipara_call *call = box->first; call != NULL; call = call->next) {
         call->box = NULL;
         call->id = 0;
@@ -175,7 +213,9 @@ void snipara_close(struct snipara *box)
         }
     }
     snp_calls_done(&box->calls);
-    snp_closep(&box->epoll_fd);
+    if (box->root == NULL && box->epoll_fd >= 0) {
+        snp_closep(&box->epoll_fd);
+    }
     free(box->socket);
     free(box);
 }
@@ -195,33 +235,73 @@ void snp_library_push(struct snipara *box)
     }
 }
 
-size_t snipara_step(struct snipara *box)
+static void step(struct snipara *box)
 {
     struct snp_err err;
     int r;
 
+    if (box->calls.fd < 0) {
+        return;
+    }
+    r = snp_calls_send(&box->calls, &err);
+    r = r < 0 ? r : snp_calls_receive(&box->calls, &err);
+    if (r < 0) {
+        (void)epoll_ctl(box->epoll_fd, EPOLL_CTL_DEL, box->calls.fd, NULL);
+        if (r == SNP_E_PEER && box->root != NULL) {
+            (void)snp_fail(&err, r,
+                           "the process of the run went away; what it did is on record");
+            snp_err_about(&err, box->run_id);
+        }
+        snp_calls_drop(&box->calls, &err);
+    }
+    watch(box);
+}
+
+/* The process of a run is gone: its calls, which have ended, are the root's. */
+static void run_end(struct snipara *run)
+{
+    while (run->first != NULL) {
+        snp_call_move(run->first, run->root);
+    }
+    snipara_close(run);
+}
+
+size_t snipara_step(struct snipara *box)
+{
+    size_t n_open;
+
     if (box->is_handling || box->pid != getpid()) {
         return 0;
     }
-    if (box->calls.fd >= 0) {
-        box->is_handling = true;
-        r = snp_calls_send(&box->calls, &err);
-        r = r < 0 ? r : snp_calls_receive(&box->calls, &err);
-        if (r < 0) {
-            (void)epoll_ctl(box->epoll_fd, EPOLL_CTL_DEL, box->calls.fd, NULL);
-            snp_calls_drop(&box->calls, &err);
+    box->is_handling = true;
+    step(box);
+    for (struct snipara **at = &box->runs;
+         *at != NULL;) { /* callbacks may add some at the end */
+        struct snipara *run = *at;
+
+        step(run);
+        if (run->calls.fd < 0) {
+            *at = run->next_run;
+            run_end(run);
+        } else {
+            at = &run->next_run;
         }
-        box->is_handling = false;
-        watch(box);
     }
-    return box->calls.n_open;
+    box->is_handling = false;
+    n_open = box->calls.n_open;
+    for (const struct snipara *run = box->runs; run != NULL; run = run->next_run) {
+        n_open += run->calls.n_open;
+    }
+    return n_open;
 }
 
-/* Wait for the socket: true = something happened. until_us: 0 = for ever. */
+/* Wait for the sockets: true = something happened. until_us: 0 = for ever. */
 static bool wait_for_socket(struct snipara *box, uint64_t until_us)
 {
-    struct pollfd p = {.fd = box->calls.fd,
-                       .events = (short)(POLLIN | (box->calls.out.len > 0 ? POLLOUT : 0))};
+    const bool is_one = box->runs == NULL; /* then without the detour */
+    struct pollfd p = {.fd = is_one ? box->calls.fd : box->epoll_fd,
+                       .events =
+                           (short)(POLLIN | (is_one && box->calls.out.len > 0 ? POLLOUT : 0))};
     uint64_t now = until_us == 0 ? 0 : snp_now_us();
     int ms = until_us == 0 ? -1 : now >= until_us ? 0 : (int)((until_us - now + 999) / 1000);
 
@@ -231,12 +311,13 @@ static bool wait_for_socket(struct snipara *box, uint64_t until_us)
 bool snipara_wait(struct snipara_call *call, int timeout_ms)
 {
     uint64_t until_us = timeout_ms < 0 ? 0 : snp_now_us() + (uint64_t)timeout_ms * 1000 + 1;
-    struct snipara *box = call == NULL ? NULL : call->box;
+    struct snipara *box =
+        call == NULL || call->box == NULL ? NULL : snp_library_root(call->box);
 
     if (call == NULL || call->is_done || box->is_handling || box->pid != getpid()) {
         return call == NULL || call->is_done;
     }
-    snp_library_push(box);
+    snp_library_push(call->box);
     while (!call->is_done) {
         if (!wait_for_socket(box, until_us)) {
             return false;

@@ -19,6 +19,14 @@ struct snipara {
     bool is_handling;           /* callbacks run */
     pid_t pid;                  /* of who made it */
     struct snipara_call *first; /* not freed yet */
+    /*
+     * The process of a run is such a connection, too: with the epoll descriptor of its root, which drives it, and freed
+     * when the process is gone.
+     */
+    struct snipara *root; /* NULL = it is one itself */
+    struct snipara *runs; /* of a root: owned, in the order of their begin */
+    struct snipara *next_run;
+    char run_id[40]; /* of its trajectory, once that has begun */
 };
 
 struct snipara_call {
@@ -34,8 +42,14 @@ struct snipara_call {
     struct snipara_error error;
     void (*done)(void *ctx, struct snipara_call *call);
     void *done_ctx;
-    /* Of a run; its strings are not looked at any more. */
+    /* Of a cell, or of a run; their strings are not looked at any more. */
     struct snipara_cell cell;
+    struct snipara_prompt prompt;
+    /* An event of a run. A callback in it may free the call. */
+    void (*event)(struct snipara_call *call,
+                  const json_t *head,
+                  const char *raw,
+                  size_t raw_len);
     /* Ask for the next part, after an answer; false = that was the last, or it has failed. */
     bool (*more)(struct snipara_call *call, json_t *answer, const char *raw, size_t raw_len);
     char *session; /* owned; of a transfer */
@@ -54,6 +68,9 @@ void snp_library_take(void *ret, size_t ret_size, const void *given);
 /* A call of box that asks for nothing yet; NULL = out of memory. */
 struct snipara_call *snp_call_new(struct snipara *box);
 
+/* Make it one of another connection. */
+void snp_call_move(struct snipara_call *call, struct snipara *box);
+
 /*
  * Ask. head: consumed; NULL = out of memory. A failure is the call's. Returns call, which may be NULL.
  */
@@ -64,6 +81,18 @@ struct snipara_call *snp_call_ask(struct snipara_call *call,
 
 /* End it with this failure. Returns call. */
 struct snipara_call *snp_call_fail(struct snipara_call *call, const struct snp_err *err);
+
+/* A connection without anybody at its other end; NULL = out of memory. */
+struct snipara *snp_library_box_new(void);
+
+/* The connection that a call of the process of a run is driven by. */
+static inline struct snipara *snp_library_root(struct snipara *box)
+{
+    return box->root == NULL ? box : box->root;
+}
+
+/* fd: consumed, also on failure. */
+int snp_library_watch(struct snipara *box, int fd, struct snp_err *err) SNP_NODISCARD;
 
 /* Connect if need be. */
 int snp_library_connect(struct snipara *box, struct snp_err *err) SNP_NODISCARD;

@@ -26,8 +26,14 @@ AT(snipara_cell, timeout_ms, 72);
 AT(snipara_cell, recover, 88);
 AT(snipara_cell, called, 112);
 AT(snipara_cell, ctx, 120);
+AT(snipara_options, later, 17);
+AT(snipara_tool, timeout_ms, 32);
+AT(snipara_prompt, folder, 40);
+AT(snipara_prompt, record, 64);
+AT(snipara_prompt, ctx, 88);
 _Static_assert(sizeof(struct snipara_cell) == 128 && sizeof(struct snipara_session) == 56 &&
-                   sizeof(struct snipara_error) == 72,
+                   sizeof(struct snipara_error) == 80 && sizeof(struct snipara_prompt) == 96 &&
+                   sizeof(struct snipara_tool) == 40,
                "the sizes that programs were compiled with");
 
 static struct snipara *box;
@@ -235,6 +241,62 @@ static void older(const char *argument)
     end(snipara_run(box, &cell));
 }
 
+/* Runs --------------------------------------------------------------------------------- */
+
+static unsigned n_records;
+
+static void on_record(void *ctx, const char *json, size_t len)
+{
+    (void)ctx;
+    n_records += json[0] == '{' && json[len] == '\0' ? 1 : 1000;
+}
+
+static void on_streamed(void *ctx, const char *text, size_t len)
+{
+    (void)ctx;
+    (void)printf("text: %.*s\n", (int)len, text);
+}
+
+static void on_tool(void *ctx,
+                    struct snipara_call *run,
+                    uint32_t number,
+                    const char *tool,
+                    const char *arguments,
+                    size_t len)
+{
+    (void)ctx;
+    (void)printf("%s %.*s\n", tool, (int)len, arguments);
+    (void)fflush(stdout);
+    if (strcmp(tool, "never") == 0) {
+        return;
+    }
+    snipara_free(
+        snipara_answer(run, number, strcmp(tool, "fails") != 0, "Oslo has 709037", 15));
+}
+
+/* ARGUMENT: the model. */
+static void ask(const char *argument)
+{
+    const struct snipara_tool *const tools[] = {
+        SNIPARA_TOOL(.name = "lookup", .description = "Look a place up",
+                     .parameters =
+                         "{\"type\": \"object\", \"properties\": {\"place\": {\"type\": "
+                         "\"string\"}}, \"required\": [\"place\"]}"),
+        SNIPARA_TOOL(.name = "fails"), SNIPARA_TOOL(.name = "never", .timeout_ms = 300), NULL};
+    char model[4096];
+    const char *const settings[] = {model, "max_depth=8", NULL};
+    struct snipara_call *call;
+
+    (void)snprintf(model, sizeof(model), "model=%s", argument);
+    call = snipara_ask(box, SNIPARA_PROMPT(.text = "Do it", .settings = settings,
+                                           .tools = tools, .record = on_record,
+                                           .streamed = on_streamed, .called = on_tool));
+    if (snipara_call_error(done(call)) == NULL) {
+        (void)printf("%u records\n%s\n", n_records, snipara_json(call));
+    }
+    end(call);
+}
+
 static const struct {
     const char *name;
     void (*run)(const char *argument);
@@ -246,6 +308,7 @@ static const struct {
     {"forked",      forked     },
     {"left_open",   left_open  },
     {"older",       older      },
+    {"ask",         ask        },
 };
 
 int main(int argc, char **argv)

@@ -23,6 +23,7 @@
 #include "cli/remote.h"
 #include "cli/run/calls.h"
 #include "cli/run/continue.h"
+#include "cli/run/peer.h"
 #include "cli/run/show.h"
 #include "cli/run/tools.h"
 #include "cli/session/files.h"
@@ -131,7 +132,9 @@ static void on_record(void *ctx, const json_t *record, const struct snp_run_stat
     struct snp_front *front = ctx;
     const char *step = snp_trajectory_step(record);
 
-    if (front->has_events) {
+    if (front->peer != NULL) {
+        snp_peer_record(front->peer, snp_json_str(state->head, "trajectory_id", ""), record);
+    } else if (front->has_events) {
         line_print(record);
     }
     if (front->is_in_text) {
@@ -152,6 +155,9 @@ static void on_model(void *ctx, const struct snp_model_event *event)
 {
     struct snp_front *front = ctx;
 
+    if (event->type == SNP_MODEL_EVENT_TEXT && front->peer != NULL) {
+        snp_peer_text(front->peer, event->text, event->len);
+    }
     if (event->type == SNP_MODEL_EVENT_RETRY && !front->is_for_programs) {
         status_clear(front);
         snp_cli_warn(front->cli, "%s; try %u in %.1f s",
@@ -193,6 +199,17 @@ static void on_signal(uv_signal_t *handle, int number)
     }
 }
 
+/* However often it is asked. */
+static void stop(void *ctx)
+{
+    struct snp_front *front = ctx;
+
+    front->n_signals = front->n_signals == 0 ? 1 : front->n_signals;
+    if (front->run != NULL) {
+        snp_run_cancel(front->run);
+    }
+}
+
 /* Nobody reads standard output any more: who started us is gone. What ran is on record. */
 static void on_reader_gone(uv_poll_t *handle, int status, int events)
 {
@@ -206,11 +223,46 @@ static void on_reader_gone(uv_poll_t *handle, int status, int events)
 
 /* Life -------------------------------------------------------------------------------------- */
 
+static bool on_peer_answer(void *ctx, uint64_t call, bool ok, const char *bytes, size_t n)
+{
+    struct snp_front *front = ctx;
+
+    return snp_program_answer(&front->program_tools, call, ok, bytes, n);
+}
+
+static void on_peer(uv_poll_t *handle, int status, int events)
+{
+    struct snp_front *front = handle->data;
+    const struct snp_peer_ops ops = {.interrupt = stop, .answer = on_peer_answer, .ctx = front};
+
+    (void)status;
+    (void)events;
+    if (!snp_peer_receive(front->peer, &ops)) {
+        (void)uv_poll_stop(handle);
+        stop(front);
+    }
+}
+
+static int peer_watch(struct snp_front *front, struct snp_err *err)
+{
+    if (uv_poll_init(&front->loop, &front->reader, front->peer->fd) < 0) {
+        return snp_fail(err, SNP_E_SYS, "cannot watch the program");
+    }
+    front->reader.data = front;
+    (void)uv_poll_start(&front->reader, UV_READABLE | UV_DISCONNECT, on_peer);
+    on_peer(&front->reader, 0, 0); /* what came with the request */
+    return 0;
+}
+
 /* Opened once more, because what is watched no longer blocks, and others may share standard output. */
 int snp_front_attach(struct snp_front *front, struct snp_err *err)
 {
     struct stat st;
 
+    if (front->peer != NULL) {
+        front->is_attached = true;
+        return peer_watch(front, err);
+    }
     front->is_attached = snp_opts_flag(front->opts, "attached", false);
     if (!front->is_attached) {
         return 0;
@@ -249,11 +301,12 @@ void snp_front_init(struct snp_front *front, struct snp_cli *cli, const struct s
     *front = (struct snp_front){
         .cli = cli,
         .opts = opts,
+        .peer = cli->peer,
         .has_events = snp_opts_flag(opts, "events", false),
         .is_verbose = snp_opts_flag(opts, "verbose", false),
         .reader_fd = -1,
     };
-    front->is_for_programs = front->has_events || cli->is_json;
+    front->is_for_programs = front->has_events || cli->is_json || cli->peer != NULL;
 }
 
 int snp_front_open(struct snp_front *front, struct snp_err *err)
@@ -305,13 +358,39 @@ static void tools_close(struct snp_front *front)
     }
 }
 
+static void on_tool_call(
+    void *ctx, uint32_t number, const char *tool, const char *arguments, size_t n)
+{
+    struct snp_front *front = ctx;
+
+    snp_peer_event(front->peer, SNP_WRITE(snp_event_tool, .call = number, .tool = tool),
+                   arguments, n);
+}
+
+/* Those of the options, and those of the program. */
+static int tools_make(struct snp_front *front, struct snp_err *err)
+{
+    const json_t *given = front->peer == NULL ? NULL : front->peer->request.tools;
+    int r = snp_run_tools_make(&front->loop, front->opts, front->config, &front->toolbox, err);
+
+    if (r < 0 || json_array_size(given) == 0) {
+        return r;
+    }
+    front->program_tools = (struct snp_program_tools){.call = on_tool_call, .ctx = front};
+    if (front->toolbox == NULL) {
+        r = snp_toolbox_new(&front->loop, &front->toolbox, err);
+    }
+    return r < 0 ? r
+                 : snp_toolbox_add_program(front->toolbox, given, &front->program_tools, err);
+}
+
 /* The user's own tools, as far as the options allow them; waits for servers. */
 static int tools_open(struct snp_front *front, struct snp_err *err)
 {
     snp_autofree char *unused = snp_run_tools_unused(front->opts, front->config);
     size_t i;
     json_t *note;
-    int r = snp_run_tools_make(&front->loop, front->opts, front->config, &front->toolbox, err);
+    int r = tools_make(front, err);
 
     if (unused != NULL && !front->is_for_programs) {
         snp_cli_warn(front->cli, "%s", unused);
@@ -388,6 +467,10 @@ int snp_front_fail(const struct snp_front *front, const struct snp_err *err)
 {
     snp_autojson json_t *object = NULL;
 
+    if (front->peer != NULL) {
+        snp_peer_fail(front->peer, err);
+        return snp_code_exit(err->code);
+    }
     if (!front->is_for_programs) {
         return snp_cli_fail(front->cli, err);
     }
@@ -564,7 +647,9 @@ static int end_print(struct snp_front *front)
         snp_cli_warn(front->cli, "%s", err.msg);
         is_ok = false;
     }
-    if (front->has_events) {
+    if (front->peer != NULL) {
+        snp_peer_end(front->peer, result);
+    } else if (front->has_events) {
         line_print(result);
     } else if (front->cli->is_json) {
         if (snp_cli_print_json(result) != SNP_EXIT_OK) {
@@ -581,6 +666,9 @@ static int finish(struct snp_front *front)
 {
     int exit_code;
 
+    if (front->n_signals > 0) { /* before there was a run */
+        snp_run_cancel(front->run);
+    }
     while (!front->is_done && front->n_signals < SIGNALS_MAX) {
         (void)uv_run(&front->loop, UV_RUN_DEFAULT);
     }

@@ -7,7 +7,7 @@
 #include "base/rundir.h"
 #include "cli/cli.h"
 #include "run/run.h"
-#include "usertool/toolbox.h"
+#include "usertool/program.h"
 
 struct snp_front {
     struct snp_cli *cli;
@@ -16,7 +16,10 @@ struct snp_front {
     bool has_events;                 /* JSON lines while it works */
     bool is_for_programs; /* standard output is these, or JSON: people are told nothing */
     bool is_verbose;
-    bool is_attached; /* ends, as if interrupted, with whoever reads standard output */
+    bool
+        is_attached; /* ends, as if interrupted, with whoever reads standard output, or the peer */
+    struct snp_peer
+        *peer; /* borrowed: the program that it is for; NULL = who typed the command */
     const char
         *output; /* folder that changed files are copied to; NULL = none. Set after open */
 
@@ -24,8 +27,10 @@ struct snp_front {
     uv_loop_t loop;
     bool has_loop;
     uv_signal_t signals[2];
-    uv_poll_t reader; /* of standard output, once more; its loop is NULL if it is not watched */
+    uv_poll_t
+        reader; /* of standard output, once more, or of the peer; its loop is NULL if it is not watched */
     int reader_fd;
+    struct snp_program_tools program_tools;
     struct snp_models *models;
     unsigned char key[SNP_RUN_KEY]; /* of the record */
     struct snp_async *async;
@@ -58,7 +63,7 @@ void snp_front_init(struct snp_front *front, struct snp_cli *cli, const struct s
 int snp_front_open(struct snp_front *front, struct snp_err *err) SNP_NODISCARD;
 void snp_front_done(struct snp_front *front);
 
-/* --attached: watch who reads standard output. SNP_E_INVALID: it is no pipe. */
+/* Watch the peer, or with --attached who reads standard output. SNP_E_INVALID: it is no pipe. */
 int snp_front_attach(struct snp_front *front, struct snp_err *err) SNP_NODISCARD;
 
 /* Run to the end; then print it. The exit status. */

@@ -213,7 +213,10 @@ static const struct snp_opt_arg run_args[] = {
     {"PROMPT", "the task; - reads it from standard input", 1, 1}
 };
 
-static int prompt_take(const struct snp_opts *opts, char **ret, struct snp_err *err)
+static int prompt_take(const struct snp_opts *opts,
+                       bool is_for_peer,
+                       char **ret,
+                       struct snp_err *err)
 {
     enum {
         PROMPT_MAX = 4 << 20
@@ -222,7 +225,7 @@ static int prompt_take(const struct snp_opts *opts, char **ret, struct snp_err *
     size_t n = 0;
     int r = 0;
 
-    if (strcmp(given, "-") == 0) {
+    if (strcmp(given, "-") == 0 && !is_for_peer) {
         r = snp_read_input("-", PROMPT_MAX, ret, &n, err);
     } else {
         *ret = snp_need_copy(given);
@@ -267,7 +270,7 @@ static int prompt_run(struct snp_cli *cli,
     int r;
 
     snp_front_init(&front, cli, opts);
-    r = prompt_take(opts, &prompt, &err);
+    r = prompt_take(opts, cli->peer != NULL, &prompt, &err);
     r = r < 0 ? r : snp_front_open(&front, &err);
     r = r < 0 ? r : snp_front_attach(&front, &err);
     r = r < 0 ? r : budget(&front, &spec->budget, &err);
@@ -484,6 +487,7 @@ static int resume_run(struct snp_cli *cli, const struct snp_opts *opts)
     r = budget_changes(opts, budget, &err);
     r = r < 0 ? r : snp_cli_recover_check(changes.recover, &err);
     r = r < 0 ? r : snp_front_open(&front, &err);
+    r = r < 0 || cli->peer == NULL ? r : snp_front_attach(&front, &err);
     r = r < 0 ? r : snp_front_output(&front, &err);
     r = r < 0 ? r
               : snp_trajectory_find(snp_config_str(front.config, SNP_KEY_LOG_DIR),

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_RUN_PEER_H
+#define SNP_CLI_RUN_PEER_H
+
+/*
+ * The program that a run is for, where that is no terminal: it speaks the client protocol with the methods of wire/run.h
+ * over a socket. Sending waits until the other side reads, so a program that stops reading stops its run; receiving does not.
+ */
+
+#include "base/buf.h"
+#include "wire/run.h"
+
+struct snp_frame;
+
+struct snp_peer {
+    int fd; /* owned */
+    bool is_gone;
+    struct snp_buf in;
+    struct snp_buf out;
+    uint32_t id;   /* of the request, which is answered once */
+    json_t *head;  /* owned: the request */
+    char *prompt;  /* owned; its raw */
+    bool is_begun; /* that the record has begun was told */
+    bool is_answered;
+    struct snp_run_request
+        request; /* borrowed from head; of `settings` only the members that both have */
+    bool is_settings;
+};
+
+/* fd: consumed. */
+void snp_peer_init(struct snp_peer *peer, int fd);
+void snp_peer_done(struct snp_peer *peer);
+
+/* Wait for the request. SNP_E_PEER: the other side went away; else it was told what is wrong. */
+int snp_peer_open(struct snp_peer *peer, struct snp_err *err) SNP_NODISCARD;
+
+/* What else it may ask. */
+struct snp_peer_ops {
+    void (*interrupt)(void *ctx);
+    /* False: the call was not waited for. */
+    bool (*answer)(void *ctx, uint64_t call, bool ok, const char *bytes, size_t n);
+    void *ctx;
+};
+
+/* Handle what has come. False: the other side is gone. */
+bool snp_peer_receive(struct snp_peer *peer, const struct snp_peer_ops *ops);
+
+/* An event; head: of SNP_WRITE, consumed. One who is gone gets none. */
+void snp_peer_event(struct snp_peer *peer, json_t *head, const char *raw, size_t raw_len);
+/* A record of the trajectory with this id, from the first on. */
+void snp_peer_record(struct snp_peer *peer, const char *id, const json_t *record);
+void snp_peer_text(struct snp_peer *peer, const char *text, size_t n);
+
+/* The end: the result, or why there is none. */
+void snp_peer_end(struct snp_peer *peer, const json_t *result);
+void snp_peer_fail(struct snp_peer *peer, const struct snp_err *err);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process of a run that a program with the library has begun (src/library/run.c): what the program asks for becomes the
+ * words of `run`, `agent` or `resume`, whose code then does it. It is no child of the program, which need not wait for it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/need.h"
+#include "cli/run/peer.h"
+#include "cli/run/setting.h"
+
+enum {
+    PEER_FD = 3,
+};
+
+static int request_check(const struct snp_peer *peer, struct snp_err *err)
+{
+    const struct snp_run_request *request = &peer->request;
+    bool has_prompt = peer->prompt[0] != '\0';
+
+    if (peer->is_settings) {
+        return 0;
+    }
+    if (has_prompt == (request->resume != NULL)) {
+        return snp_fail(err, SNP_E_INVALID,
+                        has_prompt ? "a run that is resumed has its prompt already"
+                                   : "the prompt is empty, or not UTF-8 text");
+    }
+    if (request->system != NULL && (request->agent || request->resume != NULL)) {
+        return snp_fail(err, SNP_E_INVALID, "system: only a new run that is no agent takes it");
+    }
+    return 0;
+}
+
+/* Parse what the program asks for as the words of the verb, and run that. */
+static int verb_run(struct snp_cli *cli, struct snp_settings *words, struct snp_err *err)
+{
+    const struct snp_run_request *request = &cli->peer->request;
+    snp_cleanup(snp_opts_freep) struct snp_opts *opts = NULL;
+    int r;
+
+    if (request->system != NULL) {
+        snp_settings_add(words, snp_format("--system=%s", request->system));
+    }
+    if (!cli->peer->is_settings) {
+        snp_settings_add(words, strdup("--"));
+        snp_settings_add(words,
+                         strdup(request->resume != NULL ? request->resume : cli->peer->prompt));
+    }
+    r = snp_opts_parse(&cli->verb->spec, words->argc, words->argv, &opts, err);
+    return r < 0 ? r : cli->verb->run(cli, opts);
+}
+
+static int serve(struct snp_cli *cli)
+{
+    struct snp_peer *peer = cli->peer;
+    const char *folder = peer->request.folder;
+    snp_cleanup(snp_settings_done) struct snp_settings words = {0};
+    struct snp_err err;
+    int r = request_check(peer, &err);
+
+    if (r == 0 && folder != NULL && chdir(folder) < 0) {
+        r = errno == ENOENT ? snp_fail(&err, SNP_E_NOT_FOUND, "no such folder: %.200s", folder)
+                            : snp_fail_sys(&err, errno, "folder %.200s", folder);
+    }
+    cli->is_json = true;
+    cli->verb = peer->is_settings              ? snp_verb_config.fallback
+                : peer->request.resume != NULL ? &snp_verb_resume
+                : peer->request.agent          ? &snp_verb_agent
+                                               : &snp_verb_run;
+    r = r < 0 ? r : snp_settings_read(&words, peer->request.settings, cli->verb, &err);
+    if (r == 0) {
+        cli->settings = words.keys;
+        r = verb_run(cli, &words, &err);
+    }
+    if (r < 0) {
+        snp_peer_fail(peer, &err);
+    }
+    return r < 0 ? SNP_EXIT_FAILED : r;
+}
+
+static int serve_run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_cleanup(snp_peer_done) struct snp_peer peer = {.fd = -1};
+    struct snp_err err;
+    pid_t pid = fork();
+    int exit_code;
+
+    (void)opts;
+    if (pid != 0) {
+        _exit(pid < 0 ? SNP_EXIT_FAILED : SNP_EXIT_OK);
+    }
+    snp_peer_init(&peer, PEER_FD);
+    (void)fcntl(PEER_FD, F_SETFD, FD_CLOEXEC);
+    if (snp_peer_open(&peer, &err) < 0) {
+        return SNP_EXIT_FAILED;
+    }
+    cli->peer = &peer;
+    exit_code = serve(cli);
+    (void)snp_fail(&err, SNP_E_INTERNAL, "the run ended without an answer");
+    snp_peer_fail(&peer, &err);
+    cli->peer = NULL;
+    return exit_code;
+}
+
+static const struct snp_opt no_options[1];
+
+const struct snp_verb snp_verb_serve_run = {
+    .name = "serve-run",
+    .summary = "the process of a run of a program with the library",
+    .spec = {.options = no_options},
+    .run = serve_run,
+};

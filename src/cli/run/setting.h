@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_RUN_SETTING_H
+#define SNP_CLI_RUN_SETTING_H
+
+/* Settings of a program, "KEY=VALUE", as words for a verb: keys of the configuration, and options of the verb that have none. */
+
+#include "cli/cli.h"
+
+enum {
+    SNP_SETTINGS_MAX = 256,
+};
+
+struct snp_settings {
+    char *argv[SNP_SETTINGS_MAX + 8]; /* owned */
+    int argc;
+    struct snp_cli_setting
+        keys[SNP_SETTINGS_MAX + 1]; /* texts borrowed; ended by one without a name */
+    size_t n_keys;
+};
+
+/* Read them. settings: an array of strings, borrowed until done; NULL = none. SNP_E_INVALID, with the nearest name. */
+int snp_settings_read(struct snp_settings *ret,
+                      const json_t *settings,
+                      const struct snp_verb *verb,
+                      struct snp_err *err) SNP_NODISCARD;
+/* One more word for the verb. */
+void snp_settings_add(struct snp_settings *settings, char *word);
+void snp_settings_done(struct snp_settings *settings);
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs: each is a process (src/cli/run/serve.c) that speaks the client protocol with the methods of wire/run.h. */
+#include "wire/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "client/start.h"
+#include "library/library.h"
+#include "wire/rpc.h"
+#include "wire/session.h"
+
+/* What comes back ---------------------------------------------------------------------------- */
+
+/* A part of a record or of the result. */
+static void on_part(struct snipara_call *call, const json_t *head, const char *raw, size_t n)
+{
+    bool is_last = snp_json_bool(head, "last", false);
+    void (*record)(void *ctx, const char *json, size_t len) =
+        strcmp(snp_json_str(head, "event", ""), "record") == 0 ? call->prompt.record : NULL;
+    snp_autobuf struct snp_buf whole = {0};
+
+    if (snp_buf_add(&call->data, raw, n) < 0) {
+        return; /* out of memory: it is not JSON in the end */
+    }
+    if (is_last && record != NULL) {
+        whole = call->data;
+        snp_buf_init(&call->data, SIZE_MAX / 2);
+        record(call->prompt.ctx, snp_buf_cstr(&whole), whole.len);
+    }
+}
+
+static void on_event(struct snipara_call *call,
+                     const json_t *head,
+                     const char *raw,
+                     size_t raw_len)
+{
+    const struct snipara_prompt *prompt = &call->prompt;
+    const char *event = snp_json_str(head, "event", "");
+
+    if (strcmp(event, "record") == 0 || strcmp(event, "result") == 0) {
+        on_part(call, head, raw, raw_len);
+    } else if (strcmp(event, "text") == 0 && prompt->streamed != NULL) {
+        prompt->streamed(prompt->ctx, raw, raw_len);
+    } else if (strcmp(event, "tool") == 0 && prompt->called != NULL) {
+        prompt->called(prompt->ctx, call, (uint32_t)snp_json_int(head, "call", 0),
+                       snp_json_str(head, "tool", ""), raw, raw_len);
+    } else if (strcmp(event, "begun") == 0) {
+        (void)snprintf(call->box->run_id, sizeof(call->box->run_id), "%s",
+                       snp_json_str(head, "trajectory_id", ""));
+    }
+}
+
+/* The end: the parts of the result are there. */
+static bool on_end(struct snipara_call *call, json_t *answer, const char *raw, size_t raw_len)
+{
+    struct snp_err err;
+
+    (void)answer;
+    (void)raw;
+    (void)raw_len;
+    if (snp_json_parse(snp_buf_cstr(&call->data), call->data.len, &call->answer, &err) < 0) {
+        (void)snp_err_wrap(&err, "the result of the run");
+        (void)snp_call_fail(call, &err);
+        return true;
+    }
+    snp_buf_clear(&call->data);
+    return false;
+}
+
+/* What is asked ------------------------------------------------------------------------------ */
+
+/* Texts of the caller as an array; *ret: NULL = none. */
+static int list_make(const char *const *list, json_t **ret, struct snp_err *err)
+{
+    snp_autojson json_t *all = list == NULL ? NULL : json_array();
+
+    for (size_t i = 0; list != NULL && list[i] != NULL; i++) {
+        if (json_array_append_new(all, json_string(list[i])) < 0) {
+            return snp_fail(err, SNP_E_INVALID, "setting %zu is not UTF-8", i);
+        }
+    }
+    *ret = SNP_TAKE_PTR(all);
+    return 0;
+}
+
+static int tool_make(const struct snipara_tool *given, json_t **ret, struct snp_err *err)
+{
+    struct snipara_tool tool;
+    snp_autojson json_t *parameters = NULL;
+    int r = 0;
+
+    snp_library_take(&tool, sizeof(tool), given);
+    if (tool.name == NULL || tool.timeout_ms < 0) {
+        return snp_fail(err, SNP_E_INVALID, "a tool needs a name, and a timeout of 0 or more");
+    }
+    if (tool.parameters != NULL) {
+        r = snp_json_parse(tool.parameters, strlen(tool.parameters), &parameters, err);
+    }
+    if (r < 0) {
+        (void)snp_err_wrap(err, "%.64s: the parameters", tool.name);
+        snp_err_about(err, tool.name);
+        return r;
+    }
+    *ret = SNP_WRITE(snp_run_tool, .name = tool.name, .description = tool.description,
+                     .parameters = parameters, .timeout_ms = (uint64_t)tool.timeout_ms);
+    return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "%.64s is not UTF-8", tool.name) : 0;
+}
+
+static int tools_make(const struct snipara_tool *const *given,
+                      json_t **ret,
+                      struct snp_err *err)
+{
+    snp_autojson json_t *all = given == NULL ? NULL : json_array();
+    int r = 0;
+
+    for (size_t i = 0; given != NULL && given[i] != NULL && r == 0; i++) {
+        json_t *tool = NULL;
+
+        r = tool_make(given[i], &tool, err);
+        if (r == 0 && json_array_append_new(all, tool) < 0) {
+            r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+    }
+    *ret = SNP_TAKE_PTR(all);
+    return r;
+}
+
+/* Begin ------------------------------------------------------------------------------------- */
+
+/* Start a process, which becomes the call's connection. */
+static int process_start(struct snipara_call *call, struct snp_err *err)
+{
+    const struct snp_async_call hello = {
+        .head = SNP_WRITE(snp_hello_request, .version = SNP_RPC_VERSION)};
+    struct snipara *root = call->box;
+    struct snipara *run;
+    struct snipara **last = &root->runs;
+    uint32_t ignored = 0;
+    int fd = -1;
+    int r;
+
+    if (root->pid != getpid()) {
+        json_decref(hello.head);
+        return snp_library_connect(root, err); /* says so */
+    }
+    r = snp_run_process_start(&fd, err);
+    run = r < 0 ? NULL : snp_library_box_new();
+    if (run == NULL) {
+        json_decref(hello.head);
+        if (fd >= 0) {
+            snp_closep(&fd);
+        }
+        return r < 0 ? r : snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    run->root = root;
+    run->epoll_fd = root->epoll_fd;
+    r = snp_calls_begin(&run->calls, &hello, &ignored, err);
+    r = r < 0 ? r : snp_library_watch(run, fd, err);
+    if (r < 0) {
+        snipara_close(run);
+        return r;
+    }
+    while (*last != NULL) {
+        last = &(*last)->next_run;
+    }
+    *last = run;
+    snp_call_move(call, run);
+    return 0;
+}
+
+/* Ask a process of its own. head: consumed; NULL = it cannot be written. */
+static struct snipara_call *ask(struct snipara_call *call, json_t *head, const char *raw)
+{
+    struct snp_err err;
+    int r = head == NULL ? snp_fail(&err, SNP_E_INVALID, "a text is not UTF-8")
+                         : process_start(call, &err);
+
+    if (r < 0) {
+        json_decref(head);
+        return snp_call_fail(call, &err);
+    }
+    call->event = on_event;
+    call->more = on_end;
+    return snp_call_ask(call, head, raw, raw == NULL ? 0 : strlen(raw));
+}
+
+struct snipara_call *snipara_ask(struct snipara *box, const struct snipara_prompt *given)
+{
+    struct snipara_call *call = snp_call_new(box);
+    struct snipara_prompt *prompt = call == NULL ? NULL : &call->prompt;
+    snp_autojson json_t *settings = NULL;
+    snp_autojson json_t *tools = NULL;
+    struct snp_err err;
+    int r;
+
+    if (call == NULL) {
+        return NULL;
+    }
+    snp_library_take(prompt, sizeof(*prompt), given);
+    r = list_make(prompt->settings, &settings, &err);
+    r = r < 0 ? r : tools_make(prompt->tools, &tools, &err);
+    if (r < 0) {
+        return snp_call_fail(call, &err);
+    }
+    return ask(call,
+               SNP_WRITE(snp_run_request, .system = prompt->system, .resume = prompt->resume,
+                         .agent = prompt->agent, .folder = prompt->folder, .settings = settings,
+                         .tools = tools, .records = prompt->record != NULL,
+                         .text = prompt->streamed != NULL),
+               prompt->text);
+}
+
+struct snipara_call *snipara_settings(struct snipara *box,
+                                      const char *folder,
+                                      const char *const *settings)
+{
+    struct snipara_call *call = snp_call_new(box);
+    snp_autojson json_t *list = NULL;
+    struct snp_err err;
+
+    if (call != NULL && list_make(settings, &list, &err) < 0) {
+        return snp_call_fail(call, &err);
+    }
+    return call == NULL
+               ? NULL
+               : ask(call, SNP_WRITE(snp_settings_request, .folder = folder, .settings = list),
+                     NULL);
+}

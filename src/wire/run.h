@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_WIRE_RUN_H
+#define SNP_WIRE_RUN_H
+
+/*
+ * What a program with the library and the process of one of its runs say to each other: the client protocol with methods of
+ * its own. `hello`, `interrupt` and `answer` are in wire/session.h.
+ */
+
+#include "wire/methods.h"
+
+/* clang-format off */
+#define SNP_RUN_TOOL(F, S) \
+    F(S, STR,  name,        MUST,   0, 0, "as the model calls it") \
+    F(S, STR,  description, OPT,    0, 0, "for the model") \
+    F(S, OBJ,  parameters,  OPT,    0, NULL, "JSON Schema of its arguments; default: it takes none") \
+    F(S, INT,  timeout_ms,  OPT,    0, 0, "of a call; 0: 30 s")
+#define SNP_RUN_REQUEST(F, S) \
+    F(S, STR,  system,      OPT,    0, 0, "instructions to the model, before the prompt") \
+    F(S, STR,  resume,      OPT,    0, 0, "id of a run to go on with, or its beginning; then there is no prompt") \
+    F(S, BOOL, agent,       OPT,    0, 0, "iterations until the final answer") \
+    F(S, STR,  folder,      OPT,    0, 0, "working folder of the run") \
+    F(S, STRS, settings,    OPT,    0, 0, "`KEY=VALUE`: keys of the configuration, and options of `run`, `agent` or `resume`") \
+    F(S, ARR,  tools,       OPT,    0, &snp_run_tool_form, "tools of the program") \
+    F(S, BOOL, records,     OPT,    0, 0, "events `record` are wanted") \
+    F(S, BOOL, text,        OPT,    0, 0, "events `text` are wanted")
+#define SNP_SETTINGS_REQUEST(F, S) \
+    F(S, STR,  folder,      OPT,    0, 0, "the folder whose configuration it is") \
+    F(S, STRS, settings,    OPT,    0, 0, "`KEY=VALUE`, as of `run`")
+
+#define SNP_EVENT_BEGUN(F, S) \
+    F(S, STR,  trajectory_id, MUST, 0, 0, "of the record, which has begun, or goes on")
+#define SNP_EVENT_PART(F, S) \
+    F(S, BOOL, last,        OPT,    0, 0, "its last part; raw = text")
+#define SNP_EVENT_TOOL(F, S) \
+    F(S, INT,  call,        MUST,   UINT32_MAX, 0, "its number in the run; raw = the arguments, a JSON object") \
+    F(S, STR,  tool,        MUST,   0, 0, "its name")
+
+#define SNP_RUN_RECORDS(R) \
+    R(snp_run_tool, "run.tools", SNP_RUN_TOOL) \
+    R(snp_run_request, "run", SNP_RUN_REQUEST, .tag = "method") \
+    R(snp_settings_request, "settings", SNP_SETTINGS_REQUEST, .tag = "method") \
+    R(snp_event_begun, "begun", SNP_EVENT_BEGUN, .tag = "event") \
+    R(snp_event_record, "record", SNP_EVENT_PART, .tag = "event") \
+    R(snp_event_text, "text", SNP_NO_FIELDS, .tag = "event") /* raw = text of the model */ \
+    R(snp_event_tool, "tool", SNP_EVENT_TOOL, .tag = "event") \
+    R(snp_event_result, "result", SNP_EVENT_PART, .tag = "event")
+SNP_RUN_RECORDS(SNP_RECORD_DECLARE)
+/* clang-format on */
+
+enum {
+    SNP_RUN_METHODS_N = 5,
+    SNP_PROMPT_MAX = 4 << 20, /* bytes */
+};
+
+/* Its methods; those of wire/session.h come last, without a text. */
+extern const struct snp_method_form snp_run_methods[SNP_RUN_METHODS_N];
+
+#endif
