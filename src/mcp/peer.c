@@ -241,8 +241,7 @@ void snp_mcp_notify(struct snp_mcp_call *call, const char *method, json_t *param
 
 /* Progress -------------------------------------------------------------------------------- */
 
-/* meta: consumed, NULL = none. */
-static void progress_send(
+void snp_mcp_progress(
     struct snp_mcp_call *call, double progress, double total, const char *message, json_t *meta)
 {
     if (call->token == NULL || call->peer == NULL || progress <= call->progress) {
@@ -256,14 +255,6 @@ static void progress_send(
                              "message",
                              message == NULL ? NULL : snp_json_bytes(message, strlen(message)),
                              "_meta", meta));
-}
-
-void snp_mcp_progress(struct snp_mcp_call *call,
-                      double progress,
-                      double total,
-                      const char *message)
-{
-    progress_send(call, progress, total, message, NULL);
 }
 
 static bool wants_ticks(const struct snp_mcp_call *call)
@@ -282,9 +273,9 @@ static void on_tick(uv_timer_t *timer)
             continue;
         }
         call->describe(call, &text);
-        progress_send(call, (double)(snp_now_us() - call->started_us) / US_PER_S, 0,
-                      snp_buf_cstr(&text),
-                      call->accompany == NULL ? NULL : call->accompany(call));
+        snp_mcp_progress(call, (double)(snp_now_us() - call->started_us) / US_PER_S, 0,
+                         snp_buf_cstr(&text),
+                         call->accompany == NULL ? NULL : call->accompany(call));
     }
     ticks_update(hub);
 }

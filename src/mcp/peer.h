@@ -140,11 +140,15 @@ bool snp_mcp_refuse_cursor(struct snp_mcp_call *call);
 
 /* Something about a call in flight; params: consumed. */
 void snp_mcp_notify(struct snp_mcp_call *call, const char *method, json_t *params);
-/* Progress of a call that wants it; progress below or equal to the last is not sent. total: 0 = unknown. */
+/*
+ * Progress of a call that wants it; progress below or equal to the last is not sent. total: 0 = unknown;
+ * meta: consumed, NULL = none.
+ */
 void snp_mcp_progress(struct snp_mcp_call *call,
                       double progress,
                       double total,
-                      const char *message);
+                      const char *message,
+                      json_t *meta);
 /*
  * Ask the client something (legacy only). answered: once, from the loop, while the call lives; error
  * is also set when the client goes away. SNP_E_LIMIT: too much is asked already.

@@ -57,16 +57,6 @@ void snp_store_do(struct snp_store *store, const struct snp_store_job *job);
 #define SNP_STORE_DO(store, ...) \
     snp_store_do((store), &(const struct snp_store_job){__VA_ARGS__})
 
-/* Counters since the start, for `stats` and tests. Any thread. */
-struct snp_store_stats {
-    uint64_t jobs;
-    uint64_t failed;
-    uint64_t commits;
-    uint64_t synced;    /* commits that waited for the disk */
-    uint64_t waiting;   /* jobs in the queue now */
-    uint64_t transfers; /* checkpoints on their way now */
-};
-
 /* SNP_E_LIMIT, with the way out. folder: the journal's, or one in it. */
 static inline int snp_fail_budget(const char *folder, struct snp_err *err)
 {

@@ -51,6 +51,14 @@ enum {
     SNP_STORE_FRESH_MAX = 512,  /* files named in one batch, to be removed if it fails */
 };
 
+/* Counts since the start; the end of the store logs them. */
+struct snp_store_stats {
+    uint64_t jobs;
+    uint64_t commits;
+    uint64_t synced;  /* commits that waited for the disk */
+    uint64_t waiting; /* jobs in the queue now */
+};
+
 struct snp_store {
     /* Set once. */
     char *dir;      /* DIR/journal; owned */

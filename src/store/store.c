@@ -693,7 +693,6 @@ static void batch_finish(struct snp_store *store, struct job_node *first)
 
         first = node->next;
         store->stats.jobs++;
-        store->stats.failed += node->err.code == SNP_OK ? 0 : 1;
         if (node->is_call) {
             node->is_over = true;
             (void)pthread_cond_signal(&node->over);
@@ -840,6 +839,9 @@ static void thread_end(struct snp_store *store)
          snp_store_own(store, mark_closed, NULL, SNP_DURABILITY_PROCESS, &err) < 0)) {
         snp_log(SNP_LOG_WARN, "journal-end", "why=\"%s\"", err.msg);
     }
+    snp_log(SNP_LOG_DEBUG, "journal-end", "jobs=%llu commits=%llu synced=%llu",
+            (unsigned long long)store->stats.jobs, (unsigned long long)store->stats.commits,
+            (unsigned long long)store->stats.synced);
     snp_gc_refuse(store);
     snp_blob_writer_free(store->writer);
     snp_blob_reader_free(store->reader);
@@ -1050,14 +1052,6 @@ int snp_store_room(struct snp_store *store, uint64_t bytes, struct snp_err *err)
     uint64_t most = atomic_load(&store->use.most);
 
     return used <= most && bytes <= most - used ? 0 : snp_fail_budget(store->dir, err);
-}
-
-void snp_store_get_stats(struct snp_store *store, struct snp_store_stats *ret)
-{
-    (void)pthread_mutex_lock(&store->mutex);
-    *ret = store->stats;
-    ret->transfers = store->transfers;
-    (void)pthread_mutex_unlock(&store->mutex);
 }
 
 int snp_store_health(struct snp_store *store, struct snp_err *err)

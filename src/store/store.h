@@ -50,8 +50,6 @@ void snp_store_close(struct snp_store *store, void (*closed)(void *arg), void *a
  */
 int snp_store_room(struct snp_store *store, uint64_t bytes, struct snp_err *err) SNP_NODISCARD;
 
-void snp_store_get_stats(struct snp_store *store, struct snp_store_stats *ret);
-
 /*
  * 0 if the last attempt to use the database succeeded (or none was made yet), else the code of
  * its failure with *err filled. Any thread.

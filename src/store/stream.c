@@ -206,7 +206,7 @@ static int item_begin(struct snp_stream_in *in,
     SNP_TRY(name_add(in, &item, err));
     in->items++;
     in->bytes += item.size;
-    in->left = item.is_same || in->is_description ? 0 : item.size;
+    in->left = item.is_same ? 0 : item.size;
     if (n_raw > in->left) {
         return snp_fail(err, SNP_E_PEER, "an item of the checkpoint is longer than it says");
     }

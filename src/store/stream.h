@@ -58,9 +58,8 @@ struct snp_stream_sink {
 
 struct snp_stream_in {
     struct snp_stream_sink sink;
-    uint64_t bytes_max;  /* of all contents */
-    bool is_description; /* heads only: no item may have data */
-    bool is_broken;      /* nothing more is read */
+    uint64_t bytes_max; /* of all contents */
+    bool is_broken;     /* nothing more is read */
     enum snp_stream_part part;
     uint64_t items; /* of this part */
     uint64_t bytes; /* of contents announced so far, of those that are `same` too */

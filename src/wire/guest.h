@@ -18,7 +18,6 @@
     F(S, INT,  call,      MUST,   0, 0, "its number in the cell") \
     F(S, BOOL, ok,        MUST,   0, 0, "false: the code gets an exception")
 #define SNP_GUEST_SAVE_HEAD(F, S) \
-    F(S, BOOL, describe,  MUST,   0, 0, "heads only") \
     F(S, BOOL, final,     MUST,   0, 0, "the one who is asked is a copy, and ends") \
     F(S, INT,  budget_ms, MUST,   0, 0, "time it has") \
     F(S, INT,  processes, MUST,   0, 0, "that run in the background")

@@ -13,6 +13,7 @@ const char *const snp_exec_checkpoints[] = {"idle", "cell", "off", "after", NULL
 const char *const snp_exec_recovers[] = {"ask", "replay", "checkpoint", "skip", NULL};
 const char *const snp_session_states[] = {"idle",       "running", "waking", "hibernated",
                                           "incomplete", "unknown", "lost",   NULL};
+const char *const snp_failed_causes[] = {"memory", "timeout", NULL};
 const char *const snp_diff_changes[] = {"added", "removed", "changed", NULL};
 const char *const snp_result_statuses[] = {"ok",     "error", "timeout",     "oom",
                                            "killed", "limit", "interrupted", NULL};

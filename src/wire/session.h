@@ -89,7 +89,9 @@
     F(S, TEXT, reason,    MUST,   0, 0, "for people")
 #define SNP_FAILED_ROW(F, S) \
     F(S, TEXT, name,      MUST,   0, 0, "of a variable, or a path") \
-    F(S, TEXT, reason,    MUST,   0, 0, "for people")
+    F(S, TEXT, type,      OPT,    0, 0, "of a variable") \
+    F(S, TEXT, reason,    MUST,   0, 0, "for people") \
+    F(S, WORD, cause,     OPT,    16, snp_failed_causes, "the limit that restoring it met")
 
 #define SNP_CHECKPOINT_ANSWER(F, S) \
     F(S, INT,  checkpoint, MUST,  0, 0, "its number") \
@@ -230,6 +232,7 @@
 SNP_SESSION_RECORDS(SNP_RECORD_DECLARE)
 /* clang-format on */
 
+extern const char *const snp_failed_causes[];
 extern const char *const snp_session_states[];
 
 #endif

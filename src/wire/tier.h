@@ -77,7 +77,6 @@
 #define SNP_TIER_SAVE_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \
     F(S, NUM,  branch,    NIL,    UINT32_MAX, 0, "number of a copy; null: the state after the last cell") \
-    F(S, BOOL, describe,  MUST,   0, 0, "heads only") \
     F(S, INT,  epoch,     MUST,   0, 0, "of the session; 0 with `branch`") \
     F(S, NUM,  cell,      OPT,    0, 0, "`denied` if a later one has ended")
 #define SNP_TIER_SAVE_ANSWER(F, S) \
@@ -87,7 +86,7 @@
     F(S, INT,  epoch,     MUST,   0, 0, "of the session") \
     F(S, INT,  effort,    MUST,   2, 0, "0: everything; 1: variables as long as memory suffices; 2: no variables")
 #define SNP_TIER_LOAD_ANSWER(F, S) \
-    F(S, ARR,  failed,    MUST,   1000, &snp_lost_row_form, "what could not be restored") \
+    F(S, ARR,  failed,    MUST,   1000, &snp_failed_row_form, "what could not be restored") \
     F(S, INT,  us,        OPT,    0, 0, "time taken")
 
 #define SNP_TIER_RECORDS(R) \

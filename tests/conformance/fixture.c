@@ -251,7 +251,7 @@ static void on_step(uv_timer_t *timer)
 
     if (steps->done < STEPS && steps->is_progress) {
         snp_mcp_progress(steps->call, steps->done * 50.0 + (steps->done == 0 ? 0.5 : 0), 100,
-                         NULL);
+                         NULL, NULL);
     } else if (steps->done < STEPS && steps->call->era == SNP_ERA_LEGACY) {
         snp_mcp_notify(steps->call, "notifications/message",
                        json_pack("{s:s, s:s}", "level", "info", "data", logs[steps->done]));

@@ -188,7 +188,7 @@ static void on_wake(struct snp_httpd_stream *stream)
 
 static void run_note(struct snp_mcp_call *call)
 {
-    snp_mcp_progress(call, 1, 2, "half\n\nid: 1\n");
+    snp_mcp_progress(call, 1, 2, "half\n\nid: 1\n", NULL);
     snp_mcp_answer(call, json_object());
 }
 

@@ -59,7 +59,7 @@ static void on_send(struct snp_mcp_peer *peer, json_t *message)
 static void run_now(struct snp_mcp_call *call)
 {
     SNP_ASSERT(json_is_object(call->params));
-    snp_mcp_progress(call, 1, 2, "half");
+    snp_mcp_progress(call, 1, 2, "half", NULL);
     snp_mcp_answer(call, json_object());
 }
 

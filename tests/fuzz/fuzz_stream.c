@@ -4,7 +4,7 @@
  * sandbox. An item that is told has a name, a key and a size that keep the rules, and exactly
  * the bytes it announced; a stream that came to its end, written again, is read alike.
  *
- * Input: a byte for the length of the pieces (the highest bit: a description), then the stream.
+ * Input: a byte for the length of the pieces, then the stream.
  */
 #include <string.h>
 
@@ -20,10 +20,10 @@ enum {
 struct world {
     bool has_item;
     uint64_t left;
-    uint64_t bytes;
+    uint64_t told;  /* bytes of contents, of those that are `same` too */
+    uint64_t bytes; /* of those that come */
     uint64_t items; /* of the part at hand */
     uint64_t all;
-    bool is_description;
     enum snp_stream_part part;
     struct snp_buf *again; /* NULL: this is the second reading */
 };
@@ -63,20 +63,20 @@ static int on_item(void *arg, const struct snp_stream_item *item, struct snp_err
     check_name(item);
     SNP_ASSERT(strlen(item->key) <= SNP_STREAM_KEY_MAX && strpbrk(item->key, "/ \n") == NULL);
     SNP_ASSERT(has_content ? item->key[0] != '\0' : item->size == 0 && !item->is_same);
-    SNP_ASSERT(item->size <= BYTES_MAX - w->bytes);
+    SNP_ASSERT(item->size <= BYTES_MAX - w->told);
     end_parts(w, item->part);
     w->has_item = true;
     w->items++;
     w->all++;
-    w->bytes += item->size;
-    w->left = item->is_same || w->is_description ? 0 : item->size;
+    w->told += item->size;
+    w->left = item->is_same ? 0 : item->size;
+    w->bytes += w->left;
     if (w->again != NULL) {
-        /* Without contents: a description of what came. */
         struct snp_journal_item row = {
             .kind = item->kind,
             .name = {item->name, strlen(item->name)},
             .key = item->key,
-            .size = item->size,
+            .size = w->left,
             .meta = meta
         };
         int r = snp_stream_put_item(w->again, &row, 0, err);
@@ -87,12 +87,17 @@ static int on_item(void *arg, const struct snp_stream_item *item, struct snp_err
     return 0;
 }
 
-static int on_data(void *arg, const void *bytes, size_t n, struct snp_err *err SNP_UNUSED)
+static int on_data(void *arg, const void *bytes, size_t n, struct snp_err *err)
 {
     struct world *w = arg;
 
     SNP_ASSERT(w->has_item && n > 0 && n <= w->left && bytes != NULL);
     w->left -= n;
+    if (w->again == NULL) {
+        return 0;
+    }
+    SNP_TRY(snp_stream_put_data(w->again, n, err));
+    SNP_TRY_MEMORY(snp_buf_add(w->again, bytes, n) >= 0, err);
     return 0;
 }
 
@@ -127,8 +132,6 @@ static void read_again(const struct world *first, struct snp_buf *bytes)
     struct snp_err err;
 
     SNP_ASSERT(snp_stream_in_init(&in, &sink, BYTES_MAX, &err) == 0);
-    in.is_description = true;
-    w.is_description = true;
     SNP_ASSERT(feed(&in, snp_buf_bytes(bytes), bytes->len, bytes->len) == 0);
     SNP_ASSERT(snp_stream_is_over(&in) && w.bytes == first->bytes && w.all == first->all);
     snp_stream_in_done(&in);
@@ -148,8 +151,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     }
     snp_buf_init(&again, AGAIN_MAX);
     SNP_ASSERT(snp_stream_in_init(&in, &sink, BYTES_MAX, &err) == 0);
-    in.is_description = (bytes[0] & 0x80) != 0;
-    w.is_description = in.is_description;
     if (feed(&in, (const char *)bytes + 1, n - 1, 1 + (bytes[0] & 0x7fU) * 5) == 0 &&
         snp_stream_is_over(&in)) {
         SNP_ASSERT(!w.has_item && w.left == 0);

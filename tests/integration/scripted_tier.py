@@ -260,7 +260,7 @@ def load(ident: int, session: Session, fd: int, effort: int) -> None:
 
     def finish() -> None:
         if current and current[0]["kind"] == "vars" and (current[0]["name"] == "heavy" or effort == 2):
-            failed.append({"name": current[0]["name"], "reason": "not enough memory"})
+            failed.append({"name": current[0]["name"], "reason": "too heavy", "cause": "memory"})
         elif current and current[0]["kind"] == "vars":
             session.names.update({current[0]["name"]: pickle.loads(current[1])})
         elif current and current[0]["kind"] == "file":

@@ -158,9 +158,9 @@ class World:
             at = end + 1
         return files
 
-    def pack(self, number: int = LIVE, describe: bool = False, known: bytes = b"") -> bytes:
+    def pack(self, number: int = LIVE, known: bytes = b"") -> bytes:
         r, w = os.pipe()
-        ident = self.send(PACK, struct.pack("<IB", number, describe) + known, w)
+        ident = self.send(PACK, struct.pack("<I", number) + known, w)
         os.close(w)
         with os.fdopen(r, "rb") as stream:
             got = stream.read()

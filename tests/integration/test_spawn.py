@@ -65,7 +65,7 @@ class Interpreter:
 
     def save(self) -> bytes:
         reading, writing = os.pipe()
-        self.send(SAVE, {"describe": False, "final": False, "budget_ms": 30000, "processes": 0}, b"", writing)
+        self.send(SAVE, {"final": False, "budget_ms": 30000, "processes": 0}, b"", writing)
         with os.fdopen(reading, "rb") as stream:
             saved = stream.read()
         assert self.take(SAVED) == {"ok": True, "error": ""}

@@ -275,12 +275,6 @@ def test_unchanged_things_are_not_written_again(session: Session) -> None:
     assert [i["name"] for i in third.items["vars"] if not i["same"] and i["kind"] == "vars"] == ["n"]
 
 
-def test_describe(session: Session) -> None:
-    session.ok("big = bytes(3 << 20); open('f', 'wb').write(bytes(2 << 20))")
-    told = session.save(describe=True)
-    assert len(told.data) < 20000 and told.keys() == session.save().keys()
-
-
 def test_saving_before_the_first_cell(tier: Tier, session: Session) -> None:
     parts = session.save()
     assert parts.names() == set() and parts.files() == set()
@@ -341,7 +335,7 @@ def test_busy_and_wrong_requests(tier: Tier, session: Session) -> None:
     with pytest.raises(TierError, match="descriptor is missing"):
         tier.call("save", session=session.id)
     with pytest.raises(TierError, match="takes no descriptor"):
-        tier.call("stats", fd=0, session=session.id)
+        tier.call("memory", fd=0, session=session.id)
     with pytest.raises(TierError, match="no snapshot 77"):
         session.save(branch=77)
     with pytest.raises(TierError, match="must be a number"):

@@ -224,7 +224,8 @@ TEST(progress_is_left_out_for_who_does_not_read)
         world_open(&world);
         stream = begin(&world, has_session, false);
         for (int i = 1; i < 100000; i++) {
-            snp_mcp_progress(waiting, i, 0, "a line of some length that says how it goes");
+            snp_mcp_progress(waiting, i, 0, "a line of some length that says how it goes",
+                             NULL);
         }
         assert_true(stream->log.len < SNP_MCP_HTTP_PENDING_MAX + 1024);
         snp_mcp_answer(waiting, json_object()); /* which it is told all the same */
@@ -244,7 +245,7 @@ TEST(what_was_read_is_not_held_unless_it_can_be_resumed)
         world_open(&world);
         stream = begin(&world, has_session, false);
         for (int i = 1; i < 50; i++) {
-            snp_mcp_progress(waiting, i, 0, "it goes");
+            snp_mcp_progress(waiting, i, 0, "it goes", NULL);
             while (snp_httpd_stream_read(stream, bytes, sizeof(bytes)) > 0) {
             }
         }

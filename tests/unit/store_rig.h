@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "store/checkpoint.h"
 #include "store/journal.h"
+#include "store/state.h"
 #include "store/store.h"
 #include "unit/harness.h"
 
@@ -142,6 +143,16 @@ static SNP_UNUSED void rig_submit(struct rig *rig, snp_store_run_fn run, void *a
     assert_non_null(pair);
     *pair = (struct rig_job){rig, run, arg};
     assert_int_equal(snp_store_submit(rig->store, &job, &err), 0);
+}
+
+static SNP_UNUSED struct snp_store_stats rig_stats(struct rig *rig)
+{
+    struct snp_store_stats stats;
+
+    (void)pthread_mutex_lock(&rig->store->mutex);
+    stats = rig->store->stats;
+    (void)pthread_mutex_unlock(&rig->store->mutex);
+    return stats;
 }
 
 static SNP_UNUSED void rig_wait(struct rig *rig, unsigned n)

@@ -158,13 +158,13 @@ TEST(jobs_that_wait_share_a_commit)
 
     rig_begin(&rig);
     rig_ok(&rig, add_session, NULL);
-    snp_store_get_stats(rig.store, &before);
+    before = rig_stats(&rig);
     for (uint64_t i = 0; i < 500; i++) {
         cells[i] = (struct cell){i + 1, "x", false};
         rig_submit(&rig, run_cell, &cells[i]);
     }
     rig_wait(&rig, 500);
-    snp_store_get_stats(rig.store, &after);
+    after = rig_stats(&rig);
     assert_int_equal(after.jobs - before.jobs, 500);
     assert_true(after.commits - before.commits < 250);
     assert_true(after.commits > before.commits);
@@ -182,13 +182,13 @@ TEST(only_what_is_to_be_synced_waits_for_the_disk)
 
     rig_begin(&rig);
     rig_ok(&rig, add_session, NULL);
-    snp_store_get_stats(rig.store, &stats[0]);
+    stats[0] = rig_stats(&rig);
     rig.durability = SNP_DURABILITY_PROCESS;
     rig_ok(&rig, run_cell, &cells[0]);
-    snp_store_get_stats(rig.store, &stats[1]);
+    stats[1] = rig_stats(&rig);
     rig.durability = SNP_DURABILITY_SYNCED;
     rig_ok(&rig, run_cell, &cells[1]);
-    snp_store_get_stats(rig.store, &stats[2]);
+    stats[2] = rig_stats(&rig);
     assert_int_equal(stats[1].commits, stats[0].commits + 1);
     assert_int_equal(stats[1].synced, stats[0].synced);
     assert_int_equal(stats[2].commits, stats[1].commits + 1);

@@ -238,10 +238,10 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }
-    call.head = SNP_WRITE(snp_tier_save_request, .session = save->executor->id,
-                          .branch = save->has_copy ? (int64_t)save->number : SNP_NO_NUMBER,
-                          .describe = false, .epoch = save->has_copy ? 0 : save->epoch,
-                          .cell = (int64_t)save->cell);
+    call.head =
+        SNP_WRITE(snp_tier_save_request, .session = save->executor->id,
+                  .branch = save->has_copy ? (int64_t)save->number : SNP_NO_NUMBER,
+                  .epoch = save->has_copy ? 0 : save->epoch, .cell = (int64_t)save->cell);
     call.has_fd = true;
     call.fd = ends[1];
     r = snp_tier_ask(save->executor->tier, &call, err);

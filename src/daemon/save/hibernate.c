@@ -8,7 +8,6 @@
 #include "daemon/save/hibernate.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "daemon/save/checkpoint.h"
@@ -110,14 +109,11 @@ static int check_room(const struct snp_session *session, struct snp_err *err)
 
     json_array_foreach(session->durable.unrestorable, i, one)
     {
-        const char *reason = snp_json_str(one, "reason", "");
-
-        if (strcmp(reason, "not enough memory") == 0 ||
-            strcmp(reason, "it took too long") == 0) {
+        if (snp_json_str(one, "cause", NULL) != NULL) {
             return snp_fail(err, SNP_E_LIMIT,
-                            "%.64s could not be restored when tried: %s; the session stays "
+                            "%.64s could not be restored when tried: %.100s; the session stays "
                             "awake. Write it to a file in smaller parts, or delete it",
-                            snp_json_str(one, "name", "?"), reason);
+                            snp_json_str(one, "name", "?"), snp_json_str(one, "reason", "?"));
         }
     }
     return 0;

@@ -117,7 +117,6 @@ static int pack(const struct files *f, struct snp_request *rq)
         .fd = SNP_FILES_CONTROL_FD,
     };
 
-    pack.is_describing = snp_body_take(&rq->body, 1) != 0;
     pack.known = rq->body.at;
     pack.n_known = (size_t)(rq->body.end - rq->body.at);
     if (rq->body.bad) {

@@ -173,7 +173,7 @@ static int put_file(struct packing *p, struct entry *e, const struct snp_bundle_
     if (e->first != NULL && by_key(e->first->key, e->key) == 0) {
         item.linked = e->first->name;
     }
-    item.is_same = p->pack->is_describing || is_known(p, e->key);
+    item.is_same = is_known(p, e->key);
     snp_bundle_put(&p->out, &item, NULL, 0);
     if (item.is_same) {
         return 0;
@@ -194,7 +194,6 @@ static int put_entry(struct packing *p, struct entry *e)
         .target = target,
         .mode = node->mode,
         .mtime_ns = (int64_t)node->mtime_ns,
-        .is_same = p->pack->is_describing,
     };
 
     switch ((enum snp_node_kind)node->kind) {

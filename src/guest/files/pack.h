@@ -20,7 +20,6 @@ struct snp_pack {
     const struct snp_tree *tree; /* of a copy; NULL = the workspace as it is */
     const char *known; /* keys the reader has the data of, one a line; n_known bytes */
     size_t n_known;
-    bool is_describing; /* heads only */
     int fd;
 };
 

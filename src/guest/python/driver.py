@@ -364,7 +364,6 @@ class Session:
             "ours": {order.fd, self._stream.fd, *self._stdio.spare, *self._inner(), *also},
         }
         how = {
-            "describe": bool(members.get("describe")),
             "budget_s": members.get("budget_ms", 10000) / 1000,
             "digest": self._digest,
             "threads": threads,

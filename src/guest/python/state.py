@@ -507,7 +507,7 @@ class Saver:
 
     # The order of things ----------------------------------------------------------
 
-    def save(self, sink: Sink, known: Set[str], describe: bool, budget_s: float, settings: Any) -> None:
+    def save(self, sink: Sink, known: Set[str], budget_s: float, settings: Any) -> None:
         """Write the part. settings: what the driver adds to the interpreter's own."""
         self._deadline = monotonic() + budget_s
         ambient = read_ambient(settings["baseline"], self.names, self.own, settings, self.lose)
@@ -521,7 +521,7 @@ class Saver:
         signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
         groups = self._groups(self._roots(settings["baseline"], ambient))
         signal.setitimer(signal.ITIMER_REAL, 0)
-        self._write(sink, known, describe, groups, settings)
+        self._write(sink, known, groups, settings)
 
     def _tick(self, _number: int, _frame: Any) -> None:
         if self._limit is not None and monotonic() > self._limit:
@@ -970,22 +970,22 @@ class Saver:
 
     # Writing ----------------------------------------------------------------------
 
-    def _write(self, sink: Sink, known: Set[str], describe: bool, groups: Any, settings: Any) -> None:
+    def _write(self, sink: Sink, known: Set[str], groups: Any, settings: Any) -> None:
         order = [k for k in self.names if not self._is_internal(k)]
         data = interpreter_settings(settings, order, self.lose)
         ours = self.owned | settings["ours"]
         data["descriptors"] = read_descriptors(settings["baseline"], self.names, ours, self.lose)
-        self._put(sink, known, describe, ":interpreter", {}, self._plain(data))
+        self._put(sink, known, ":interpreter", {}, self._plain(data))
         if self._sources:
             texts = sources(self._sources)
-            self._put(sink, known, describe, ":sources", {}, self._plain(texts))
+            self._put(sink, known, ":sources", {}, self._plain(texts))
         if self._skeletons:
             skeletons = [(ref.ident, ref.skeleton) for ref in self._skeletons]
             idents = [clean(ref.ident, NAME_MAX) for ref in self._skeletons]
             meta = {"classes": trim(idents, HEAD_MAX // 2)}
-            self._put(sink, known, describe, ":classes", meta, self._plain(skeletons))
+            self._put(sink, known, ":classes", meta, self._plain(skeletons))
         for number, group in enumerate(groups):
-            self._write_group(sink, known, describe, number, group)
+            self._write_group(sink, known, number, group)
         if len(self._lost) > LOST_MAX:
             text = "more than {} things cannot be saved".format(LOST_MAX)
             self._lost[LOST_MAX:] = [{"name": "others", "type": "object", "reason": text}]
@@ -995,16 +995,16 @@ class Saver:
             sink.end_item()
         sink.end()
 
-    def _write_group(self, sink: Any, known: Set[str], describe: bool, number: int, group: List[Root]) -> None:
+    def _write_group(self, sink: Any, known: Set[str], number: int, group: List[Root]) -> None:
         meta = self._meta(number, group)
         label = meta.pop("label")
         pickled = group[0].pickled if len(group) == 1 else None
         for root in group:
             root.pickled = None
-        if pickled is None or pickled.is_dropped and not (describe or pickled.key() in known):
+        if pickled is None or pickled.is_dropped and pickled.key() not in known:
             pickled = self._pickle_group(group)
         if pickled is not None:
-            self._put(sink, known, describe, label, meta, pickled, group)
+            self._put(sink, known, label, meta, pickled, group)
 
     def _pickle_group(self, group: List[Root]) -> Optional[Pickled]:
         try:
@@ -1041,10 +1041,8 @@ class Saver:
         meta["label"] = first[0].label() if first else clean(":" + group[0].label(), NAME_MAX)
         return meta
 
-    def _put(
-        self, sink: Sink, known: Set[str], describe: bool, name: str, meta: Any, pickled: Pickled, group: Any = ()
-    ) -> None:
-        same = describe or pickled.key() in known
+    def _put(self, sink: Sink, known: Set[str], name: str, meta: Any, pickled: Pickled, group: Any = ()) -> None:
+        same = pickled.key() in known
         head = {"kind": "vars", "name": name, "key": pickled.key(), "size": pickled.size(), "same": same, "meta": meta}
         sink.begin(head)
         if not same and not pickled.is_kept:
@@ -1130,7 +1128,7 @@ def scratch(workspace: Optional[str]) -> List[Tuple[str, int]]:
 def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes, order: Dict[str, Any]) -> None:
     """Write the variables in names to the pipe fd.
 
-    order: describe (no contents), budget_s, digest (None: a slower one), threads (that are not
+    order: budget_s, digest (None: a slower one), threads (that are not
     in this process), processes (how many run besides this session's interpreter), settings (of the
     driver, with `baseline`). This process is of no other use afterwards. OSError: the pipe.
     """
@@ -1143,4 +1141,4 @@ def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes
         saver.lose("background processes", "process", reason)
     for folder, n in scratch(order["settings"]["base"]):
         saver.lose(folder, "folder", "%d in it; only /workspace is saved" % n)
-    saver.save(Sink(fd), keys, order["describe"], order["budget_s"], order["settings"])
+    saver.save(Sink(fd), keys, order["budget_s"], order["settings"])

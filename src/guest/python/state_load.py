@@ -23,11 +23,9 @@ from state_classes import make_class
 from state_names import BY_NAME, CLOUD, STATE, _cloud_modules
 from state_objects import work
 from state_stream import _CONTENT, _LENGTH, _MAGIC, BUFFERS_MAX, Pieces, Source, Torn, writable
-from state_texts import NAME_MAX, ROOT_PART, TICK_S, Refused, Slow, clean, reason_of
+from state_texts import NAME_MAX, ROOT_PART, TICK_S, Refused, Slow, clean, why_of
 
 FAILED_MAX = 500  # that could not be restored, named; the rest is counted
-
-NO_ROOM = "not enough memory"
 
 
 class Item:
@@ -38,7 +36,7 @@ class Item:
         self.names = names
         self.data: Any = data
         self.buffers = buffers
-        self.reason = ""
+        self.why: Dict[str, str] = {}
 
     def release(self) -> None:
         self.data, self.buffers = None, []
@@ -107,7 +105,7 @@ class Loader:
         self._ambient: Dict[str, Any] = {}
         self._refs: Dict[str, Any] = {}
         self.half_failed: Dict[str, BaseException] = {}  # attributes of classes
-        self._errors: Dict[str, str] = {}
+        self._errors: Dict[str, Dict[str, str]] = {}
         self._moved: Optional[Tuple[str, str]] = None
         self._limit: Optional[float] = None
         self._deadline = 0.0
@@ -132,7 +130,7 @@ class Loader:
         if self._room is not None and not head["name"].startswith(":"):
             if head["size"] > self._room:
                 source.skip(head["size"])
-                self.failed += [{"name": clean(name, NAME_MAX), "reason": NO_ROOM} for name in names_of(head)]
+                self._fail_all(names_of(head), why_of(MemoryError()))
                 return
             self._room -= head["size"]
         self._items.append(self._read_item(source, head))
@@ -198,7 +196,7 @@ class Loader:
         try:
             return self._refs[ident]
         except KeyError:
-            reason = self._errors.get(ident, "it was not saved")
+            reason = self._errors.get(ident, {}).get("reason", "it was not saved")
             raise Refused("class {}: {}".format(clean(ident, 100), reason)) from None
 
     def _take(self, name: str) -> Optional[Item]:
@@ -216,11 +214,11 @@ class Loader:
         finally:
             self._limit = None
 
-    def _fail_item(self, item: Item, reason: str) -> None:
-        self.failed += [{"name": clean(name, NAME_MAX), "reason": reason} for name in item.names]
+    def _fail_all(self, names: List[str], why: Dict[str, str]) -> None:
+        self.failed += [{"name": clean(name, NAME_MAX), **why} for name in names]
 
     def _fail(self, name: str, error: BaseException) -> None:
-        self.failed.append({"name": clean(name, NAME_MAX), "reason": reason_of(error)})
+        self._fail_all([name], why_of(error))
 
     def _restore_interpreter(self, baseline: Baseline, base: Optional[str]) -> None:
         item = self._take(":interpreter")
@@ -266,9 +264,9 @@ class Loader:
                     break
                 lost, large = [item for item in large if not self._try_item(item)], []
         for ident, _ in classes:
-            self.failed.append({"name": clean("class " + ident, NAME_MAX), "reason": self._errors[ident]})
+            self._fail_all(["class " + ident], self._errors[ident])
         for item in pending + lost:
-            self._fail_item(item, item.reason)
+            self._fail_all(item.names, item.why)
         for name, why in self.half_failed.items():
             self._fail(name, why)
 
@@ -277,7 +275,7 @@ class Loader:
             self._refs[ident] = make_class(*self._load(io.BytesIO(data), ()))
             return True
         except BaseException as error:
-            self._errors[ident] = reason_of(error)
+            self._errors[ident] = why_of(error)
             return False
 
     def _try_item(self, item: Item) -> bool:
@@ -291,7 +289,7 @@ class Loader:
             item.release()
             return True
         except BaseException as error:  # which must not keep alive what it had made
-            item.reason = reason_of(error)
+            item.why = why_of(error)
             if item.data.is_once:
                 item.release()
             return False

@@ -86,6 +86,12 @@ REASONS_BY_NAME = {
 OURS = (TypeError, pickle.PicklingError, AttributeError)
 
 
+def why_of(error: BaseException) -> Dict[str, str]:
+    """Why something was not restored: for people, and which limit was met, if one was."""
+    cause = {Slow: "timeout", MemoryError: "memory"}.get(type(error))
+    return {"reason": reason_of(error), **({"cause": cause} if cause else {})}
+
+
 def reason_of(error: BaseException, value: Any = None) -> str:
     """Why something was not saved or restored; runs no code of the session."""
     kind = type(error)

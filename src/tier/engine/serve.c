@@ -578,7 +578,6 @@ static int on_save(struct request *rq, struct snp_err *err)
         .snapshot = (uint32_t)in->branch,
         .epoch = in->epoch,
         .cell = in->cell == SNP_NO_NUMBER ? INT64_MAX : (uint64_t)in->cell,
-        .is_describe = in->describe,
         .known = rq->raw,
         .known_len = rq->raw_len,
     };
@@ -595,21 +594,6 @@ static int on_load(struct request *rq, struct snp_err *err)
         .id = rq->id, .epoch = rq->in.load.epoch, .effort = (unsigned)rq->in.load.effort};
 
     return snp_method_load(rq->sandbox, &load, &rq->fd, err);
-}
-
-static int on_stats(struct request *rq, struct snp_err *err)
-{
-    struct snp_meter_reading usage = {0};
-    snp_autojson json_t *answer = NULL;
-
-    (void)err;
-    if (rq->sandbox->cgroup != NULL) {
-        snp_meter_read_once(&rq->supervisor->cgroups, rq->sandbox->cgroup, &usage);
-    }
-    answer = json_pack("{s:I,s:I}", "memory_bytes", (json_int_t)usage.memory_bytes, "cpu_us",
-                       (json_int_t)usage.cpu_us);
-    snp_answer_response(rq->supervisor, rq->id, answer, NULL, 0);
-    return 0;
 }
 
 static const struct {
@@ -630,7 +614,6 @@ static const struct {
     {"get",       true,  false, &snp_get_request_form,           on_get      },
     {"ls",        true,  false, &snp_ls_request_form,            on_ls       },
     {"output",    false, false, &snp_output_request_form,        on_output   },
-    {"stats",     true,  false, NULL,                            on_stats    },
     {"snapshot",  true,  false, NULL,                            on_snapshot },
     {"rollback",  true,  false, &snp_tier_rollback_request_form, on_rollback },
     {"drop",      true,  false, &snp_tier_drop_request_form,     on_drop     },

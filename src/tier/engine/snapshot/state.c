@@ -58,8 +58,7 @@ struct snp_saving {
     struct snp_sandbox *sandbox; /* borrowed */
     uint32_t id;                 /* of the request; 0 = answered */
     bool wants_snapshot;
-    uint64_t cell; /* else nothing that a later one did */
-    bool is_describe;
+    uint64_t cell;      /* else nothing that a later one did */
     uint32_t number;    /* of the snapshot that is used, if any of these */
     bool has_copy;      /* ... has an interpreter */
     bool has_files;     /* ... has files */
@@ -263,12 +262,10 @@ static void on_packed(void *data, int eno, const char *bytes, size_t n)
 static void ask_pack(struct snp_saving *v, int fd)
 {
     const uint32_t number = v->has_files ? v->number : UINT32_MAX;
-    const uint8_t is_describe = v->is_describe ? 1 : 0;
     snp_autobuf struct snp_buf raw = {0};
 
     snp_buf_init(&raw, v->known.len + 16);
     if (snp_buf_add(&raw, &number, sizeof(number)) < 0 ||
-        snp_buf_add(&raw, &is_describe, sizeof(is_describe)) < 0 ||
         snp_buf_add(&raw, snp_buf_bytes(&v->known), v->known.len) < 0) {
         saving_fail(v, SNP_E_NOMEM, "out of memory");
         return;
@@ -452,8 +449,7 @@ static int send_save(struct snp_saving *v, struct snp_link *link, int fd, struct
                                     .raw = snp_buf_bytes(&v->known),
                                     .raw_len = v->known.len};
     json_t *head =
-        SNP_WRITE(snp_guest_save, .describe = v->is_describe, .final = link == &v->guest,
-                  .budget_ms = BUDGET_MS,
+        SNP_WRITE(snp_guest_save, .final = link == &v->guest, .budget_ms = BUDGET_MS,
                   .processes = b == NULL ? v->sandbox->snapshots.making.others : b->others);
 
     return snp_guest_send(link, &frame, head, fd) < 0
@@ -675,7 +671,6 @@ int snp_method_save(struct snp_sandbox *s,
         .wants_snapshot = rq->has_snapshot,
         .cell = rq->cell,
         .number = rq->snapshot,
-        .is_describe = rq->is_describe,
         .files_fd = -1,
         .out_fd = -1,
         .guest = {.fd = -1, .passed_fd = -1},
@@ -816,11 +811,9 @@ static json_t *read_failed(const json_t *list)
 
     json_array_foreach((json_t *)(uintptr_t)list, i, item)
     {
-        json_t *name = json_object_get(item, "name");
-        json_t *reason = json_object_get(item, "reason");
-        if (i < FAILED_MAX && json_is_string(name) && json_is_string(reason)) {
-            (void)json_array_append_new(failed,
-                                        json_pack("{s:O,s:O}", "name", name, "reason", reason));
+        struct snp_err err;
+        if (i < FAILED_MAX && snp_record_check(item, &snp_failed_row_form, &err) == 0) {
+            (void)json_array_append(failed, item);
         }
     }
     return failed;

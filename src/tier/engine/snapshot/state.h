@@ -25,7 +25,6 @@ struct snp_save_request {
     uint32_t snapshot; /* else the state after the last cell */
     uint64_t epoch;    /* 0 = none was given */
     uint64_t cell;     /* of the state: without what a later one did; INT64_MAX = any */
-    bool is_describe;
     const char *known; /* borrowed; keys, one a line */
     size_t known_len;
 };
