@@ -52,11 +52,38 @@ def probe(box: lib.Sandbox, name: str) -> list[str]:
     return [lib.PYTHON, "-W", "default", os.path.join(box.folder, "python", "probe.py"), name]
 
 
-@pytest.mark.parametrize("name", ["results", "state", "functions", "threads", "loop"])
+PROGRAMS = ["results", "state", "functions", "values", "hostile", "threads", "loop"]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program(box: lib.Sandbox, name: str) -> None:
     assert run(box, *probe(box, name)) == ""
     with box.client() as client:
         assert client.call("sessions.list")[1] == {"sessions": []}
+
+
+def test_the_programs_on_python_3_13(box: lib.Sandbox) -> None:
+    """In the file system of a Debian 13, with its libraries and the package; the daemon is the host's."""
+    lib.need("mmdebstrap", bool(shutil.which("mmdebstrap")) and os.geteuid() == 0, "mmdebstrap is not installed")
+    root = box.make_folder("trixie")
+    done = subprocess.run(["mmdebstrap", "--quiet", "--variant=extract", "--aptopt=Acquire::Languages \"none\"",
+                           "--format=directory", "--include=python3.13-minimal,libpython3.13-stdlib,libjansson4",
+                           "trixie", root], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    lib.need("mmdebstrap", done.returncode == 0, "no packages: " + done.stderr[-300:])
+    for name in ("lib", "lib64"):
+        if not os.path.lexists(os.path.join(root, name)):
+            os.symlink("usr/" + name, os.path.join(root, name))
+    os.makedirs(root + box.folder)
+    os.makedirs(os.path.join(root, "proc"), exist_ok=True)
+    library = os.path.join(box.folder, "python", "libsnipara-sandbox.so.0")
+    shutil.copy(os.path.join(box.bin, os.path.basename(library)), library)
+    enter = ('mount --bind "$2" "$1$2"; mount --bind /proc "$1/proc"; exec /usr/sbin/chroot --userspec="$3" '
+             '--groups= "$1" python3.13 -W default "$2/python/probe.py" "$4"')
+    for name in PROGRAMS:
+        done = subprocess.run(["unshare", "-m", "sh", "-ec", enter, "sh", root, box.folder, f"{box.uid}:{box.uid}",
+                               name], env={**box.env, "SNIPARA_SANDBOX_LIBRARY": library}, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+        assert (done.returncode, done.stdout) == (0, ""), name
 
 
 def test_the_daemon_dies_and_is_started_again() -> None:

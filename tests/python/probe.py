@@ -2,11 +2,15 @@
 """probe.py NAME: a program with the Python package, for tests/integration/test_python.py: each function is one."""
 
 import asyncio
+import base64
+import datetime
 import gc
 import os
+import pickle
 import signal
 import sys
 import threading
+from importlib.util import find_spec
 from typing import Any, Callable, Dict, List, Tuple, Type, Union
 
 from snipara_sandbox import (
@@ -32,6 +36,10 @@ def results() -> None:
         failed = s.run("x = 1\n1/0")
         assert failed.error is not None and (failed.error.type, failed.error.line) == ("ZeroDivisionError", 2)
         refuse(failed, "ZeroDivisionError: division by zero (line 2 of the cell)", "error")
+        large = s.run("bytearray(1 << 40)")
+        refuse(large, "MemoryError (line 1 of the cell) (limit: memory 256 MiB); pass a higher memory= to Sandbox()",
+               "error")
+        assert large.error is not None and str(large.error.hint).endswith("open the session with more memory=.")
         slow = s.run("while True: pass", timeout=0.2)
         refuse(slow, "the cell ended with status timeout (limit: timeout 0.2 s); pass a higher timeout= to run()",
                "timeout")
@@ -131,6 +139,106 @@ def functions() -> None:
             fails()
         except CellFailed as error:
             assert str(error).startswith("ValueError: no (line 2 of the cell)")
+
+    @sandboxed
+    async def later(a: int) -> int:
+        import asyncio
+        await asyncio.sleep(0)
+        return a + 1
+
+    async def main() -> None:
+        async with AsyncSandbox() as there:
+            @sandboxed(sandbox=there)
+            def twice(a: int) -> int:
+                return 2 * a
+
+            assert await asyncio.gather(twice(1), later(2)) == [2, 3]
+        await later.sandbox.close()
+
+    asyncio.run(main())
+
+
+def values() -> None:
+    """By value: JSON, and arrays and frames where both sides have the module."""
+    has = find_spec("numpy") is not None
+    with Sandbox(template="data") as s:
+        s.run("import datetime, numpy as np, pandas as pd")
+        assert s.get("[b'x', datetime.date(2020, 1, 2), (1,)]") == [b"x", datetime.date(2020, 1, 2), [1]]
+        columns = {"a": [1, 2], "b": ["x", None]}
+        array, frame = s.get("np.arange(6.0).reshape(2, 3)"), s.get("pd.DataFrame({})".format(columns))
+        try:
+            s.get("np.zeros(2000000)")
+        except CellFailed as error:
+            assert "limit 8 MiB" in str(error) and "files.read()" in str(error)
+        if not has:
+            assert (array, frame) == ([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], columns)
+            return
+        import numpy
+        import pandas
+        assert array.dtype == "f8" and array.shape == (2, 3) and array.sum() == 15
+        assert list(frame.dtypes) == ["int64", "object"] and frame.equals(pandas.DataFrame(columns))
+        for made in ("np.zeros((0, 2), 'i2')", "np.array(['ä', 'bb'])", "np.datetime64('2020-01-02')", "np.int64(3)"):
+            expected = eval(made, {"np": numpy})
+            found = s.get(made)
+            assert numpy.array_equal(found, expected) and getattr(found, "shape", ()) == expected.shape, made
+        table = "pd.DataFrame({'k': [1, 1], 'l': 'x', 't': pd.date_range('2020', periods=2)}).set_index(['k', 'l'])"
+        assert s.get(table).equals(eval(table, {"pd": pandas}))
+
+        @sandboxed(sandbox=s)
+        def mean(array: "numpy.ndarray[Any, Any]", frame: Union[
+                "pandas.DataFrame", Any], *rest: List[int]) -> Union[str, Any]:  # types that the sandbox does not know
+            def ärger(a: List[str]) -> int: return len(a)
+            return {"mean": array.mean(), "twice": frame * 2}
+
+        found = mean(numpy.arange(3), frame=pandas.DataFrame({"a": [1]}))
+        assert found["mean"] == 1.0 and list(found["twice"]["a"]) == [2]
+        assert s.run("[name for name in dir() if name.startswith('_') and not name.endswith('_')]").value == "[]"
+
+
+FORGE = """
+import json
+def forged(value, default):
+    token, = [cell.cell_contents for cell in default.__closure__ if len(str(cell.cell_contents)) == 32]
+    return PAYLOAD.replace("TOKEN", token)
+json.dumps = forged
+"""
+
+
+def hostile() -> None:
+    """What a sandbox writes in place of a value is never run, and an exception says what is wrong."""
+    class Trap:
+        def __reduce__(self) -> Tuple[Any, ...]:
+            return os.mkdir, ("trapped",)
+
+    data = base64.b64encode(pickle.dumps(Trap())).decode()
+    arrays = ["'|O', [1]", "'O', [1]", "'<O8', [1]", "'i4,O', [1]", "[['a', '|O']], [1]", "'<f8', [1000000000000]",
+              "'<f8', [-1]", "'<f8', ['x']", "'<f8', " + str([1] * 99), "'|V8', [1]", "'<f8', 7", "'<U1', [9]",
+              "'<M8[pickle]', [1]"]
+    forms = ['5', '[]', '["pickle", "DATA"]', '["bytes"]', '["date", "DATA"]', '["arrow", "DATA"]', '["Series", 5]',
+             '["DataFrame", ["a"], [null], [1], [[1, 2]]]', '["Series", [[]], 5, {}, null]',
+             *('["array", %s, "DATA"]' % each.replace("'", '"') for each in arrays)]
+    payloads = [data, "not JSON", "[" * 100000, "9" * 5000 + "x",
+                *('{"TOKEN": %s}' % each.replace("DATA", data) for each in forms)]
+    with Sandbox() as s:
+        s.run(FORGE)
+        for payload in payloads:
+            s.run("PAYLOAD = {!r}".format(payload))
+            try:
+                found = s.get("1")
+            except SandboxError as error:
+                assert "is not a value" in str(error) and not isinstance(error, CellFailed), str(error)
+            else:
+                raise AssertionError((payload, found))
+        s.run("json.dumps = lambda *_, **__: display({'no': 1})\n__import__('builtins').display = print")
+        try:
+            s.get("1")
+        except SandboxError:
+            pass
+        else:
+            raise AssertionError("no exception")
+    assert not os.path.exists("trapped")
+    pickle.loads(base64.b64decode(data))  # the control run: read as a pickle, it is one
+    os.rmdir("trapped")
 
 
 def threads() -> None:
@@ -240,4 +348,5 @@ def daemon_dies() -> None:
 
 
 if __name__ == "__main__":
+    os.chdir(os.environ["HOME"])
     globals()[sys.argv[1]]()

@@ -130,6 +130,9 @@ class CellFailed(SandboxError):
                 text += " (line {} of the cell)".format(error.line)
         elif status == "error" and result.exit_code:
             text = "the command ended with exit status {}".format(result.exit_code)
+        if limit is None and error is not None and error.type == "MemoryError":
+            known = result.raw["manifest"]["controls"]["resources"]["limits"].get("memory")
+            limit = {"key": "memory", **known} if known else None
         if limit:
             text += " (limit: {} {})".format(limit["key"], limit["text"])
             self.limit, self.limit_value = limit["key"], limit["value"]

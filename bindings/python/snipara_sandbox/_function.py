@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
-import json
 import textwrap
-from typing import Any, Callable, Generic, Optional, TypeVar, Union, cast, overload
+from typing import Any, Callable, Coroutine, Generic, List, Optional, TypeVar, Union, cast, overload
 
 from ._errors import InvalidArgument
-from ._sandbox import _GET, JSON, Sandbox, sent
+from ._sandbox import AsyncSandbox, Sandbox
+from ._values import Exchange
 
 R = TypeVar("R")
-PICKLE = "application/x-python-pickle"
-_GET_PICKLE = '__import__("base64").b64encode(__import__("pickle").dumps({})).decode()'
+
+
+def _annotations(node: ast.AST) -> List[ast.expr]:
+    """Types of arguments and results in it that name more than builtins, which the sandbox would look for in vain."""
+    found = [each.annotation if isinstance(each, ast.arg) else each.returns for each in ast.walk(node)
+             if isinstance(each, (ast.arg, ast.FunctionDef, ast.AsyncFunctionDef))]
+    return [each for each in found if each is not None and any(
+        isinstance(name, ast.Name) and not hasattr(builtins, name.id) for name in ast.walk(each))]
 
 
 def _source(function: Callable[..., object]) -> str:
-    """Its definition, without decorators."""
+    """Its definition, without decorators, and without types that the sandbox does not know."""
     try:
         lines, _ = inspect.getsourcelines(function)
     except OSError:
         raise InvalidArgument("the source of {} is not to be had".format(function.__qualname__)) from None
     text = textwrap.dedent("".join(lines))
     node = ast.parse(text).body[0]
-    if not isinstance(node, ast.FunctionDef):
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         raise InvalidArgument("{} is no function with a `def` of its own".format(function.__qualname__))
-    return "\n".join(text.split("\n")[node.lineno - 1:node.end_lineno])
+    rows = [line.encode() for line in text.split("\n")]
+    for each in sorted(_annotations(node), key=lambda each: (each.lineno, each.col_offset), reverse=True):
+        first, last = each.lineno - 1, (each.end_lineno or each.lineno) - 1
+        rows[first:last + 1] = [rows[first][:each.col_offset] + b"object" + rows[last][each.end_col_offset:],
+                                *[b""] * (last - first)]
+    return b"\n".join(rows[node.lineno - 1:node.end_lineno]).decode()
 
 
 class Function(Generic[R]):
@@ -35,27 +47,33 @@ class Function(Generic[R]):
     It sees its arguments, what it imports itself, and variables of the session; nothing of this program.
     """
 
-    def __init__(self, function: Callable[..., R], sandbox: Optional[Sandbox], trust: bool, **options: Any) -> None:
+    sandbox: Any
+    """Where it runs: a Sandbox, or an AsyncSandbox if the function is awaited."""
+
+    def __init__(self, function: Callable[..., R], sandbox: Union[Sandbox, AsyncSandbox], trust: bool) -> None:
         self.__wrapped__ = function
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
-        self.sandbox = sandbox if sandbox is not None else Sandbox(**options)
+        self.sandbox = sandbox
         self._trust = trust
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
-        """Run it. Arguments go there as JSON, and so does the result come back: tuples become lists.
+        """Run it. Arguments go there by value, and so does the result come back, as of Sandbox.get().
 
-        CellFailed: it raised. TypeError: an argument has no form in JSON.
+        CellFailed: it raised, or the result has no such form. TypeError: an argument has none.
         """
-        given = json.dumps([args, kwargs])
-        call = "{0}(*_given[0], **_given[1])".format(self.__name__)
-        code = "{}\n\n_given = __import__(\"json\").loads({!r})\n".format(_source(self.__wrapped__), given)
-        if not self._trust:
-            return cast(R, json.loads(sent(self.sandbox.run(code + _GET.format(mime=JSON, expression=call)))))
-        import pickle
-        from binascii import a2b_base64
-        code += _GET.format(mime=PICKLE, expression=_GET_PICKLE.format(call))
-        return cast(R, pickle.loads(a2b_base64(json.loads(sent(self.sandbox.run(code), PICKLE)))))
+        exchange = Exchange(self._trust)
+        call = self.__name__ + "(*_given[0], **_given[1])"
+        if inspect.iscoroutinefunction(self.__wrapped__):
+            call = '__import__("asyncio").run({})'.format(call)
+        code = "{}\n\n{}_sent = {}\ndel _given\n{}".format(
+            _source(self.__wrapped__), exchange.giving([args, kwargs]), call, exchange.sending())
+        if isinstance(self.sandbox, AsyncSandbox):
+            return cast(R, self._awaited(exchange, code))
+        return cast(R, exchange.sent(self.sandbox.run(code)))
+
+    async def _awaited(self, exchange: Exchange, code: str) -> Any:
+        return exchange.sent(await self.sandbox.run(code))
 
 
 @overload
@@ -63,17 +81,27 @@ def sandboxed(function: Callable[..., R]) -> Function[R]: ...
 
 
 @overload
+def sandboxed(*, sandbox: AsyncSandbox,
+              trust: bool = False) -> Callable[[Callable[..., Any]], Function[Coroutine[Any, Any, Any]]]: ...
+
+
+@overload
 def sandboxed(*, sandbox: Optional[Sandbox] = None, trust: bool = False,
               **options: Any) -> Callable[[Callable[..., R]], Function[R]]: ...
 
 
-def sandboxed(function: Optional[Callable[..., R]] = None, *, sandbox: Optional[Sandbox] = None, trust: bool = False,
-              **options: Any) -> Union[Function[R], Callable[[Callable[..., R]], Function[R]]]:
+def sandboxed(function: Optional[Callable[..., Any]] = None, *, sandbox: Union[Sandbox, AsyncSandbox, None] = None,
+              trust: bool = False, **options: Any) -> Any:
     """Decorate a function so that it runs in a sandbox, by value: `@sandboxed` or `@sandboxed(memory="1g")`.
 
-    sandbox: where; else one of its own with these options, as of Sandbox(). trust: the result comes back by pickle,
-    which lets code in the sandbox run anything in this program: only for code that you would run without a sandbox.
+    sandbox: where; else one of its own with these options, as of Sandbox(). A function of `async def`, or in an
+    AsyncSandbox, is awaited. trust: the result comes back by pickle, which lets code in the sandbox run anything in
+    this program: only for code that you would run without a sandbox.
     """
-    if function is not None:
-        return Function(function, sandbox, trust, **options)
-    return lambda decorated: Function(decorated, sandbox, trust, **options)
+    def decorate(decorated: Callable[..., Any]) -> Function[Any]:
+        is_async = inspect.iscoroutinefunction(decorated)
+        where = sandbox if sandbox is not None else AsyncSandbox(**options) if is_async else Sandbox(**options)
+        if is_async and not isinstance(where, AsyncSandbox):
+            raise InvalidArgument("{} is an `async def`: it needs an AsyncSandbox".format(decorated.__qualname__))
+        return Function(decorated, where, trust)
+    return decorate if function is None else decorate(function)

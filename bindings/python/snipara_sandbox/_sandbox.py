@@ -21,21 +21,6 @@ OnOutput = Optional[Callable[[Output], object]]
 Code = Union[str, bytes]
 FILE_MOST = 1 << 30
 
-# What get() runs: JSON in a display, which no output limit cuts.
-_GET = """\
-class _Sent:
-    def __init__(self, text): self.text = text
-    def __repr__(self): return self.text if len(self.text) < 200 else self.text[:200] + "..."
-    def _repr_mimebundle_(self, *_): return {{"{mime}": self.text}}
-    def list_of(value):
-        if not hasattr(value, "tolist"):
-            raise TypeError("JSON has no form for " + repr(type(value)))
-        return value.tolist()
-display(_Sent(__import__("json").dumps({expression}, default=_Sent.list_of)))
-del _Sent
-"""
-JSON = "application/json"
-
 
 class Ask(Generic[T]):
     """Something to ask for: how to begin it, and how to read its answer."""
@@ -55,21 +40,6 @@ def _nothing(call: Call) -> None:
 
 def _bytes_of(data: Union[str, bytes, bytearray, memoryview]) -> bytes:
     return data.encode() if isinstance(data, str) else bytes(data)
-
-
-def from_json(text: str) -> Any:
-    """What a sandbox wrote, as safe as JSON is."""
-    import json
-    return json.loads(text)
-
-
-def sent(result: Result, mime: str = JSON) -> Any:
-    """What the code sent by a display of this type."""
-    result.raise_for_error()
-    for item in result.displays:
-        if mime in item:
-            return item[mime]
-    raise SandboxError("the code sent nothing back; it may have been larger than 8 MiB")
 
 
 class Session:
@@ -163,9 +133,11 @@ class Session:
             return result
         return Ask(begin, read)
 
-    def _ask_get(self, expression: str) -> Ask[Any]:
-        run = self._ask_run(_GET.format(mime=JSON, expression="(" + expression + "\n)"))
-        return Ask(run.begin, lambda call: from_json(sent(run.read(call))))
+    def _ask_get(self, expression: str, trust: bool) -> Ask[Any]:
+        from ._values import Exchange
+        exchange = Exchange(trust)
+        run = self._ask_run("_sent = ({}\n)\n".format(expression) + exchange.sending())
+        return Ask(run.begin, lambda call: exchange.sent(run.read(call)))
 
     def _ask_name(self, function: str, read: Callable[[Call], T]) -> Ask[T]:
         return Ask(lambda box: box.ask(function, self._key), read)
@@ -393,12 +365,14 @@ class Sandbox(Session):
         """Run Python code, and get what it prints as it comes: `for piece in s.stream(code)`. Arguments as of run()."""
         return Stream(lambda take: self._ask_run(code, False, timeout, input, atomic, recover, take))
 
-    def get(self, expression: str) -> Any:
-        """Get a variable, or any expression, as a Python object: what JSON has, arrays of numpy as lists.
+    def get(self, expression: str, *, trust: bool = False) -> Any:
+        """Get a variable, or any expression, as a Python object: what JSON has, bytes, and where this program has the
+        module, arrays of numpy, and DataFrame and Series of pandas. Without it they are lists, and dicts of lists.
 
-        CellFailed: there is no such variable, or JSON has no form for it. Nothing is unpickled.
+        trust: it comes back by pickle, which lets code in the sandbox run anything in this program: only for code that
+        you would run without a sandbox. CellFailed: there is no such variable, or it has no such form.
         """
-        return _do(self._ask_get(expression))
+        return _do(self._ask_get(expression, trust))
 
     def snapshot(self, name: Optional[str] = None) -> Snapshot:
         """Keep variables and files as they are now. name: else s1, s2..."""
@@ -622,9 +596,9 @@ class AsyncSandbox(Session):
         """Run Python code, and get what it prints as it comes: `async for piece in s.stream(code)`."""
         return AsyncStream(lambda take: self._ask_run(code, False, timeout, input, atomic, recover, take))
 
-    async def get(self, expression: str) -> Any:
-        """Get a variable, or any expression, as a Python object: what JSON has."""
-        return await _do_async(self._ask_get(expression))
+    async def get(self, expression: str, *, trust: bool = False) -> Any:
+        """Get a variable, or any expression, as a Python object."""
+        return await _do_async(self._ask_get(expression, trust))
 
     async def snapshot(self, name: Optional[str] = None) -> Snapshot:
         """Keep variables and files as they are now."""

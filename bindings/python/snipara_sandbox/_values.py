@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python objects by value, between this program and code that nobody has checked.
+
+They travel as JSON. What JSON has no form for is {token: [kind, ...]} in it, with a token that is new each time, so
+that no dict of the data is taken for one. Nothing is unpickled, and what the sandbox wrote is checked before use.
+
+pack(), unpack() and special() run here and, as source, in the sandbox: they use nothing of this module.
+"""
+from __future__ import annotations
+
+from typing import Any, List
+
+from ._errors import SandboxError
+from ._result import Result
+
+PACKED, PICKLE = "application/json", "application/x-python-pickle"
+SENT_MOST = 8 << 20  # bytes of a display
+ARROW_SAFE = (14, 0, 1)  # pyarrow before that ran code which the data brought along
+_forms: List[str] = []  # kinds that this program can make objects of
+
+
+def pack(value: object, token: str, forms: str) -> str:
+    """As JSON, with special forms of the modules in `forms`; without them an array is a list."""
+    import base64
+    import datetime
+    import json
+
+    def text(data: bytes) -> str:
+        return base64.b64encode(data).decode()
+
+    def form(item: "Any") -> object:
+        module, name = type(item).__module__.partition(".")[0], type(item).__name__
+        if isinstance(item, (bytes, bytearray)):
+            return {token: ["bytes", text(bytes(item))]}
+        if name in ("NAType", "NaTType"):
+            return None
+        if isinstance(item, datetime.datetime):
+            return {token: ["datetime", item.isoformat(timespec="microseconds")]}
+        if isinstance(item, datetime.date):
+            return {token: ["date", item.isoformat()]}
+        if module == "numpy" and "numpy" in forms and (name == "ndarray" and item.dtype.kind in "biufcSU"
+                                                       or item.dtype.kind in "mM"):
+            return {token: ["array", item.dtype.str, item.shape, text(item.tobytes())]}
+        if module == "pandas" and name in ("DataFrame", "Series"):
+            columns = [item] if name == "Series" else [item.iloc[:, i] for i in range(item.shape[1])]
+            names = [item.name] if name == "Series" else list(item.columns)
+            if "pandas" not in forms:
+                return item.tolist() if name == "Series" else dict(zip(names, (each.tolist() for each in columns)))
+            return {token: [name, names, list(item.index.names), item.index.to_numpy(),
+                            [each.to_numpy() for each in columns]]}
+        if module == "pyarrow" and name == "Table" and "pyarrow" in forms:
+            import pyarrow.ipc  # type: ignore[import]
+            sink = pyarrow.BufferOutputStream()
+            with pyarrow.ipc.new_stream(sink, item.schema) as stream:
+                stream.write_table(item)
+            return {token: ["arrow", text(sink.getvalue().to_pybytes())]}
+        if hasattr(item, "tolist"):
+            return item.tolist()
+        raise TypeError("{}.{} has no form in JSON; convert it first".format(type(item).__module__, name))
+    return json.dumps(value, default=form)
+
+
+def special(kind: str, parts: "Any") -> "Any":
+    """What a special form stands for; some exception if it is not a good one."""
+    from binascii import a2b_base64
+    if kind == "bytes":
+        return a2b_base64(parts[0])
+    if kind in ("datetime", "date"):
+        import datetime
+        return getattr(datetime, kind).fromisoformat(parts[0])
+    if kind == "array":
+        import re
+        import numpy
+        form, shape, data = parts[0], tuple(parts[1]), bytearray(a2b_base64(parts[2]))
+        if not re.match(r"[<>|=][biufcSUmM][0-9]{1,9}(\[[0-9]{0,3}[a-zA-Z]{1,2}\])?\Z", form):
+            raise ValueError("arrays of dtype {!r} are not taken".format(form))
+        array: "Any" = numpy.ndarray(shape, form, data)
+        if array.nbytes != len(data):
+            raise ValueError("an array has {} bytes instead of {}".format(len(data), array.nbytes))
+        if form[1] == "U" and (numpy.frombuffer(data, form[0] + "u4") > 0x10ffff).any():
+            raise ValueError("an array has a character that does not exist")
+        return array if shape else array[()]
+    if kind == "arrow":
+        import pyarrow.ipc
+        table = pyarrow.ipc.open_stream(a2b_base64(parts[0])).read_all()
+        table.validate(full=True)
+        return table
+    if kind not in ("DataFrame", "Series"):
+        raise ValueError("there is no kind {!r}".format(kind))
+    import pandas
+
+    def labels(values: "Any") -> "Any":
+        if isinstance(values, list):
+            values = [tuple(each) if isinstance(each, list) else each for each in values]
+        return pandas.Index(values)
+
+    names, index_names, values, columns = parts
+    index = labels(values)
+    columns = [pandas.Series(each, index, object if isinstance(each, list) else None) for each in columns]
+    if kind == "Series":
+        found = columns[0].rename(names[0])
+    else:
+        found = pandas.DataFrame(dict(enumerate(columns)), index)
+        found.columns = labels(names)
+    found.index.names = index_names
+    return found
+
+
+def unpack(text: str, token: str, special: "Any") -> "Any":
+    """What pack() made a text of; some exception if it is no such text."""
+    import json
+
+    def form(found: "Any") -> "Any":
+        if len(found) != 1 or token not in found:
+            return found
+        return special(found[token][0], found[token][1:])
+    return json.loads(text, object_hook=form)
+
+
+# Code of cells ------------------------------------------------------------------------------
+
+_SEND = """\
+class _Sent:
+    def __init__(self, text): self.text = text
+    def __repr__(self): return self.text if len(self.text) < 200 else self.text[:200] + "..."
+    def _repr_mimebundle_(self, *_): return {{{mime!r}: self.text}}
+{pack}
+try:
+    _sent = {packed}
+    if len(_sent) > {most}:
+        raise ValueError("the value has {{}} bytes as text (limit 8 MiB); write it to a file and read that with "
+                         "files.read()".format(len(_sent)))
+    __import__("builtins").display(_Sent(_sent))
+finally:
+    del _Sent, _sent
+"""
+_GIVE = """\
+class _Given:
+{functions}
+_given = _Given.unpack({text!r}, {token!r}, _Given.special)
+del _Given
+"""
+
+
+def _method(function: Any) -> str:
+    from inspect import getsource
+    return "".join("    " + line if line.strip() else line for line in getsource(function).splitlines(True))
+
+
+def forms() -> str:
+    """Modules of special forms that this program has."""
+    if not _forms:
+        from importlib.util import find_spec
+        _forms.extend(name for name in ("numpy", "pandas", "pyarrow") if find_spec(name) is not None)
+        if "pyarrow" in _forms:
+            from importlib.metadata import version
+            if tuple(int(part) for part in version("pyarrow").split(".")[:3] if part.isdigit()) < ARROW_SAFE:
+                _forms.remove("pyarrow")
+        _forms.append("json")
+    return " ".join(_forms)
+
+
+class Exchange:
+    """One value that comes back, and arguments that go there."""
+
+    def __init__(self, trust: bool = False) -> None:
+        from binascii import hexlify
+        from os import urandom
+        self.token = hexlify(urandom(16)).decode()
+        self.trust = trust
+
+    def giving(self, value: object) -> str:
+        """Code that has the value in its variable _given. TypeError: it has no form."""
+        text = pack(value, self.token, "numpy pandas pyarrow")
+        if self.token not in text:
+            return '_given = __import__("json").loads({!r})\n'.format(text)
+        return _GIVE.format(functions=_method(special) + _method(unpack), text=text, token=self.token)
+
+    def sending(self) -> str:
+        """Code that sends the value of its variable _sent."""
+        if self.trust:
+            packed = '__import__("base64").b64encode(__import__("pickle").dumps(_sent)).decode()'
+            return _SEND.format(mime=PICKLE, pack="", packed=packed, most=SENT_MOST)
+        packed = "_Sent.pack(_sent, {!r}, {!r})".format(self.token, forms())
+        return _SEND.format(mime=PACKED, pack=_method(pack), packed=packed, most=SENT_MOST)
+
+    def sent(self, result: Result) -> Any:
+        """The value that the code sent. CellFailed: the code failed; SandboxError: what it sent is no value."""
+        result.raise_for_error()
+        mime = PICKLE if self.trust else PACKED
+        for item in reversed(result.displays):  # the last is ours; what ran before may have displayed of its own
+            if mime in item:
+                break
+        else:
+            raise SandboxError("the code sent no value back")
+        if self.trust:
+            import pickle
+            from binascii import a2b_base64
+            return pickle.loads(a2b_base64(item[mime]))
+        try:
+            return unpack(str(item[mime]), self.token, special)
+        except Exception as error:
+            raise SandboxError("what the code sent back is not a value: {}".format(error)) from error
