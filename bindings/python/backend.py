@@ -88,8 +88,8 @@ def _programs() -> List[Entry]:
 
 
 def _package() -> List[Entry]:
-    return [("{}/{}".format(NAME, name), *_read(path)) for name, path in _files(os.path.join(HERE, NAME))
-            if not name.endswith(".pyc")]
+    return [("{}/{}".format(package, name), *_read(path)) for package in (NAME, "rlm")
+            for name, path in _files(os.path.join(HERE, package)) if not name.endswith(".pyc")]
 
 
 def _record(entries: List[Entry]) -> Entry:

@@ -12,29 +12,52 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._completion import RLM
 from ._errors import (
     CellFailed, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported)
 from ._result import Cell, CellError, Changes, Display, Entry, Output, Result, Snapshot, Usage
 from ._sandbox import AsyncFiles, AsyncSandbox, AsyncStream, Files, Sandbox, Stream
 
+SniparaSandbox = Sandbox
+
 if TYPE_CHECKING:
+    from . import agent, backends, core, exceptions, logging, mcp, repl, tools, visualizer
     from ._function import Function, sandboxed
+    from .agent import AgentConfig, AgentResult, AgentRunner
+    from .core import (
+        CompletionOptions, Config, Message, REPLResult, RLMConfig, RLMResult, SniparaSandboxConfig, StreamOptions,
+        ToolCall, ToolResult, TrajectoryEvent, load_config)
+    from .exceptions import RLMError
+    from .tools import Tool, ToolRegistry
 
     __version__: str
 
 __all__ = [
-    "AsyncFiles", "AsyncSandbox", "AsyncStream", "Cell", "CellError", "CellFailed", "Changes", "Denied", "Display",
-    "Entry", "Files", "Function", "InvalidArgument", "LimitReached", "NotFound", "Output", "Result", "Sandbox",
-    "SandboxError", "SandboxLost", "SandboxTimeout", "Snapshot", "Stream", "Unsupported", "Usage", "__version__",
-    "sandboxed"]
+    "AgentConfig", "AgentResult", "AgentRunner", "AsyncFiles", "AsyncSandbox", "AsyncStream", "Cell", "CellError",
+    "CellFailed", "Changes", "CompletionOptions", "Config", "Denied", "Display", "Entry", "Files", "Function",
+    "InvalidArgument", "LimitReached", "Message", "NotFound", "Output", "REPLResult", "RLM", "RLMConfig", "RLMError",
+    "RLMResult", "Result", "Sandbox", "SandboxError", "SandboxLost", "SandboxTimeout", "Snapshot", "SniparaSandbox",
+    "SniparaSandboxConfig", "Stream", "StreamOptions", "Tool", "ToolCall", "ToolRegistry", "ToolResult",
+    "TrajectoryEvent", "Unsupported", "Usage", "__version__", "agent", "backends", "core", "exceptions", "load_config",
+    "logging", "mcp", "repl", "sandboxed", "tools", "visualizer"]
+
+# What takes time to load, when it is first asked for: the module it is in, or itself.
+_LATER = {
+    "_function": ("Function", "sandboxed"),
+    "agent": ("AgentConfig", "AgentResult", "AgentRunner"),
+    "core": ("CompletionOptions", "Config", "Message", "REPLResult", "RLMConfig", "RLMResult", "SniparaSandboxConfig",
+             "StreamOptions", "ToolCall", "ToolResult", "TrajectoryEvent", "load_config"),
+    "exceptions": ("RLMError",), "tools": ("Tool", "ToolRegistry"),
+    "backends": (), "logging": (), "mcp": (), "repl": (), "visualizer": ()}
 
 
 def __getattr__(name: str) -> Any:
-    """What takes time to load, when it is first asked for."""
     if name == "__version__":
         from ._library import VERSION
         return VERSION
-    if name in ("Function", "sandboxed"):
-        from . import _function
-        return getattr(_function, name)
+    from importlib import import_module
+    for module, names in _LATER.items():
+        if name == module or name in names:
+            found = import_module("." + module, __name__)
+            return found if name == module else getattr(found, name)
     raise AttributeError("module {!r} has no attribute {!r}".format(__name__, name))

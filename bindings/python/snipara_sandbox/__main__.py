@@ -7,15 +7,19 @@ import sys
 from typing import NoReturn
 
 
-def main() -> NoReturn:
-    """Become the program. Exit status 127: it did not come with this package."""
-    name = "rlm" if os.path.basename(sys.argv[0]) == "rlm" else "snipara-sandbox"
+def become(name: str, *args: str) -> NoReturn:
+    """Become the program of this package, else the installed one. Exit status 127: there is none."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs", "bin", "snipara-sandbox")
     try:
-        os.execv(path, [name, *sys.argv[1:]])
+        os.execvp(path if os.path.exists(path) else "snipara-sandbox", [name, *args])
     except OSError as error:
         print("{}: {}: {}".format(name, path, error.strerror), file=sys.stderr)
         sys.exit(127)
+
+
+def main() -> NoReturn:
+    """Become the program, with the arguments of this one."""
+    become("rlm" if os.path.basename(sys.argv[0]) == "rlm" else "snipara-sandbox", *sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -6,20 +6,28 @@ import os
 from binascii import hexlify
 from collections import deque
 from typing import (
-    TYPE_CHECKING, Any, AsyncIterator, Callable, Deque, Dict, Generic, Iterator, List, Mapping, Optional, Tuple, Type,
-    TypeVar, Union)
+    TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, Deque, Dict, Generic, Iterable, Iterator, List, Mapping,
+    Optional, Tuple, Type, TypeVar, Union)
 
+from ._completion import RLM
 from ._errors import InvalidArgument, NotFound, SandboxError
 from ._result import Cell, Entry, Output, Result, Snapshot, make_result
 
 if TYPE_CHECKING:
     from types import TracebackType
     from ._library import Call, Connection, Policy
+    from .backends import BaseBackend
+    from .core import SniparaSandboxConfig, StreamOptions
+    from .repl import BaseREPL
+    from .tools import Tool
 
 T = TypeVar("T")
 OnOutput = Optional[Callable[[Output], object]]
 Code = Union[str, bytes]
 FILE_MOST = 1 << 30
+SESSION_LIMITS = ("cpus", "file_size", "open_files", "output", "processes", "tmp_size", "workspace_files",
+                  "workspace_size")
+STOOD_IN_FOR = ("docker", "wasm")  # as environment, where there is no such tier
 
 
 class Ask(Generic[T]):
@@ -42,15 +50,20 @@ def _bytes_of(data: Union[str, bytes, bytearray, memoryview]) -> bytes:
     return data.encode() if isinstance(data, str) else bytes(data)
 
 
-class Session:
+class Session(RLM):
     """What Sandbox and AsyncSandbox share: a session's name and policy, and what can be asked of it."""
 
     def __init__(self, name: Optional[str] = None, *, timeout: Optional[float] = None,
                  memory: Union[str, int, None] = None, template: Optional[str] = None,
                  project: Union[str, os.PathLike[str], None] = None, env: Optional[Mapping[str, str]] = None,
                  tier: Optional[str] = None, limits: Optional[Mapping[str, object]] = None,
-                 allow_degraded: bool = False, require_exact: bool = False) -> None:
-        """A session, which is opened when it is first used.
+                 allow_degraded: bool = False, require_exact: bool = False,
+                 backend: Union[str, BaseBackend, None] = None, model: Optional[str] = None,
+                 environment: Union[str, BaseREPL, None] = None, max_depth: Optional[int] = None,
+                 max_subcalls: Optional[int] = None, token_budget: Optional[int] = None,
+                 config: Union[SniparaSandboxConfig, str, os.PathLike[str], None] = None,
+                 tools: Optional[Iterable[Tool]] = None, verbose: Optional[bool] = None, **settings: Any) -> None:
+        """A session, which is opened when it is first used; and the settings of runs, as completion().
 
         name: 1 to 64 characters of A-Z a-z 0-9 . _ -; a session of that name goes on, and stays afterwards. Without a
         name it is a new one, destroyed by close(), at the end of `with`, or when this object or the program ends.
@@ -58,16 +71,35 @@ class Session:
         project: a folder seen at /workspace, never written to. env: variables for the code. tier: "native", "local",
         "auto"; None is the strongest of this host. limits: others by name, as in {"cpus": 2, "workspace_size": "2g"}.
         allow_degraded: run without a control that this host lacks. require_exact: refuse if one is approximate.
-        Nothing is asked of the daemon yet: errors come from the first method.
+        These hold for the session of a run, too, but for name and env.
+
+        Runs: backend: "litellm" (the provider by the model's name), "openai", "anthropic"... environment: as tier,
+        and "docker". max_depth: turns of the model. max_subcalls: its calls. token_budget: tokens of both directions.
+        config: a SniparaSandboxConfig, or the path of a file. tools: functions of this program for the model. verbose:
+        say on stderr what runs do, and give results their events. settings: other keys of
+        docs/reference/configuration.md, as timeout_seconds (of a run), temperature, cost_limit, log_dir.
+        Nothing is asked of the daemon yet: errors come from the first method. TypeError: there is no such argument.
         """
-        chosen: Dict[str, object] = dict(limits or {})
-        chosen.update((key, value) for key, value in (("timeout", timeout), ("memory", memory)) if value is not None)
+        super().__init__(backend, model, environment, config, tools, verbose, max_depth=max_depth,
+                         max_subcalls=max_subcalls, token_budget=token_budget, **settings)
+        given = self._given
+        if tier is not None and given.get("environment", tier) != tier:
+            raise InvalidArgument("tier={!r} and environment={!r} contradict each other; give one of them".format(
+                tier, given["environment"]))
+        chosen: Dict[str, object] = {key: given[key] for key in SESSION_LIMITS if key in given}
+        chosen.update(limits or {})
+        chosen.update((key, value) for key, value in (
+            ("timeout", given.get("docker_timeout") if timeout is None else timeout),
+            ("memory", given.get("docker_memory") if memory is None else memory)) if value is not None)
+        if "docker_cpus" in given:
+            chosen.setdefault("cpus", given["docker_cpus"])
         self.name: str = name if name is not None else "py-" + hexlify(os.urandom(6)).decode()
         """Name of the session."""
         self.is_kept: bool = name is not None
         """Whether the session stays when this object is closed."""
         self._options: Dict[str, Any] = {
-            "tier": tier, "template": template, "project": None if project is None else os.fspath(project),
+            "tier": tier if tier is not None else given.get("environment"), "template": template,
+            "project": None if project is None else os.fspath(project),
             "limits": ["{}={}".format(key, value) for key, value in chosen.items()], "env": dict(env or {}),
             "allow_degraded": allow_degraded, "require_exact": require_exact}
         self._policy: Optional[Policy] = None
@@ -75,8 +107,19 @@ class Session:
         self._has_policy = True  # false: a fork, which has its parent's
         self._at_end: Any = None
 
+    def _session_settings(self) -> Dict[str, Any]:
+        options = self._options
+        if options["env"]:
+            from warnings import warn
+            warn("code of runs does not get env=, which is for the cells of this session", stacklevel=4)
+        given = {"environment": options["tier"], "template": options["template"], "project": options["project"],
+                 "allow_degraded": options["allow_degraded"] or None, "require_exact": options["require_exact"] or None}
+        given.update(limit.split("=", 1) for limit in options["limits"])
+        return {name: value for name, value in given.items() if value is not None}
+
     def _adopt(self, other: Session) -> None:
         """Be that session."""
+        self._as(other)
         self.name, self.is_kept, self._options = other.name, other.is_kept, other._options
         self._is_open, self._has_policy = other._is_open, other._has_policy
 
@@ -93,7 +136,11 @@ class Session:
     def _made_with(self) -> Optional[Policy]:
         if self._policy is None and self._has_policy:
             from ._library import Policy
-            self._policy = Policy(**self._options)
+            options = self._options
+            if options["tier"] in STOOD_IN_FOR:
+                from ._ask import settings
+                options = {**options, "tier": settings({"environment": options["tier"]})["tier"]}
+            self._policy = Policy(**options)
         return self._policy
 
     def _begun(self) -> None:
@@ -250,15 +297,22 @@ class Files:
         return self._sandbox._opened(self._sandbox._ask_list(path))
 
 
-class Stream(Iterator[Output]):
-    """What a cell prints, as it comes. Ends with the cell; then .result has the rest. Leaving it ends the cell."""
+class Stream(Iterator[Output], AsyncIterable[str]):
+    """What a cell prints, as it comes. Ends with the cell; then .result has the rest. Leaving it ends the cell.
 
-    def __init__(self, make: Callable[[Callable[[Output], None]], Ask[Result]]) -> None:
-        from ._library import connection
+    With `async for` it is what a model writes on a prompt: see Sandbox.stream().
+    """
+
+    def __init__(self, make: Callable[[Callable[[Output], None]], Ask[Result]],
+                 chunks: Callable[[], AsyncIterator[str]]) -> None:
         self._pieces: Deque[Output] = deque()
         self._result: Optional[Result] = None
-        self._ask = make(self._pieces.append)
-        self._call: Optional[Call] = self._ask.begin(connection())
+        self._ask: Optional[Ask[Result]] = None
+        self._make, self._chunks = make, chunks
+        self._call: Optional[Call] = None
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self._chunks()
 
     @property
     def result(self) -> Result:
@@ -272,6 +326,10 @@ class Stream(Iterator[Output]):
         return self
 
     def __next__(self) -> Output:
+        if self._ask is None:
+            from ._library import connection
+            self._ask = self._make(self._pieces.append)
+            self._call = self._ask.begin(connection())
         call = self._call
         if not self._pieces and call is not None:
             from select import POLLIN, poll
@@ -318,7 +376,7 @@ class Stream(Iterator[Output]):
 
 
 class Sandbox(Session):
-    """A session in which code runs contained; methods wait until it is done.
+    """A session in which code runs contained; methods wait until it is done. And a model that can: see completion().
 
         with Sandbox() as s:
             s.run("6 * 7").value    # "42"
@@ -360,10 +418,27 @@ class Sandbox(Session):
         """Run a line of /bin/sh. Arguments as of run()."""
         return _do(self._ask_run(line, True, timeout, input, atomic, recover, on_output))
 
-    def stream(self, code: Code, *, timeout: Optional[float] = None, input: Union[str, bytes, None] = None,
-               atomic: bool = False, recover: Optional[str] = None) -> Stream:
-        """Run Python code, and get what it prints as it comes: `for piece in s.stream(code)`. Arguments as of run()."""
-        return Stream(lambda take: self._ask_run(code, False, timeout, input, atomic, recover, take))
+    def stream(self, code: Code = "", system: Optional[str] = None,  # type: ignore[override]
+               options: Optional[StreamOptions] = None, *, prompt: Optional[str] = None,
+               timeout: Optional[float] = None, input: Union[str, bytes, None] = None, atomic: bool = False,
+               recover: Optional[str] = None) -> Stream:
+        """Run Python code, and get what it prints as it comes: `for piece in s.stream(code)`. Arguments as of run().
+
+        `async for chunk in s.stream(prompt, system, options)` is another thing, of earlier releases: what a model
+        writes in a run on that prompt, as of completion(). It raises at the end if the run is not done.
+        """
+        def make(take: Callable[[Output], None]) -> Ask[Result]:
+            if (system, options, prompt) != (None, None, None):
+                raise InvalidArgument("a prompt is streamed with `async for`; `for` runs code, and takes no system=, "
+                                      "options= or prompt=")
+            return self._ask_run(code, False, timeout, input, atomic, recover, take)
+
+        def chunks() -> AsyncIterator[str]:
+            if (timeout, input, recover, atomic) != (None, None, None, False):
+                raise InvalidArgument("code is streamed with `for`, or in an AsyncSandbox; `async for` asks a model")
+            text = code if prompt is None else prompt
+            return self._chunks(text.decode() if isinstance(text, bytes) else text, system, options)
+        return Stream(make, chunks)
 
     def get(self, expression: str, *, trust: bool = False) -> Any:
         """Get a variable, or any expression, as a Python object: what JSON has, bytes, and where this program has the
@@ -387,6 +462,7 @@ class Sandbox(Session):
         made: List[Sandbox] = []
         for fork_name in self._opened(self._ask_fork(n, name)):
             made.append(type(self)())
+            made[-1]._as(self)
             made[-1]._own(fork_name, name is not None)
         return tuple(made)
 
@@ -591,8 +667,9 @@ class AsyncSandbox(Session):
         """Run a line of /bin/sh."""
         return await _do_async(self._ask_run(line, True, timeout, input, atomic, recover, on_output))
 
-    def stream(self, code: Code, *, timeout: Optional[float] = None, input: Union[str, bytes, None] = None,
-               atomic: bool = False, recover: Optional[str] = None) -> AsyncStream:
+    def stream(self, code: Code, *, timeout: Optional[float] = None,  # type: ignore[override]
+               input: Union[str, bytes, None] = None, atomic: bool = False,
+               recover: Optional[str] = None) -> AsyncStream:
         """Run Python code, and get what it prints as it comes: `async for piece in s.stream(code)`."""
         return AsyncStream(lambda take: self._ask_run(code, False, timeout, input, atomic, recover, take))
 
@@ -613,6 +690,7 @@ class AsyncSandbox(Session):
         made: List[AsyncSandbox] = []
         for fork_name in await self._opened(self._ask_fork(n, name)):
             made.append(type(self)())
+            made[-1]._as(self)
             made[-1]._own(fork_name, name is not None)
         return tuple(made)
 

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs by the C library: what it is given, its callbacks, and tools of this program."""
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import sys
+from codecs import getincrementaldecoder
+from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int64, c_size_t, c_uint32, c_void_p, sizeof
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
+from warnings import warn
+from weakref import WeakValueDictionary
+
+from . import _library
+from ._completion import text_of
+from ._errors import InvalidArgument
+from ._library import STOP_MS, Call, Connection, _lib, _texts, connection, loop_connection, text
+from .core import raised_by
+from .exceptions import ConfigValidationError, ToolExecutionError
+from .tools import Tool
+
+TICK_S = 0.2  # how long an event loop of ours waits before Python looks for signals
+_OnText = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
+_OnCalled = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_uint32, c_char_p, c_void_p, c_size_t)
+
+
+class _Tool(Structure):
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("description", c_char_p), ("parameters", c_char_p),
+                ("timeout_ms", c_int64)]
+
+
+class _Prompt(Structure):
+    _fields_ = [("size", c_size_t), ("text", c_char_p), ("system", c_char_p), ("resume", c_char_p),
+                ("agent", c_bool), ("folder", c_char_p), ("settings", POINTER(c_char_p)),
+                ("tools", POINTER(POINTER(_Tool))), ("record", _OnText), ("streamed", _OnText),
+                ("called", _OnCalled), ("ctx", c_void_p)]
+
+
+_lib.snipara_ask.restype = _lib.snipara_settings.restype = _lib.snipara_answer.restype = c_void_p
+_lib.snipara_answer.argtypes = [c_void_p, c_uint32, c_bool, c_char_p, c_size_t]
+
+
+def _lines(settings: Mapping[str, object]) -> Any:
+    return _texts(["{}={}".format(name, text_of(value)) for name, value in settings.items()], "settings")
+
+
+def _tools(tools: Sequence[Tool]) -> Any:
+    array = (POINTER(_Tool) * (len(tools) + 1))()
+    for at, tool in enumerate(tools):
+        array[at] = ctypes.pointer(_Tool(
+            sizeof(_Tool), text(tool.name, "name"), text(tool.description, "description"),
+            json.dumps(tool.parameters).encode(), max(1, round(tool.timeout * 1000))))
+    return array
+
+
+def _tell(answer: Dict[str, Any]) -> Dict[str, Any]:
+    """Have its warnings said."""
+    for message in answer.pop("warnings", ()):
+        warn(message, stacklevel=3)
+    return answer
+
+
+def settings(given: Mapping[str, object]) -> Dict[str, Any]:
+    """The configuration in force."""
+    call = connection().ask("settings", None, _lines(given))
+    try:
+        call.wait()
+        return _tell(call.answer())
+    except InvalidArgument as error:
+        raised = ConfigValidationError(str(error))
+        raised.object = error.object
+        raise raised from None
+    finally:
+        call.free()
+
+
+class Ask:
+    """A run. run() or wait(), once."""
+
+    def __init__(self, prompt: str, settings: Mapping[str, object], more: Mapping[str, object], *,
+                 system: Optional[str] = None, tools: Sequence[Tool] = (), is_agent: bool = False,
+                 on_text: Optional[Callable[[str], object]] = None) -> None:
+        self.settings = {**settings, **more}
+        self.tools = {tool.name: tool for tool in tools}
+        self.is_agent = is_agent
+        self.on_text = on_text
+        self.is_done = False
+        self.id = ""
+        self.limits: Dict[str, Any] = {}
+        self.records: List[Dict[str, Any]] = []  # of an agent
+        self._decoder = getincrementaldecoder("utf-8")("replace")
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._call: Optional[Call] = None
+        self._busy: Set[asyncio.Future[None]] = set()
+        self._is_stopped = False
+        self._raw = _Prompt(
+            sizeof(_Prompt), text(prompt, "prompt"), text(system, "system"), None, is_agent, None,
+            _lines(self.settings), _tools(tools) if tools else None, _record_thunk, _text_thunk, _called_thunk, None)
+
+    # From the library
+
+    def take_record(self, record: Dict[str, Any]) -> None:
+        if record.get("_type") == "trajectory_metadata" and "budget" in record:
+            self.id, self.limits = record["trajectory_id"], record["budget"]
+        if self.is_agent:
+            self.records.append(record)
+        if self.settings.get("verbose"):
+            line = _line(record)
+            if line:
+                print("snipara_sandbox: " + line, file=sys.stderr)
+
+    def take_text(self, data: bytes) -> None:
+        piece = self._decoder.decode(data)
+        if piece and self.on_text is not None:
+            self.on_text(piece)
+
+    def take_call(self, number: int, name: str, arguments: str) -> None:
+        """The model calls a tool: a task of its own does it."""
+        task = asyncio.ensure_future(self._serve(number, name, arguments))
+        self._busy.add(task)
+        task.add_done_callback(self._busy.discard)
+
+    async def _serve(self, number: int, name: str, arguments: str) -> None:
+        is_ok, said = await _called(self.tools[name], arguments)
+        call = self._call
+        if call is not None and call.handle is not None and not call.is_done:
+            data = said.encode("utf-8", "replace")
+            _lib.snipara_free(_lib.snipara_answer(call.handle, number, is_ok, data, len(data)))
+
+    # Running it
+
+    async def run(self) -> Dict[str, Any]:
+        """Run it, and give its answer. Cancelled, it is stopped, and its record says so."""
+        self._loop = loop = asyncio.get_running_loop()
+        box = loop_connection(loop)
+        call = self._begin(box)
+        done: asyncio.Future[None] = loop.create_future()
+
+        def ended() -> None:
+            if not done.done():
+                done.set_result(None)
+        box.when_done(call, ended)
+        if self._is_stopped:
+            call.interrupt()
+        try:
+            await done
+        except BaseException:
+            call.let_go()
+            raise
+        finally:
+            self._call, self.is_done = None, True
+            for task in self._busy:
+                task.cancel()
+        try:
+            return self._finished(call.answer())
+        finally:
+            call.free()
+
+    def _begin(self, box: Connection) -> Call:
+        call = self._call = box._call()
+        box.calls[call.key] = call
+        _asks[call.key] = self
+        self._raw.ctx = call.key
+        call.handle = _lib.snipara_ask(box.box, byref(self._raw))
+        return call
+
+    def _finished(self, answer: Dict[str, Any]) -> Dict[str, Any]:
+        remedy = answer.get("remedy")
+        if remedy and answer.get("error"):
+            way = raised_by(remedy["name"]) if remedy["kind"] == "raise_limit" else ""
+            answer["error"] += "; " + way if way else ""
+        return _tell(answer)
+
+    def wait(self) -> Dict[str, Any]:
+        """Run it in an event loop of its own. Ctrl-C stops the run and waits for its end; once more leaves at once."""
+        loop = asyncio.new_event_loop()
+
+        def tick() -> None:
+            loop.call_later(TICK_S, tick)
+        loop.call_soon(tick)
+        task = loop.create_task(self.run())
+        try:
+            return loop.run_until_complete(task)
+        except BaseException:
+            if not task.done():
+                self.stop()
+                loop.run_until_complete(asyncio.wait({task}, timeout=STOP_MS / 1e3))
+                task.cancelled() or not task.done() or task.exception()
+            raise
+        finally:
+            _close(loop)
+
+    def stop(self) -> None:
+        """Stop it; from any thread."""
+        self._is_stopped = True
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._interrupt)
+
+    def _interrupt(self) -> None:
+        if self._call is not None:
+            self._call.interrupt()
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """End what is left in it."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left, timeout=1))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    if _library._loops is not None:
+        for box in _library._loops.pop(loop, ()):
+            loop.remove_reader(box.fd)
+    loop.close()
+
+
+async def _called(tool: Tool, arguments: str) -> "tuple[bool, str]":
+    """Whether the tool did it, and what the model is told."""
+    given = json.loads(arguments)
+    try:
+        value = await asyncio.wait_for(tool.execute(**given), tool.timeout)
+        return True, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    except asyncio.TimeoutError as error:
+        said = str(error) or "no answer within {} s".format(tool.timeout)
+        failure: Exception = error
+    except Exception as error:
+        said = "{}: {}".format(type(error).__name__, error) if str(error) else type(error).__name__
+        failure = error
+    from logging import getLogger
+    getLogger("snipara_sandbox").warning("%s", ToolExecutionError(tool.name, said, given), exc_info=failure)
+    return False, said
+
+
+def _line(record: Dict[str, Any]) -> str:
+    """A record, for people."""
+    step = record.get("step")
+    if step == "answer":
+        answer = record["answer"]
+        if not answer.get("ok"):
+            return "the model failed: {}".format(answer.get("error"))
+        said = (answer["message"].get("content") or "").strip()
+        return "model: " + said[:200] if said else ""
+    if step == "tool":
+        return "{} ...".format(record["name"])
+    if step == "tool_result":
+        return "{}: {}, {} ms".format(record["name"], "error" if record["is_error"] else "ok", record["duration_ms"])
+    return ""
+
+
+_asks: WeakValueDictionary[int, Ask] = WeakValueDictionary()
+
+
+def _guarded(key: Optional[int], take: Callable[[Ask], None]) -> None:
+    """In a callback of a run: what it raises ends the run."""
+    ask = _asks.get(key or 0)
+    call = None if ask is None else ask._call
+    if ask is None or call is None:
+        return
+    call.box.depth += 1
+    try:
+        take(ask)
+    except BaseException as error:
+        call.fail(error)
+    call.box.depth -= 1
+
+
+def _on_record(key: Optional[int], at: int, size: int) -> None:
+    _guarded(key, lambda ask: ask.take_record(json.loads(ctypes.string_at(at, size))))
+
+
+def _on_text(key: Optional[int], at: int, size: int) -> None:
+    _guarded(key, lambda ask: ask.take_text(ctypes.string_at(at, size)))
+
+
+def _on_called(key: Optional[int], _: int, number: int, tool: bytes, at: int, size: int) -> None:
+    _guarded(key, lambda ask: ask.take_call(number, tool.decode(), ctypes.string_at(at, size).decode()))
+
+
+_record_thunk, _text_thunk, _called_thunk = _OnText(_on_record), _OnText(_on_text), _OnCalled(_on_called)

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs: a model works on a prompt, with code in a sandbox and tools of this program. RLM is what sandboxes inherit."""
+from __future__ import annotations
+
+import os
+import sys
+from typing import (
+    TYPE_CHECKING, Any, AsyncIterator, Callable, Coroutine, Dict, Generator, Iterable, List, NoReturn, Optional,
+    TypeVar, Union, cast)
+
+from ._errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from ._ask import Ask
+    from .backends import BaseBackend
+    from .core import CompletionOptions, RLMResult, SniparaSandboxConfig, StreamOptions
+    from .logging import TrajectoryLogger
+    from .repl import BaseREPL
+    from .tools import Tool, ToolRegistry
+
+T = TypeVar("T")
+
+SECRETS = ("api_key", "snipara_api_key")
+PATHS = ("allowed_paths", "docker_workspace_path", "log_dir", "price_file", "record_file", "replay_file")
+# Of features that this version does not have: docs/reference/configuration.md, "Keys without effect".
+NO_EFFECT = (
+    "allowed_paths", "docker_image", "docker_mount_workspace", "docker_network_disabled",
+    "docker_workspace_install_command", "docker_workspace_install_extras", "docker_workspace_path",
+    "docker_workspace_setup", "log_level", "memory_enabled", "snipara_api_key", "snipara_base_url",
+    "snipara_project_slug", "trust_level")
+# What is so anyway: nobody needs to be told that it has no effect.
+AS_IT_IS = {"docker_mount_workspace": True, "docker_network_disabled": True, "docker_workspace_setup": "none",
+            "memory_enabled": False, "trust_level": "sandboxed"}
+KEYS = (
+    *NO_EFFECT, "api_key", "backend", "base_url", "checkpoint", "cost_limit", "cpus", "docker_cpus", "docker_memory",
+    "docker_timeout", "durability", "environment", "file_size", "log_dir", "max_depth", "max_parallel",
+    "max_subcalls", "memory", "model", "model_retries", "open_files", "output", "parallel_tools", "price_file",
+    "processes", "record_file", "replay_file", "require_exact", "sub_calls_budget_inheritance", "sub_calls_enabled",
+    "sub_calls_max_cost_per_session", "sub_calls_max_per_turn", "temperature", "template", "timeout",
+    "timeout_seconds", "tmp_size", "token_budget", "tool_budget", "transaction", "verbose", "workspace_files",
+    "workspace_size")
+_OF_SESSIONS = ("allow_degraded", "config", "env", "limits", "name", "project", "tier", "tools")
+
+
+def nearest(name: str, names: Iterable[str] = KEYS) -> str:
+    """"; did you mean ...?", or nothing."""
+    from difflib import get_close_matches
+    found = get_close_matches(name, list(names), 1)
+    return "; did you mean {}?".format(found[0]) if found else ""
+
+
+def refuse(name: str, why: str) -> NoReturn:
+    """An argument that cannot be honoured."""
+    error = InvalidArgument("{}: {}".format(name, why))
+    error.object = name
+    raise error
+
+
+def checked(of: str, settings: Dict[str, Any]) -> Dict[str, Any]:
+    """Those that are given. TypeError: there is no such argument. A warning names what has no effect."""
+    for name in settings:
+        if name not in KEYS:
+            raise TypeError("{}() has no argument {!r}{}".format(of, name, nearest(name, [*KEYS, *_OF_SESSIONS])))
+    given = {name: value for name, value in settings.items() if value is not None}
+    idle = [name for name in NO_EFFECT if name in given and given[name] != AS_IT_IS.get(name)]
+    if idle:
+        from warnings import warn
+        warn("this version has no use for {}".format(", ".join(name + "=" for name in idle)), stacklevel=4)
+    return given
+
+
+# Waiting and awaiting -----------------------------------------------------------------------
+
+
+class Pending(Coroutine[Any, Any, T]):
+    """What is awaited in an event loop; asked for its members it says so."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._coroutine.__await__()
+
+    def send(self, value: Any) -> Any:
+        """As of any coroutine."""
+        return self._coroutine.send(value)
+
+    def throw(self, *how: Any) -> Any:
+        """As of any coroutine."""
+        return self._coroutine.throw(*how)
+
+    def close(self) -> None:
+        """As of any coroutine."""
+        self._coroutine.close()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError("no {!r} before it is awaited: an event loop runs here, so write `result = await ...`"
+                             .format(name))
+
+
+def in_loop() -> bool:
+    """Whether an event loop runs in this thread."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def both(begin: Callable[[], Coroutine[Any, Any, T]], wait: Callable[[], T]) -> T:
+    """Wait for it; in an event loop, what can be awaited for it."""
+    return cast(T, Pending(begin())) if in_loop() else wait()
+
+
+def result_of(ask: Ask, make: Callable[[Dict[str, Any]], T]) -> T:
+    """What a run ends with."""
+    async def begin() -> T:
+        return make(await ask.run())
+    return both(begin, lambda: make(ask.wait()))
+
+
+# Sandboxes ----------------------------------------------------------------------------------
+
+
+class RLM:
+    """A model, its limits and its tools. Sandbox is one, and a session as well."""
+
+    def __init__(self, backend: Union[str, BaseBackend, None] = None, model: Optional[str] = None,
+                 environment: Union[str, BaseREPL, None] = None, config: Any = None,
+                 tools: Optional[Iterable[Tool]] = None, verbose: Optional[bool] = None, **settings: Any) -> None:
+        """Settings of runs: keys of docs/reference/configuration.md. None is what environment or file say.
+
+        backend: "litellm" (the provider by the model's name), "openai", "anthropic"... environment: where code runs.
+        config: a SniparaSandboxConfig, or the path of a file. verbose: say on stderr what runs do, and give results
+        their events. Whether values are right is found when they are first used. TypeError: there is no such argument.
+        """
+        self._given: Dict[str, Any]
+        self._config_given: Optional[SniparaSandboxConfig] = None
+        if config is not None:
+            from .core import SniparaSandboxConfig, load_config
+            self._config_given = config if isinstance(config, SniparaSandboxConfig) else load_config(config)
+        if environment is not None and not isinstance(environment, str):
+            settings = {**environment.sandbox._given, **settings}
+            environment = None
+        if backend is not None and not isinstance(backend, str):
+            settings = {**_of_backend(backend), **settings}
+            backend = None
+        named = {"backend": backend, "model": model, "environment": environment, "verbose": verbose}
+        self._given = checked(type(self).__name__, {**settings, **{k: v for k, v in named.items() if v is not None}})
+        self._tools: Optional[ToolRegistry] = None
+        self._repl: Optional[BaseREPL] = None
+        for tool in tools or ():
+            self.tool_registry.register(tool)
+
+    def _as(self, other: RLM) -> None:
+        """Have its settings."""
+        self._given, self._config_given, self._tools = other._given, other._config_given, other._tools
+
+    def _session_settings(self) -> Dict[str, Any]:
+        """What the options of a session mean for runs."""
+        return {}
+
+    def _settings(self) -> Dict[str, Any]:
+        given: Dict[str, Any] = {}
+        config = self._config_given
+        if config is not None:
+            given.update({"config": config._file} if config._file else {}, **config._given)
+        return {**given, **self._session_settings(), **self._given}
+
+    @property
+    def config(self) -> SniparaSandboxConfig:
+        """The configuration in force for runs."""
+        from .core import SniparaSandboxConfig
+        config = SniparaSandboxConfig()
+        config._given = self._settings()
+        config._file = config._given.pop("config", None)
+        return config
+
+    @property
+    def backend(self) -> BaseBackend:
+        """The model that is asked."""
+        from .backends import BaseBackend
+        config = self.config
+        backend = BaseBackend(config.model, config.temperature, None, config.base_url)
+        backend.name = config.backend
+        return backend
+
+    @property
+    def tool_registry(self) -> ToolRegistry:
+        """Tools of this program, which the model may call."""
+        if self._tools is None:
+            from .tools import ToolRegistry
+            self._tools = ToolRegistry()
+        return self._tools
+
+    @property
+    def trajectory_logger(self) -> TrajectoryLogger:
+        """The records of runs."""
+        from .logging import TrajectoryLogger
+        return TrajectoryLogger(self.config.log_dir)
+
+    @property
+    def repl(self) -> BaseREPL:
+        """The session of this sandbox, by the names of earlier releases. Runs have sessions of their own."""
+        if self._repl is None:
+            from ._sandbox import Sandbox
+            from .repl import BaseREPL
+            self._repl = BaseREPL(self if isinstance(self, Sandbox) else Sandbox(**self._given))
+        return self._repl
+
+    def completion(self, prompt: str, system: Optional[str] = None,
+                   options: Optional[CompletionOptions] = None) -> RLMResult:
+        """Have the model work on a prompt. system: instructions before it. options: settings of this run alone.
+
+        Outside an event loop it waits and returns the result, which may be awaited as well; in one it returns what is
+        awaited. Ctrl-C, or cancelling the task, stops the run; its record stays, and `snipara-sandbox resume` goes on.
+
+        A run that meets a limit, or whose model fails, raises nothing: see RLMResult.success, .error and
+        .raise_for_error(). SandboxError: it did not begin: no key, a wrong setting. InvalidArgument: a wrong option.
+        """
+        from ._ask import Ask
+        from .core import RLMResult
+        ask = Ask(prompt, self._settings(), _of_options(options), system=system, tools=self._tools_now())
+        return result_of(ask, lambda answer: RLMResult.of({**answer, "limits": ask.limits}))
+
+    def _tools_now(self) -> List[Tool]:
+        return [] if self._tools is None else self._tools.get_all()
+
+    async def _chunks(self, prompt: str, system: Optional[str],
+                      options: Optional[StreamOptions]) -> AsyncIterator[str]:
+        from asyncio import Queue, ensure_future
+        from ._ask import Ask
+        from .core import RLMResult
+        chunks: Queue[Optional[str]] = Queue()
+        ask = Ask(prompt, self._settings(), _of_options(options), system=system, tools=self._tools_now(),
+                  on_text=chunks.put_nowait)
+        task = ensure_future(ask.run())
+        task.add_done_callback(lambda _: chunks.put_nowait(None))
+        try:
+            while True:
+                chunk = await chunks.get()
+                if chunk is None:
+                    break
+                yield chunk
+            RLMResult.of({**(await task), "limits": ask.limits}).raise_for_error()
+        finally:
+            task.cancel()
+
+    def stream(self, prompt: str, system: Optional[str] = None, options: Optional[StreamOptions] = None) -> Any:
+        """Get what the model writes in a run, as it comes: `async for chunk in sandbox.stream("...")`.
+
+        The run is as that of completion(), on record too. It raises at the end if the run is not done:
+        CostBudgetExhausted, TimeoutExceeded, BackendError.
+        """
+        return self._chunks(prompt, system, options)
+
+
+def _of_backend(backend: Any) -> Dict[str, Any]:
+    from .backends import BaseBackend
+    if not isinstance(backend, BaseBackend):
+        refuse("backend", "a name (litellm, openai, anthropic, gemini, replay) or a LiteLLMBackend is needed")
+    settings: Dict[str, Any] = backend.settings()
+    return settings
+
+
+_OPTIONS = {"cost_budget_usd": "cost_limit", "include_trajectory": "verbose"}
+
+
+def _of_options(options: Union[CompletionOptions, StreamOptions, None]) -> Dict[str, Any]:
+    """Options as settings."""
+    given = {name: value for name, value in vars(options).items() if value is not None} if options is not None else {}
+    if given.get("stop_sequences"):
+        refuse("stop_sequences", "no model is told to stop at a text in this version")
+    if given.get("response_format"):
+        refuse("response_format", "answers have no form in this version; ask for JSON in the prompt, and parse it")
+    for name in ("stop_sequences", "response_format"):
+        given.pop(name, None)
+    if not given.get("include_trajectory"):
+        given.pop("include_trajectory", None)
+    return {_OPTIONS.get(name, name): value for name, value in given.items()}
+
+
+def text_of(value: object) -> str:
+    """The text of a setting."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        import json
+        return json.dumps([text_of(each) for each in value])
+    return str(os.fspath(value)) if isinstance(value, os.PathLike) else str(value)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents: a model that works on a task in iterations, until it gives its final answer."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+from . import exceptions
+from ._old import also
+from .core import Outcome, Record, plain
+
+if TYPE_CHECKING:
+    from ._ask import Ask
+    from ._completion import RLM
+
+
+@dataclass
+class AgentConfig(Record):
+    """Settings of an agent. More than the most is an error, which names the limit.
+
+    auto_context and context_budget are for the Snipara service, which this version does not ask. None is what the
+    sandbox or the configuration say.
+    """
+
+    max_iterations: int = 10
+    """1 to 50"""
+    max_depth: int = 3
+    """Turns of the model in an iteration: 1 to 5."""
+    token_budget: Optional[int] = None
+    """Of the whole agent."""
+    cost_limit: Optional[float] = 2.0
+    """USD, at most 10. None: no limit."""
+    timeout_seconds: Optional[float] = None
+    """Wall clock of the whole agent."""
+    auto_context: bool = True
+    context_budget: int = 4000
+    trajectory_log: bool = True
+    tool_budget: int = 50
+    """Tool calls in an iteration."""
+
+
+@dataclass(eq=False)
+class AgentResult(Outcome):
+    """What an agent answered. It is there, and may be awaited too."""
+
+    answer: str = ""
+    answer_source: str = "error"
+    """ "final", "final_var", "forced" (a limit was met) or "error"."""
+    iterations: int = 0
+    total_tokens: int = 0
+    total_cost: Optional[float] = None
+    """USD; None: the price of a model is not known."""
+    duration_ms: int = 0
+    forced_termination: bool = False
+    run_id: str = ""
+    iteration_summaries: List[Dict[str, Any]] = field(default_factory=list)
+    trajectory_id: str = ""
+    trajectory: List[Dict[str, Any]] = field(default_factory=list)
+    """The records of the agent, as they were written: docs/reference/trajectory.md."""
+
+    @property
+    def success(self) -> bool:
+        """Whether it gave a final answer."""
+        return not self.forced_termination and self.answer_source in ("final", "final_var")
+
+    def to_dict(self) -> Dict[str, Any]:
+        """Make it what `snipara-sandbox agent --json` prints."""
+        names = [each.name for each in fields(AgentResult)][len(fields(Outcome)):-3]
+        order = [*names, "success", "iteration_summaries", "trajectory_id", "error", "stopped_by", "session", "files"]
+        return {name: plain(getattr(self, name)) for name in order}
+
+    def _reason(self) -> Optional[exceptions.RLMError]:
+        if self.success:
+            return None
+        limits = self.limits
+        if self.stopped_by == "cancelled":
+            return exceptions.AgentCancelled(self.run_id, self.iterations)
+        if self.stopped_by == "cost_limit":
+            return exceptions.AgentCostLimitExceeded(self.total_cost or 0.0, limits.get("cost_limit") or 0.0)
+        if self.stopped_by == "max_iterations":
+            return exceptions.AgentIterationLimitExceeded(self.iterations, limits.get("max_iterations", 0))
+        return exceptions.AgentError(self.error or self.answer)
+
+
+class AgentRunner:
+    """Runs agents with the settings, tools and model of a sandbox: `AgentRunner(sandbox).run("...")`."""
+
+    def __init__(self, rlm: RLM, config: Optional[AgentConfig] = None) -> None:
+        self.rlm = rlm
+        self.config = config if config is not None else AgentConfig()
+        self._ask: Optional[Ask] = None
+        self._is_cancelled = False
+
+    def run(self, task: str) -> AgentResult:
+        """Run an agent. As completion() it waits outside an event loop, and is awaited in one.
+
+        A limit raises nothing: see AgentResult.error, and raise_for_error().
+        """
+        from ._ask import Ask
+        from ._completion import refuse, result_of
+        config = self.config
+        if not config.trajectory_log:
+            refuse("trajectory_log", "every run is on record; log_dir= says where")
+        settings = {"max_iterations": config.max_iterations, "max_depth": config.max_depth,
+                    "cost_limit": "none" if config.cost_limit is None else config.cost_limit,
+                    "tool_budget": config.tool_budget, "timeout_seconds": config.timeout_seconds,
+                    "budget": config.token_budget}
+        given = self.rlm._settings()
+        for name in ("token_budget", "max_depth", "tool_budget"):  # what they mean for a run
+            given.pop(name, None)
+        ask = Ask(task, given, {name: value for name, value in settings.items() if value is not None},
+                  tools=self.rlm.tool_registry.get_all(), is_agent=True)
+        self._ask, self._is_cancelled = ask, False
+
+        def result(answer: Dict[str, Any]) -> AgentResult:
+            return AgentResult.of({**answer, "limits": ask.limits, "trajectory": ask.records})
+        return result_of(ask, result)
+
+    def cancel(self) -> None:
+        """Stop the agent, from another task, thread or tool. Its result has `answer_source` "error"."""
+        self._is_cancelled = True
+        if self._ask is not None:
+            self._ask.stop()
+
+    @property
+    def status(self) -> Dict[str, Any]:
+        """How it stands: run_id, iteration, total_tokens, total_cost, is_terminal, cancelled."""
+        ask = self._ask
+        events = [] if ask is None else [record for record in ask.records if "_type" not in record]
+        costs = [event["estimated_cost_usd"] for event in events]
+        return {"run_id": "" if ask is None else ask.id[:8],
+                "iteration": 0 if ask is None else sum(each.get("step") == "iteration" for each in ask.records),
+                "total_tokens": sum(event["input_tokens"] + event["output_tokens"] for event in events),
+                "total_cost": None if None in costs else sum(costs), "is_terminal": ask is None or ask.is_done,
+                "cancelled": self._is_cancelled}
+
+
+also(__name__, "config", "result", "runner")

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of runs, and their configuration. Times are in the unit of their name, money in USD."""
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timezone
+from typing import Any, Coroutine, Dict, Generator, List, NoReturn, Optional, Type, TypeVar, Union
+from uuid import UUID
+
+from . import exceptions
+from ._completion import RLM
+from ._old import also
+from ._sandbox import Sandbox
+from .exceptions import RLMError
+
+__all__ = [
+    "CompletionOptions", "Config", "Message", "REPLResult", "RLM", "RLMConfig", "RLMError", "RLMResult",
+    "SniparaSandbox", "SniparaSandboxConfig", "StreamOptions", "ToolCall", "ToolResult", "TrajectoryEvent",
+    "exceptions", "load_config"]
+SniparaSandbox = Sandbox
+
+R = TypeVar("R", bound="Record")
+S = TypeVar("S", bound="Ready")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, Record):
+        return value.to_dict()
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    return value.isoformat() if isinstance(value, datetime) else str(value) if isinstance(value, UUID) else value
+
+
+class Record:
+    """What records share."""
+
+    def to_dict(self) -> Dict[str, Any]:
+        """Make it what JSON has."""
+        return {each.name: plain(getattr(self, each.name)) for each in fields(self)}
+
+    @classmethod
+    def of(cls: Type[R], members: Any) -> R:
+        """Make one of what to_dict() made, or a trajectory has; members that it does not know are left out."""
+        if isinstance(members, cls):
+            return members
+        known = {each.name for each in fields(cls)}
+        return cls(**{name: value for name, value in members.items() if name in known})
+
+
+class Ready(Coroutine[Any, Any, Any]):
+    """A result that is there, and may be awaited all the same: `await`, gather() and asyncio.run() give it back."""
+
+    def __await__(self: S) -> Generator[Any, None, S]:
+        return self
+        yield
+
+    def send(self, value: Any) -> NoReturn:
+        """As a coroutine that returns at once."""
+        raise StopIteration(self)
+
+    def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> NoReturn:
+        """As a coroutine that has not begun."""
+        raise kind if value is None else value
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+# Messages and calls -------------------------------------------------------------------------
+
+
+@dataclass
+class ToolCall(Record):
+    """What a model wants a tool to do."""
+
+    id: str
+    name: str
+    arguments: Dict[str, Any]
+
+
+@dataclass
+class ToolResult(Record):
+    """What the tool said, as the model got it."""
+
+    tool_call_id: str
+    content: str
+    is_error: bool = False
+
+
+@dataclass
+class Message(Record):
+    """A message. role: "user", "assistant", "system" or "tool"."""
+
+    role: str
+    content: Union[str, List[Dict[str, Any]]]
+    tool_calls: List[ToolCall] = field(default_factory=list)
+    tool_call_id: Optional[str] = None
+    name: Optional[str] = None
+
+    def to_dict(self) -> Dict[str, Any]:
+        """Make it what JSON has, without what is empty."""
+        return {name: value for name, value in super().to_dict().items() if value or name in ("role", "content")}
+
+
+@dataclass(eq=False)
+class REPLResult(Record, Ready):
+    """What code in a sandbox did."""
+
+    output: str
+    error: Optional[str] = None
+    execution_time_ms: int = 0
+    truncated: bool = False
+    memory_peak_bytes: Optional[int] = None
+    cpu_time_ms: Optional[int] = None
+
+    @property
+    def success(self) -> bool:
+        """Whether there was no error."""
+        return self.error is None
+
+
+def _uuid(value: Any) -> Any:
+    try:
+        return UUID(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _time(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return datetime.fromisoformat(value.replace("Z", "+00:00"))
+    except ValueError:
+        return value
+
+
+@dataclass
+class TrajectoryEvent(Record):
+    """A call of the model, with its tool calls and their results."""
+
+    trajectory_id: UUID
+    call_id: UUID
+    parent_call_id: Optional[UUID]
+    depth: int
+    prompt: str
+    response: Optional[str] = None
+    tool_calls: List[ToolCall] = field(default_factory=list)
+    tool_results: List[ToolResult] = field(default_factory=list)
+    repl_results: List[REPLResult] = field(default_factory=list)
+    input_tokens: int = 0
+    output_tokens: int = 0
+    duration_ms: int = 0
+    error: Optional[str] = None
+    timestamp: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    estimated_cost_usd: Optional[float] = None
+    """None: the price is not known."""
+    sub_call_type: Optional[str] = None
+    """ "sub_complete", "batch" or "llm_query"; None: a call of the run itself."""
+
+    def __post_init__(self) -> None:
+        for name in ("trajectory_id", "call_id", "parent_call_id"):
+            setattr(self, name, _uuid(getattr(self, name)))
+        self.timestamp = _time(self.timestamp)
+        self.tool_calls = [ToolCall.of(each) for each in self.tool_calls]
+        self.tool_results = [ToolResult.of(each) for each in self.tool_results]
+
+
+# Runs ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class CompletionOptions(Record):
+    """Settings of one run. None is what the sandbox, the environment or the configuration file say, else the default.
+
+    include_trajectory: the result has events. response_format: OpenAI's {"type": "json_object"} or {"type":
+    "json_schema", ...}: the answer is parsed, and must have that form. stop_sequences: no provider is told; anything
+    but None is refused.
+    """
+
+    max_depth: Optional[int] = None
+    max_subcalls: Optional[int] = None
+    token_budget: Optional[int] = None
+    tool_budget: Optional[int] = None
+    timeout_seconds: Optional[float] = None
+    include_trajectory: bool = False
+    temperature: Optional[float] = None
+    stop_sequences: Optional[List[str]] = None
+    cost_budget_usd: Optional[float] = None
+    response_format: Optional[Any] = None
+    parallel_tools: Optional[bool] = None
+    max_parallel: Optional[int] = None
+
+
+@dataclass
+class StreamOptions(Record):
+    """Settings of stream()."""
+
+    cost_budget_usd: Optional[float] = None
+    timeout_seconds: Optional[float] = None
+
+
+@dataclass(eq=False)
+class Outcome(Record, Ready):
+    """What results of runs and of agents share."""
+
+    error: Optional[str] = None
+    """Why it is not done, with the way out; None: it is."""
+    stopped_by: Optional[str] = None
+    """The limit that stopped it ("max_depth", "token_budget"...), "cancelled" or "error"."""
+    session: Optional[str] = None
+    """The session with what the run did, if that stays: Sandbox(result.session)."""
+    files: Dict[str, List[str]] = field(default_factory=dict)
+    """Files that it changed there: created, modified, deleted."""
+    limits: Dict[str, Any] = field(default_factory=dict)
+    """The limits that held for it."""
+
+    def _reason(self) -> Optional[RLMError]:
+        return None
+
+    def raise_for_error(self: S) -> S:
+        """Return this, or raise why it is not done: MaxDepthExceeded, TokenBudgetExhausted, BackendError..."""
+        error = self._reason()  # type: ignore[attr-defined]
+        if error is not None:
+            raise error
+        return self
+
+
+def raised_by(limit: str) -> str:
+    """How a limit of a run is raised."""
+    name = {"timeout": "timeout_seconds", "sub_calls": "sub_calls_max_per_turn",
+            "sub_cost": "sub_calls_max_cost_per_session"}.get(limit, limit)
+    return "pass a higher {}=".format(name)
+
+
+@dataclass(eq=False)
+class RLMResult(Outcome):
+    """What a run answered. It is there, and may be awaited too."""
+
+    response: str = ""
+    """The answer; of a run that was stopped, what there is of it."""
+    trajectory_id: Any = None
+    """UUID of its record: trajectory_logger.load_trajectory(), `snipara-sandbox logs`."""
+    total_calls: int = 0
+    total_tokens: int = 0
+    total_input_tokens: int = 0
+    total_output_tokens: int = 0
+    total_tool_calls: int = 0
+    duration_ms: int = 0
+    total_cost_usd: Optional[float] = None
+    """None: the price of a model is not known."""
+    events: List[TrajectoryEvent] = field(default_factory=list)
+    """Calls of the model, with verbose=True or include_trajectory=True."""
+
+    def __post_init__(self) -> None:
+        self.trajectory_id = _uuid(self.trajectory_id)
+        self.events = [TrajectoryEvent.of(each) for each in self.events]
+
+    @property
+    def success(self) -> bool:
+        """Whether it is done."""
+        return self.error is None and all(event.error is None for event in self.events)
+
+    def to_dict(self) -> Dict[str, Any]:
+        """Make it what `snipara-sandbox run --json` prints."""
+        names = [each.name for each in fields(RLMResult)]
+        order = [*names[len(fields(Outcome)):-1], "error", "success", "events"]
+        return {name: plain(getattr(self, name)) for name in [*order, "stopped_by", "session", "files"]}
+
+    def _reason(self) -> Optional[RLMError]:
+        if self.error is None:
+            return None
+        limits, text = self.limits, self.error
+        cost = limits.get("cost_limit") or 0.0
+        made: Dict[str, RLMError] = {
+            "max_depth": exceptions.MaxDepthExceeded(self.total_calls, limits.get("max_depth", 0)),
+            "max_subcalls": exceptions.MaxDepthExceeded(self.total_calls, limits.get("max_subcalls", 0)),
+            "token_budget": exceptions.TokenBudgetExhausted(self.total_tokens, limits.get("token_budget", 0)),
+            "cost_limit": exceptions.CostBudgetExhausted(self.total_cost_usd or 0.0, cost),
+            "timeout": exceptions.TimeoutExceeded(self.duration_ms / 1e3, limits.get("timeout_ms", 0) / 1e3),
+        }
+        error = made.get(self.stopped_by or "")
+        return error if error is not None else exceptions.BackendError(text) if self.stopped_by == "error" else \
+            RLMError(text)
+
+
+# Configuration ------------------------------------------------------------------------------
+
+
+class SniparaSandboxConfig:
+    """The configuration in force: what is given here, else variables, .env, the file of the folder, the defaults.
+
+    Its members are the keys of docs/reference/configuration.md: config.model, config.max_depth. They are read when
+    the first of them is asked for; then ConfigValidationError says which value is wrong, and in which file.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        from ._completion import checked
+        self._given: Dict[str, Any] = checked(type(self).__name__, settings)
+        self._file: Optional[str] = None
+        self._all: Optional[Dict[str, Any]] = None
+
+    def _load(self) -> Dict[str, Any]:
+        if self._all is None:
+            from ._ask import settings
+            self._all = settings({**({"config": self._file} if self._file else {}), **self._given})
+        return self._all
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        from ._completion import PATHS, SECRETS
+        if name in SECRETS:
+            if name not in self._given and self._load()[name + "_set"]:
+                raise AttributeError("{0} is set ({1}), and is not told: {0}_set says that it is".format(
+                    name, self._load()["sources"][name]))
+            return self._given.get(name)
+        try:
+            value = self._load()[name]
+        except KeyError:
+            from ._completion import nearest
+            raise AttributeError("the configuration has no {!r}{}".format(name, nearest(name))) from None
+        if name in PATHS and value is not None:
+            from pathlib import Path
+            return [Path(each) for each in value] if isinstance(value, list) else Path(value)
+        return value
+
+    def __dir__(self) -> List[str]:
+        return [*super().__dir__(), *self._load()]
+
+    def __repr__(self) -> str:
+        from ._completion import SECRETS
+        shown = ("{}={!r}".format(name, "..." if name in SECRETS else value) for name, value in self._given.items())
+        return "{}({})".format(type(self).__name__, ", ".join(shown))
+
+    def to_dict(self) -> Dict[str, Any]:
+        """All of it as `snipara-sandbox config show --json` prints it, without secrets."""
+        return dict(self._load())
+
+    def get_snipara_url(self) -> Optional[str]:
+        """Address of the project at the Snipara service; None: no key, or no project."""
+        base, slug = self.snipara_base_url, self.snipara_project_slug
+        return "{}/{}".format(base.rstrip("/"), slug) if self.snipara_enabled else None
+
+
+def load_config(config_path: Union[str, "os.PathLike[str]", None] = None) -> SniparaSandboxConfig:
+    """Read the configuration: of this file, or as the command line does in the working folder.
+
+    ConfigNotFoundError: there is no such file. ConfigValidationError: a value is wrong, or the file is no TOML.
+    """
+    config = SniparaSandboxConfig()
+    if config_path is not None:
+        config._file = os.fspath(config_path)
+        if not os.path.exists(config._file):
+            raise exceptions.ConfigNotFoundError(config._file)
+    config._load()
+    return config
+
+
+Config = RLMConfig = SniparaSandboxConfig
+
+also(__name__, "types", "config", "orchestrator")
+also(__name__, "exceptions", of=exceptions)

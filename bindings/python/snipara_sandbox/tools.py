@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tools of a program, which a model may call in a run. They run in the program, outside the sandbox."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+from ._old import also
+
+
+def _nothing() -> Dict[str, Any]:
+    return {"type": "object", "properties": {}}
+
+
+@dataclass
+class Tool:
+    """A tool: handler is called with the arguments by name, and what it returns goes to the model.
+
+    handler: a function or coroutine function. It is called in the thread, or event loop, of completion(): one that
+    takes long had better be a coroutine function. Text goes to the model as it is, everything else as JSON. What it
+    raises reaches the model as an error of the tool, and the logger `snipara_sandbox` with its traceback.
+    """
+
+    name: str
+    """1 to 64 of A-Z a-z 0-9 _ -"""
+    description: str
+    """What it does, for the model."""
+    parameters: Dict[str, Any] = field(default_factory=_nothing)
+    """JSON Schema of the arguments, an object; they are checked before the call."""
+    handler: Optional[Callable[..., Any]] = None
+    timeout: float = 30.0
+    """Seconds of one call, at most 600."""
+
+    async def execute(self, **arguments: Any) -> Any:
+        """Call it."""
+        if self.handler is None:
+            raise TypeError("the tool {!r} has no handler".format(self.name))
+        answer = self.handler(**arguments)
+        return await answer if hasattr(answer, "__await__") else answer
+
+    def to_openai_format(self) -> Dict[str, Any]:
+        """As chat completions want it."""
+        return {"type": "function", "function": {"name": self.name, "description": self.description,
+                                                 "parameters": self.parameters}}
+
+    def to_anthropic_format(self) -> Dict[str, Any]:
+        """As Anthropic's messages want it."""
+        return {"name": self.name, "description": self.description, "input_schema": self.parameters}
+
+
+class ToolRegistry:
+    """Tools by name."""
+
+    def __init__(self) -> None:
+        self._tools: Dict[str, Tool] = {}
+
+    def register(self, tool: Tool) -> None:
+        """Add a tool; one of that name is replaced, with a warning."""
+        if tool.name in self._tools:
+            from warnings import warn
+            warn("the tool {!r} is replaced".format(tool.name), stacklevel=2)
+        self._tools[tool.name] = tool
+
+    def unregister(self, name: str) -> bool:
+        """Take a tool out; False: there is none."""
+        return self._tools.pop(name, None) is not None
+
+    def get(self, name: str) -> Optional[Tool]:
+        """Get a tool, or None."""
+        return self._tools.get(name)
+
+    def get_all(self) -> List[Tool]:
+        """Get all tools."""
+        return list(self._tools.values())
+
+    def list_names(self) -> List[str]:
+        """List their names."""
+        return list(self._tools)
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is such a tool."""
+        return name in self._tools
+
+    def clear(self) -> None:
+        """Take all out."""
+        self._tools.clear()
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self.get_all())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+
+also(__name__, "base", "registry")
