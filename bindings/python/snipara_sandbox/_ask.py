@@ -94,6 +94,7 @@ class Ask:
         self._call: Optional[Call] = None
         self._busy: Set[asyncio.Future[None]] = set()
         self._is_stopped = False
+        self._error: Optional[str] = None  # why it ended, without the command line's way out
         self._raw = _Prompt(
             sizeof(_Prompt), text(prompt, "prompt"), text(system, "system"), None, is_agent, None,
             _lines(self.settings), _tools(tools) if tools else None, _record_thunk, _text_thunk, _called_thunk, None)
@@ -103,6 +104,8 @@ class Ask:
     def take_record(self, record: Dict[str, Any]) -> None:
         if record.get("_type") == "trajectory_metadata" and "budget" in record:
             self.id, self.limits = record["trajectory_id"], record["budget"]
+        if "end" in record:
+            self._error = record["end"]["error"]
         if self.is_agent:
             self.records.append(record)
         if self.settings.get("verbose"):
@@ -166,10 +169,10 @@ class Ask:
         return call
 
     def _finished(self, answer: Dict[str, Any]) -> Dict[str, Any]:
-        remedy = answer.get("remedy")
-        if remedy and answer.get("error"):
-            way = raised_by(remedy["name"]) if remedy["kind"] == "raise_limit" else ""
-            answer["error"] += "; " + way if way else ""
+        remedy: Dict[str, Any] = answer.get("remedy") or {}
+        if answer.get("error") and self._error:
+            is_limit = remedy.get("kind") == "raise_limit"
+            answer["error"] = self._error + ("; " + raised_by(remedy["name"]) if is_limit else "")
         return _tell(answer)
 
     def wait(self) -> Dict[str, Any]:
@@ -243,8 +246,6 @@ def _line(record: Dict[str, Any]) -> str:
             return "the model failed: {}".format(answer.get("error"))
         said = (answer["message"].get("content") or "").strip()
         return "model: " + said[:200] if said else ""
-    if step == "tool":
-        return "{} ...".format(record["name"])
     if step == "tool_result":
         return "{}: {}, {} ms".format(record["name"], "error" if record["is_error"] else "ok", record["duration_ms"])
     return ""

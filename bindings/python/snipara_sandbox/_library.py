@@ -33,6 +33,10 @@ class _Error(Structure):
                 ("remedy_name", c_char_p), ("remedy_value", c_int64)]
 
 
+class _Options(Structure):
+    _fields_ = [("size", c_size_t), ("socket", c_char_p), ("no_start", c_bool), ("later", c_bool)]
+
+
 class _Session(Structure):
     _fields_ = [("size", c_size_t), ("tier", c_char_p), ("template_name", c_char_p), ("project", c_char_p),
                 ("limits", POINTER(c_char_p)), ("env", POINTER(c_char_p)), ("allow_degraded", c_bool),
@@ -304,7 +308,8 @@ class Connection:
         self.calls: Dict[int, Call] = {}  # that have callbacks
         self.key, self.last = next(_keys), 0
         _boxes[self.key] = self
-        found = _lib.snipara_connect(None, byref(self.box))
+        options = _Options(size=sizeof(_Options), later=True)  # runs and settings need no connection
+        found = _lib.snipara_connect(byref(options), byref(self.box))
         if found:
             raise _error(found)
         self.fd: int = _lib.snipara_fd(self.box)

@@ -139,7 +139,7 @@ class Session(RLM):
             options = self._options
             if options["tier"] in STOOD_IN_FOR:
                 from ._ask import settings
-                options = {**options, "tier": settings({"environment": options["tier"]})["tier"]}
+                options = {**options, "tier": settings({"environment": options["tier"]}).get("tier", "native")}
             self._policy = Policy(**options)
         return self._policy
 

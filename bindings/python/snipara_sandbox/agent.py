@@ -53,9 +53,9 @@ class AgentResult(Outcome):
     duration_ms: int = 0
     forced_termination: bool = False
     run_id: str = ""
-    iteration_summaries: List[Dict[str, Any]] = field(default_factory=list)
+    iteration_summaries: List[Dict[str, Any]] = field(default_factory=list, repr=False)
     trajectory_id: str = ""
-    trajectory: List[Dict[str, Any]] = field(default_factory=list)
+    trajectory: List[Dict[str, Any]] = field(default_factory=list, repr=False)
     """The records of the agent, as they were written: docs/reference/trajectory.md."""
 
     @property

@@ -214,7 +214,7 @@ class Outcome(Record, Ready):
     """The session with what the run did, if that stays: Sandbox(result.session)."""
     files: Dict[str, List[str]] = field(default_factory=dict)
     """Files that it changed there: created, modified, deleted."""
-    limits: Dict[str, Any] = field(default_factory=dict)
+    limits: Dict[str, Any] = field(default_factory=dict, repr=False)
     """The limits that held for it."""
 
     def _reason(self) -> Optional[RLMError]:
@@ -251,7 +251,7 @@ class RLMResult(Outcome):
     duration_ms: int = 0
     total_cost_usd: Optional[float] = None
     """None: the price of a model is not known."""
-    events: List[TrajectoryEvent] = field(default_factory=list)
+    events: List[TrajectoryEvent] = field(default_factory=list, repr=False)
     """Calls of the model, with verbose=True or include_trajectory=True."""
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ del _given
 _GET = """\
 {k: v for k, v in [*(globals()["context"].items() if isinstance(globals().get("context"), dict) else ()),
                    *globals().items()]
- if not k.startswith("_") and k != "context" and _is_json(v)}
+ if not k.startswith("_") and k != "context" and (k != "result" or v is not None) and _is_json(v)}
 """
 _IS_JSON = """\
 def _is_json(value):
@@ -31,7 +31,7 @@ def _is_json(value):
         return False
     return True
 """
-_CLEAR = "for _name in [n for n in globals() if not n.startswith('__')]:\n    globals().pop(_name, None)"
+_CLEAR = "[globals().pop(name, None) for name in list(globals()) if not name.startswith('__')]; None"
 
 
 def _record(result: Result) -> REPLResult:
