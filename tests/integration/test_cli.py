@@ -72,6 +72,14 @@ def test_no_arguments_and_help_list_every_verb() -> None:
         assert f"\n  {verb} " in bare.stdout
 
 
+@pytest.mark.skipif("SNP_TEST_SANITIZE" in os.environ, reason="the sanitizers' runtime needs more")
+def test_it_loads_few_libraries() -> None:
+    """Each costs every command time: libcrypto and the C++ library a third of `exec`."""
+    text = subprocess.run(["readelf", "-d", PROGRAM], capture_output=True, text=True, check=True).stdout
+    names = {line.split("[")[1].split(".so")[0] for line in text.splitlines() if "(NEEDED)" in line}
+    assert names <= {"libjansson", "libuv", "libm", "libc", "ld-linux-x86-64", "ld-linux-aarch64"}
+
+
 @pytest.mark.parametrize("args", [["version"], ["--version"], ["-V"]])
 def test_version_is_one_line(args: list[str]) -> None:
     done = run(*args)
