@@ -117,6 +117,7 @@ struct snp_session_unsaved {
     bool has_begun_putting;  /* a file was on its way in when its running cell began */
     struct snp_save *save;   /* owned by checkpoint.c; NULL = none is being made */
     struct snp_proof *proof; /* owned by prove.c; NULL = it is not being proven */
+    struct snp_hibernation *hibernation; /* owned by hibernate.c; NULL = none is under way */
 };
 
 /*

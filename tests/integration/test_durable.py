@@ -847,6 +847,24 @@ def test_a_session_hibernates_after_the_save_that_is_under_way(start: Callable[.
     assert client.call("hibernate", session="s")[0] == RESPONSE and client.run("x", "s") == "2"
 
 
+@pytest.mark.parametrize("aside", ["", "aside(), "], ids=["alone", "aside"])
+def test_what_is_asked_during_a_save_waits_for_it(aside: str, start: Callable[..., Daemon],
+                                                      tmp_path: Path) -> None:
+    client = start(*LATER).client()
+    for turn, (name, methods) in enumerate((("s", ["hibernate", "hibernate"]), ("s", ["sessions.clear"]),
+                                            ("default", ["sessions.destroy"]))):
+        go = tmp_path / str(turn)
+        client.run(f"{aside}globals().update(x={turn}), slow({str(go)!r})", name)
+        asked = [client.send({"method": method, "session": name}) for method in ["checkpoint", *methods]]
+        assert client.call("sessions.list")[0] == RESPONSE  # all of them have come
+        go.touch()
+        ends = {ident: (kind, head) for kind, ident, head, _ in [client.recv() for _ in asked]}
+        assert [ends[ident][0] for ident in asked] == [RESPONSE] * len(asked), ends
+        assert methods[0] != methods[-1] or ends[asked[1]] == ends[asked[-1]]
+        kept = methods[-1] == "hibernate"
+        assert client.run("'x' in globals()", name) == str(kept) and row(client, name)["cells"] == (2 if kept else 1)
+
+
 def test_files_of_a_hibernated_session_wake_it(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("1", "s")

@@ -2,7 +2,10 @@
 /* The table of a session's life has no holes: nothing is left unsaid, out of reach or without an end. */
 #include "daemon/session/life.h"
 
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
+#include <sys/wait.h>
 
 #include "unit/harness.h"
 
@@ -34,6 +37,68 @@ TEST(each_event_says_what_it_does_in_each_state)
             does_something |= is_state(next);
         }
         assert_true(does_something);
+    }
+}
+
+/*
+ * What each event leads to, a letter for each state it happens in, in the order of the enum: the
+ * state, '-' it stays, '!' it cannot be.
+ */
+static const char letters[SNP_SESSION_N + 1] = "oirshawpbc";
+static const struct {
+    enum snp_session_event event;
+    const char *next;
+} pairs[] = {
+    {SNP_EV_OPENED,      "i!!!!!!!!!"},
+    {SNP_EV_CELL,        "!r!!!!p!!!"},
+    {SNP_EV_CELL_ENDED,  "!!i!!-!w!!"},
+    {SNP_EV_SAVE,        "!s--------"},
+    {SNP_EV_SAVED,       "!--i------"},
+    {SNP_EV_LEAVE,       "!h!!!!h!h!"},
+    {SNP_EV_CLEAR,       "!hh!!hhh!!"},
+    {SNP_EV_LOST,        "!aaa-!----"},
+    {SNP_EV_RESTED,      "!!!!a-a!a-"},
+    {SNP_EV_WAKE,        "!!!!!w!!!!"},
+    {SNP_EV_AWAKE,       "!!!!!!i!!!"},
+    {SNP_EV_ROLL_BACK,   "!b!!!b!!-!"},
+    {SNP_EV_ROLLED_BACK, "!!!!!!!!i!"},
+    {SNP_EV_DESTROY,     "ccccccccc!"},
+};
+
+/* Whether the daemon ends by it, as of a mistake of ours. */
+static bool is_fatal(enum snp_session_state from, enum snp_session_event event)
+{
+    pid_t pid = fork();
+    int status = 0;
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct snp_session session = {.state = from};
+
+        (void)signal(SIGABRT, SIG_DFL);
+        (void)close(STDERR_FILENO);
+        snp_session_event(&session, event);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+}
+
+TEST(each_pair_of_state_and_event)
+{
+    assert_int_equal(SNP_ARRAY_LEN(pairs), SNP_EV_N);
+    for (unsigned i = 0; i < SNP_ARRAY_LEN(pairs); i++) {
+        for (unsigned from = 0; from < SNP_SESSION_N; from++) {
+            struct snp_session session = {.state = (enum snp_session_state)from};
+            char next = pairs[i].next[from];
+
+            if (next == '!' && !is_fatal(session.state, pairs[i].event)) {
+                fail_msg("event %d in state %u is taken", pairs[i].event, from);
+            } else if (next != '!') {
+                snp_session_event(&session, pairs[i].event);
+                assert_int_equal(letters[session.state], next == '-' ? letters[from] : next);
+            }
+        }
     }
 }
 
@@ -87,6 +152,7 @@ TEST(a_session_lives_by_its_events)
 }
 
 RUN(UNIT(each_event_says_what_it_does_in_each_state),
+    UNIT(each_pair_of_state_and_event),
     UNIT(each_state_is_reached_and_can_end),
     UNIT(nothing_follows_the_end),
     UNIT(a_session_lives_by_its_events))

@@ -34,6 +34,8 @@ struct ending {
     struct snp_session *session; /* one reference */
     struct snp_request *request; /* owned, or NULL */
     bool is_reset;               /* asked for as the end of `default` */
+    bool is_idle_only;           /* of a clearing: nothing is to be cut off */
+    struct snp_turn turn;        /* of a clearing */
     json_t *ended;               /* owned: the cell that was cut off; or NULL */
     struct snp_err err;          /* what went wrong, if anything */
 };
@@ -108,7 +110,6 @@ static struct ending *ending_new(struct snp_session *session, struct snp_request
     snp_session_ref(session);
     ending->session = session;
     ending->request = request;
-    ending->ended = running_json(session);
     return ending;
 }
 
@@ -215,31 +216,61 @@ static void clear_closed(void *ctx, const struct snp_err *err)
     }
 }
 
-static void clear(struct snp_session *session, struct snp_request *request, bool is_reset)
+/* What is being saved, closed or rolled back is so first. A cell that runs is not waited for. */
+static bool is_time_to_clear(const struct snp_session *session)
 {
-    struct snp_err err;
-    struct ending *ending;
+    return snp_life_next(session->state, SNP_EV_CLEAR) != SNP_LIFE_NEVER &&
+           session->unsaved.save == NULL;
+}
 
-    if (session->state == SNP_SESSION_HIBERNATING || session->state == SNP_SESSION_OPENING ||
-        session->state == SNP_SESSION_SAVING || session->state == SNP_SESSION_ROLLING_BACK ||
-        session->unsaved.save != NULL) {
-        (void)snp_fail(&err, SNP_E_LIMIT,
-                       "session %s is being opened or saved; try again in a moment",
-                       session->name);
-        end_answer(request, NULL, &err);
+static void on_turn(struct snp_turn *turn,
+                    struct snp_session *session,
+                    const struct snp_err *err)
+{
+    struct ending *ending = snp_container_of(turn, struct ending, turn);
+    struct snp_err busy;
+
+    if (err == NULL && ending->is_idle_only && snp_session_unused_check(session, &busy) < 0) {
+        err = &busy;
+    }
+    if (err != NULL) {
+        end_answer(ending->request, NULL, err);
+        ending_free(ending);
         return;
     }
-    ending = ending_new(session, request);
-    if (ending == NULL) {
-        return;
-    }
-    ending->is_reset = is_reset;
+    ending->ended = running_json(session);
     snp_session_event(session, SNP_EV_CLEAR);
     let_go(session, "the session was cleared");
     if (session->live.executor == NULL) {
         clear_closed(ending, NULL);
     } else {
         snp_executor_close(session->live.executor, clear_closed, ending);
+    }
+}
+
+static void clear(struct snp_session *session,
+                  struct snp_request *request,
+                  bool is_idle_only,
+                  bool is_reset)
+{
+    struct ending *ending;
+    struct snp_err err;
+
+    if (session->name[0] == '\0') {
+        (void)snp_fail(&err, SNP_E_INVALID, "an unnamed session ends with its call");
+        end_answer(request, NULL, &err);
+        return;
+    }
+    if (is_idle_only && snp_session_unused_check(session, &err) < 0) {
+        end_answer(request, NULL, &err);
+        return;
+    }
+    ending = ending_new(session, request);
+    if (ending != NULL) {
+        ending->is_reset = is_reset;
+        ending->is_idle_only = is_idle_only;
+        ending->turn = (struct snp_turn){.run = on_turn, .is_time = is_time_to_clear};
+        snp_turn_ask(session, &ending->turn);
     }
 }
 
@@ -252,13 +283,14 @@ void snp_session_end(struct snp_session *session, struct snp_request *request)
         return;
     }
     if (is_default(session)) {
-        clear(session, request, true);
+        clear(session, request, false, true);
         return;
     }
     ending = ending_new(session, request);
     if (ending == NULL) {
         return;
     }
+    ending->ended = running_json(session);
     snp_session_event(session, SNP_EV_DESTROY);
     let_go(session, "the session was destroyed");
     if (session->live.executor == NULL) {
@@ -268,9 +300,11 @@ void snp_session_end(struct snp_session *session, struct snp_request *request)
     }
 }
 
-void snp_session_clear(struct snp_session *session, struct snp_request *request)
+void snp_session_clear(struct snp_session *session,
+                       struct snp_request *request,
+                       bool is_idle_only)
 {
-    clear(session, request, false);
+    clear(session, request, is_idle_only, false);
 }
 
 /* Losing -------------------------------------------------------------------------------------- */

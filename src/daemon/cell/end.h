@@ -4,6 +4,8 @@
 
 /* The end of sessions, and of what they hold: asked for, or because their executor is gone. */
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 struct snp_request;
@@ -18,9 +20,12 @@ void snp_session_end(struct snp_session *session, struct snp_request *request);
 
 /*
  * A fresh interpreter, an empty workspace, no cells, no snapshots, no checkpoints; name, id and
- * policy stay, the epoch is raised. request: taken over.
+ * policy stay, the epoch is raised. What is being saved, hibernated or rolled back is so first.
+ * request: taken over. is_idle_only: refused if that cuts off cells.
  */
-void snp_session_clear(struct snp_session *session, struct snp_request *request);
+void snp_session_clear(struct snp_session *session,
+                       struct snp_request *request,
+                       bool is_idle_only);
 
 /* SNP_E_DENIED: cells run in it or wait for it, which its end would cut off. */
 int snp_session_unused_check(const struct snp_session *session,

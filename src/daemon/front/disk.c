@@ -18,7 +18,8 @@
 /* SNP_E_LIMIT: something else is being done with it. What is being saved is hibernated after that. */
 static int quiet_check(const struct snp_session *session, struct snp_err *err)
 {
-    if (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_SAVING) {
+    if (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_SAVING ||
+        (session->state == SNP_SESSION_HIBERNATING && session->unsaved.hibernation != NULL)) {
         return 0;
     }
     return snp_fail(err, SNP_E_LIMIT, "session %s %s; try again in a moment",

@@ -354,14 +354,8 @@ static void run_destroy(const struct snp_work *work)
 
 static void run_clear(const struct snp_work *work)
 {
-    struct snp_err err;
-
-    if (snp_json_bool(work->head, "idle_only", false) &&
-        snp_session_unused_check(work->session, &err) < 0) {
-        snp_request_fail(work->request, &err);
-        return;
-    }
-    snp_session_clear(work->session, work->request);
+    snp_session_clear(work->session, work->request,
+                      snp_json_bool(work->head, "idle_only", false));
 }
 
 /* Resident pages of this process. */

@@ -18,11 +18,12 @@
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
 
-struct hibernation {
+struct snp_hibernation {
     struct snp_session *session; /* one reference */
     bool is_gentle;
     snp_hibernate_done *done;
     void *ctx;
+    struct snp_hibernation *next; /* waits for this one */
 };
 
 /* The daemon ends, but not yet. */
@@ -34,17 +35,39 @@ static bool is_tried_again(const struct snp_session *session)
             session->unsaved.end_changes != session->unsaved.changes);
 }
 
-static void end(struct hibernation *h, const struct snp_err *err)
+static void begin(struct snp_hibernation *h);
+
+static struct snp_hibernation *tell(struct snp_hibernation *h, const struct snp_err *err)
+{
+    struct snp_hibernation *next = h->next;
+    struct snp_session *session = h->session;
+
+    if (h->done != NULL) {
+        h->done(h->ctx, err);
+    }
+    free(h);
+    snp_session_unref(session);
+    return next;
+}
+
+/* Who waited for this one is answered with it, or tries again what has failed. */
+static void end(struct snp_hibernation *h, const struct snp_err *err)
 {
     struct snp_session *session = h->session;
 
     if (session->server->is_ending && (err == NULL || !is_tried_again(session))) {
         snp_lost_tell_end(session, err);
     }
-    if (h->done != NULL) {
-        h->done(h->ctx, err);
+    snp_session_ref(session);
+    session->unsaved.hibernation = NULL;
+    h = tell(h, err);
+    while (h != NULL && (err == NULL || (session->state != SNP_SESSION_IDLE &&
+                                         session->state != SNP_SESSION_SAVING))) {
+        h = tell(h, err);
     }
-    free(h);
+    if (h != NULL) {
+        begin(h);
+    }
     snp_session_go_on(session);
     session->server->hooks->room(session->server);
     snp_session_unref(session);
@@ -55,7 +78,7 @@ static void left(void *ctx, const struct snp_err *err)
     end(ctx, err);
 }
 
-static void leave(struct hibernation *h)
+static void leave(struct snp_hibernation *h)
 {
     struct snp_err err;
 
@@ -90,7 +113,7 @@ static int check_used(const struct snp_session *session, struct snp_err *err)
 }
 
 /* Nobody asked for this one to sleep: then it loses nothing by it. */
-static int check_lost(const struct hibernation *h, const json_t *lost, struct snp_err *err)
+static int check_lost(const struct snp_hibernation *h, const json_t *lost, struct snp_err *err)
 {
     const json_t *first = NULL;
     size_t n = h->is_gentle ? snp_lost_count(lost, &first) : 0;
@@ -119,7 +142,7 @@ static int check_room(const struct snp_session *session, struct snp_err *err)
     return 0;
 }
 
-static void stay(struct hibernation *h, const struct snp_err *err)
+static void stay(struct snp_hibernation *h, const struct snp_err *err)
 {
     put_off(h->session);
     end(h, err);
@@ -127,7 +150,7 @@ static void stay(struct hibernation *h, const struct snp_err *err)
 
 static void proven(void *ctx, const struct snp_err *err)
 {
-    struct hibernation *h = ctx;
+    struct snp_hibernation *h = ctx;
     struct snp_session *session = h->session;
     struct snp_err why;
 
@@ -151,12 +174,11 @@ static void proven(void *ctx, const struct snp_err *err)
  * Nothing is given up before its checkpoint was seen to come back. Of what is so small that it fits
  * however it is unpacked nobody waits for that when the daemon ends.
  */
-static void prove(struct hibernation *h)
+static void prove(struct snp_hibernation *h)
 {
     struct snp_session *session = h->session;
     bool is_small = session->durable.checkpoint_bytes <
                     session->policy.limits.value[SNP_LIMIT_MEMORY] / SNP_CAP_UNPACKED;
-    struct snp_err err;
 
     if (session->durable.checkpoint == 0 || session->live.executor == NULL ||
         (session->server->is_ending &&
@@ -164,9 +186,6 @@ static void prove(struct hibernation *h)
         leave(h);
     } else if (snp_prove_is_done(session)) {
         proven(h, NULL);
-    } else if (session->unsaved.proof != NULL) {
-        (void)snp_fail(&err, SNP_E_LIMIT, "the session is hibernating already");
-        end(h, &err);
     } else {
         snp_prove(session, proven, h);
     }
@@ -176,7 +195,7 @@ static void prove(struct hibernation *h)
 
 static void saved(void *ctx, const json_t *report, const struct snp_err *err)
 {
-    struct hibernation *h = ctx;
+    struct snp_hibernation *h = ctx;
     struct snp_session *session = h->session;
     struct snp_err why;
 
@@ -198,12 +217,28 @@ static void saved(void *ctx, const json_t *report, const struct snp_err *err)
     prove(h);
 }
 
+static void begin(struct snp_hibernation *h)
+{
+    struct snp_session *session = h->session;
+    struct snp_err err;
+
+    session->unsaved.hibernation = h;
+    if (needs_saving(session)) {
+        snp_checkpoint_make(session, saved, h);
+    } else if (check_lost(h, session->durable.checkpoint_lost, &err) < 0) {
+        stay(h, &err);
+    } else {
+        prove(h);
+    }
+}
+
 void snp_hibernate(struct snp_session *session,
                    bool is_gentle,
                    snp_hibernate_done *done,
                    void *ctx)
 {
-    struct hibernation *h = calloc(1, sizeof(*h));
+    struct snp_hibernation *h = calloc(1, sizeof(*h));
+    struct snp_hibernation *last = session->unsaved.hibernation;
     struct snp_err err;
 
     if (h == NULL) {
@@ -214,13 +249,14 @@ void snp_hibernate(struct snp_session *session,
         return;
     }
     snp_session_ref(session);
-    *h = (struct hibernation){
+    *h = (struct snp_hibernation){
         .session = session, .is_gentle = is_gentle, .done = done, .ctx = ctx};
-    if (needs_saving(session)) {
-        snp_checkpoint_make(session, saved, h);
-    } else if (check_lost(h, session->durable.checkpoint_lost, &err) < 0) {
-        stay(h, &err);
+    while (last != NULL && last->next != NULL) {
+        last = last->next;
+    }
+    if (last != NULL) {
+        last->next = h;
     } else {
-        prove(h);
+        begin(h);
     }
 }

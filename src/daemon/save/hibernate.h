@@ -16,7 +16,8 @@ struct snp_session;
 /*
  * Save what is not saved yet, then close the executor. done: NULL = nobody waits; err: NULL =
  * the session is hibernated. If it cannot be saved it stays as it was. is_gentle: also if something
- * of it could not be saved (it would be lost). The session is IDLE.
+ * of it could not be saved (it would be lost). The session is IDLE, or being saved, or hibernating:
+ * then done is called with the outcome of that.
  */
 typedef void snp_hibernate_done(void *ctx, const struct snp_err *err);
 void snp_hibernate(struct snp_session *session,

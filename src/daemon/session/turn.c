@@ -7,6 +7,11 @@
 #include "daemon/server.h"
 #include "daemon/session/life.h"
 
+static bool is_time(const struct snp_turn *turn, const struct snp_session *session)
+{
+    return turn->is_time != NULL ? turn->is_time(session) : snp_session_is_at_rest(session);
+}
+
 void snp_turns_run(struct snp_session *session)
 {
     struct snp_err err;
@@ -15,7 +20,7 @@ void snp_turns_run(struct snp_session *session)
         (void)snp_fail(&err, SNP_E_PEER, "the daemon is ending");
         snp_turns_fail(session, &err);
     }
-    while (session->live.turns != NULL && snp_session_is_at_rest(session)) {
+    while (session->live.turns != NULL && is_time(session->live.turns, session)) {
         struct snp_turn *turn = session->live.turns;
 
         session->live.turns = turn->next;
@@ -37,10 +42,10 @@ void snp_turn_ask(struct snp_session *session, struct snp_turn *turn)
 {
     struct snp_turn **at = &session->live.turns;
 
-    while (*at != NULL) {
+    while (*at != NULL && (turn->is_time == NULL || (*at)->is_time != NULL)) {
         at = &(*at)->next;
     }
-    turn->next = NULL;
+    turn->next = *at;
     *at = turn;
     snp_session_go_on(session);
 }

@@ -17,14 +17,16 @@ struct snp_session;
 /* Embedded in its owner. */
 struct snp_turn {
     struct snp_turn *next;
+    /* When its time is, if not at rest: it comes before all that wait for rest. */
+    bool (*is_time)(const struct snp_session *session);
     /*
-     * Called once. err: NULL = the session is at rest: IDLE with an executor, or without
-     * one; else it has ended, and the turn does not come.
+     * Called once. err: NULL = its time is, or the session is at rest: IDLE with an executor, or
+     * without one; else it has ended, and the turn does not come.
      */
     void (*run)(struct snp_turn *turn, struct snp_session *session, const struct snp_err *err);
 };
 
-/* Call turn->run when the session is at rest, before the cells that wait; maybe at once. */
+/* Call turn->run when its time is, before the cells that wait; maybe at once. */
 void snp_turn_ask(struct snp_session *session, struct snp_turn *turn);
 
 /* For the life of sessions: those whose time has come. */
