@@ -849,7 +849,7 @@ def test_a_session_hibernates_after_the_save_that_is_under_way(start: Callable[.
 
 @pytest.mark.parametrize("aside", ["", "aside(), "], ids=["alone", "aside"])
 def test_what_is_asked_during_a_save_waits_for_it(aside: str, start: Callable[..., Daemon],
-                                                      tmp_path: Path) -> None:
+                                                  tmp_path: Path) -> None:
     client = start(*LATER).client()
     for turn, (name, methods) in enumerate((("s", ["hibernate", "hibernate"]), ("s", ["sessions.clear"]),
                                             ("default", ["sessions.destroy"]))):

@@ -2,7 +2,6 @@
 /* The table of a session's life has no holes: nothing is left unsaid, out of reach or without an end. */
 #include "daemon/session/life.h"
 
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/wait.h>
@@ -75,7 +74,6 @@ static bool is_fatal(enum snp_session_state from, enum snp_session_event event)
     if (pid == 0) {
         struct snp_session session = {.state = from};
 
-        (void)signal(SIGABRT, SIG_DFL);
         (void)close(STDERR_FILENO);
         snp_session_event(&session, event);
         _exit(0);
