@@ -132,9 +132,13 @@ static const struct snp_record *const exec_events[] = {
     &snp_event_waiting_form, &snp_event_stdout_form,  &snp_event_stderr_form,
     &snp_event_gap_form,     &snp_event_display_form, &snp_event_call_form,
     &snp_event_taken_form,   &snp_event_gone_form,    NULL};
-static const struct snp_record *const run_events[] = {
-    &snp_event_begun_form, &snp_event_record_form, &snp_event_text_form,
-    &snp_event_tool_form,  &snp_event_result_form, NULL};
+static const struct snp_record *const run_events[] = {&snp_event_begun_form,
+                                                      &snp_event_record_form,
+                                                      &snp_event_text_form,
+                                                      &snp_event_note_form,
+                                                      &snp_event_tool_form,
+                                                      &snp_event_result_form,
+                                                      NULL};
 
 static void events_print(FILE *out, const struct snp_record *const *events)
 {

@@ -14,9 +14,8 @@
  *     snipara_close(box);
  *
  * Calls. A function that asks the daemon for something begins a call and returns at once. Wait for
- * it with snipara_wait(), or watch snipara_fd() in your event loop and call snipara_step(). A connection may
- * have 32 calls open; more fail with SNIPARA_LIMIT, so connect again for them. A call carries its own failure, so
- * a chain needs one check at its end. NULL is a call that failed for lack of memory, and every function takes it as that.
+ * it with snipara_wait(), or watch snipara_fd() in your event loop and call snipara_step(). 24 calls of a connection run at
+ * once; up to 512 may be open, and wait for those. A call carries its own failure, so a chain needs one check at its end. NULL is a call that failed for lack of memory, and every function takes it as that.
  *
  * Names of sessions have 1 to 64 characters of A-Z a-z 0-9 . _ -, and do not begin with '.' or '-'.
  * Text is UTF-8. Strings that are given are copied; what is returned belongs to the call or connection it
@@ -381,6 +380,9 @@ struct snipara_prompt {
                    const char *arguments,
                    size_t len);
     void *ctx;
+    void (*noted)(void *ctx,
+                  const char *text,
+                  size_t len); /* a warning, a line for people: a file that is not trusted... */
 };
 #define SNIPARA_PROMPT(...) \
     (&(const struct snipara_prompt){.size = sizeof(struct snipara_prompt), __VA_ARGS__})

@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/need.h"
+#include "cli/run/caller.h"
 #include "cli/show/remedy.h"
 #include "cli/show/term.h"
 #include "client/client.h"
@@ -182,6 +183,11 @@ void snp_cli_warn(const struct snp_cli *cli, const char *fmt, ...)
     int n = snprintf(message, sizeof(message), "warning: ");
     (void)vsnprintf(message + n, sizeof(message) - (size_t)n, fmt, args);
     va_end(args);
+    if (cli->caller != NULL) {
+        snp_caller_event(cli->caller, SNP_WRITE(snp_event_note), message + n,
+                         strlen(message + n));
+        return;
+    }
     (void)fflush(stdout);
     say(cli->command, message);
 }

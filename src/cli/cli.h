@@ -21,7 +21,7 @@ enum {
 };
 
 struct snp_client;
-struct snp_peer;
+struct snp_caller;
 struct snp_verb;
 
 /* A key of the configuration that wins over options, too. */
@@ -42,7 +42,8 @@ struct snp_cli {
     bool takes_signals; /* set before the first call: SIGINT and SIGTERM interrupt the cell */
     struct snp_config *config; /* owned; NULL = not loaded yet */
     struct snp_client *client; /* owned; NULL = nothing was asked of the daemon yet */
-    struct snp_peer *peer; /* the program that this runs for; NULL = who typed the command */
+    struct snp_caller
+        *caller; /* the program that this runs for; NULL = who typed the command */
     const struct snp_cli_setting *settings; /* NULL = none */
 };
 

@@ -21,6 +21,8 @@ enum {
 struct open_call {
     uint32_t id;
     struct snp_async_call call; /* head and raw are not kept */
+    struct snp_buf held;        /* its frame, until the daemon takes it */
+    bool is_interrupted;        /* as soon as it is sent */
 };
 
 /* Open calls ------------------------------------------------------------------------------ */
@@ -46,6 +48,13 @@ static void take_out(struct snp_calls *calls, const struct open_call *call)
     }
 }
 
+static void one_free(struct snp_calls *calls, struct open_call *one)
+{
+    calls->held_bytes -= one->held.len;
+    snp_buf_done(&one->held);
+    free(one);
+}
+
 static void end(struct snp_calls *calls,
                 struct open_call *one,
                 const struct snp_err *err,
@@ -56,7 +65,7 @@ static void end(struct snp_calls *calls,
     struct snp_async_call call = one->call;
 
     take_out(calls, one);
-    free(one);
+    one_free(calls, one);
     if (call.done != NULL) {
         call.done(call.ctx, err, head, raw, raw_len);
     }
@@ -77,6 +86,47 @@ static void fail_all(struct snp_calls *calls, const struct snp_err *err)
     }
 }
 
+static bool may_send(const struct snp_calls *calls, const struct open_call *one)
+{
+    return calls->n_sent < (size_t)(one->call.is_urgent ? SNP_CALLS_URGENT : SNP_CALLS_SENT);
+}
+
+/* The next of those that wait: what is urgent, then the oldest. */
+static struct open_call *held_next(const struct snp_calls *calls)
+{
+    struct open_call *next = NULL;
+
+    for (size_t i = 0; calls->held_bytes > 0 && i < calls->n_open; i++) {
+        struct open_call *one = calls->open[i];
+
+        if (one->held.len > 0 &&
+            (next == NULL || one->call.is_urgent > next->call.is_urgent ||
+             (one->call.is_urgent == next->call.is_urgent && one->id < next->id))) {
+            next = one;
+        }
+    }
+    return next;
+}
+
+/* The daemon has answered one: send what waited for that. */
+static int held_send(struct snp_calls *calls, struct snp_err *err)
+{
+    struct open_call *one;
+
+    while ((one = held_next(calls)) != NULL && may_send(calls, one)) {
+        if (snp_buf_add(&calls->out, snp_buf_bytes(&one->held), one->held.len) < 0) {
+            return snp_fail(err, SNP_E_NOMEM, "out of memory");
+        }
+        calls->held_bytes -= one->held.len;
+        snp_buf_done(&one->held);
+        calls->n_sent++;
+        if (one->is_interrupted) {
+            snp_calls_interrupt(calls, one->id);
+        }
+    }
+    return 0;
+}
+
 static int frame_handle(struct snp_calls *calls,
                         const struct snp_frame *frame,
                         struct snp_err *err)
@@ -88,6 +138,13 @@ static int frame_handle(struct snp_calls *calls,
 
     if (r < 0) {
         return snp_err_wrap(err, "the daemon's answer");
+    }
+    if (frame->id != 0 && frame->type != SNP_RPC_EVENT) {
+        calls->n_sent -= calls->n_sent > 0 ? 1 : 0;
+        r = held_send(calls, err);
+        if (r < 0) {
+            return r;
+        }
     }
     switch (frame->type) {
     case SNP_RPC_EVENT:
@@ -156,6 +213,7 @@ int snp_calls_begin(struct snp_calls *calls,
 {
     snp_autojson json_t *head = call->head;
     snp_autofree struct open_call *one = calloc(1, sizeof(*one));
+    bool is_now;
     int r;
 
     if (one == NULL) {
@@ -168,12 +226,17 @@ int snp_calls_begin(struct snp_calls *calls,
     one->call = *call;
     one->call.head = NULL;
     one->call.raw = NULL;
-    r = snp_socket_queue(&calls->out,
+    is_now = may_send(calls, one); /* then nothing of its kind waits */
+    snp_buf_init(&one->held, OUT_MAX - calls->held_bytes);
+    r = snp_socket_queue(is_now ? &calls->out : &one->held,
                          &(struct snp_socket_request){one->id, head, call->raw, call->raw_len},
                          err);
     if (r < 0) {
+        snp_buf_done(&one->held);
         return r;
     }
+    calls->n_sent += is_now ? 1 : 0;
+    calls->held_bytes += one->held.len;
     calls->last_id = one->id;
     *ret_id = one->id;
     calls->open[calls->n_open++] = SNP_TAKE_PTR(one);
@@ -187,13 +250,18 @@ bool snp_calls_has(const struct snp_calls *calls, uint32_t id)
 
 void snp_calls_interrupt(struct snp_calls *calls, uint32_t id)
 {
+    struct open_call *one = find(calls, id);
+    const bool is_held = one != NULL && one->held.len > 0;
     const struct snp_async_call call = {
-        .head =
-            find(calls, id) == NULL ? NULL : SNP_WRITE(snp_interrupt_request, .request = id),
+        .head = one == NULL || is_held ? NULL : SNP_WRITE(snp_interrupt_request, .request = id),
+        .is_urgent = true,
     };
     uint32_t own = 0;
     struct snp_err err;
 
+    if (is_held) {
+        one->is_interrupted = true;
+    }
     if (call.head != NULL) { /* without memory or room the cell ends by its own limits */
         (void)!snp_calls_begin(calls, &call, &own, &err);
     }
@@ -203,9 +271,12 @@ void snp_calls_forget(struct snp_calls *calls, uint32_t id)
 {
     struct open_call *one = find(calls, id);
 
-    if (one != NULL) { /* its answer, when it comes, is nobody's */
+    if (one != NULL && one->held.len > 0) { /* it is still asked */
+        one->call.event = NULL;
+        one->call.done = NULL;
+    } else if (one != NULL) { /* its answer, when it comes, is nobody's */
         take_out(calls, one);
-        free(one);
+        one_free(calls, one);
     }
 }
 
@@ -232,6 +303,7 @@ static void disconnect(struct snp_calls *calls)
     calls->fd = -1;
     snp_buf_done(&calls->in);
     snp_buf_done(&calls->out);
+    calls->n_sent = 0;
 }
 
 void snp_calls_drop(struct snp_calls *calls, const struct snp_err *err)
@@ -243,7 +315,7 @@ void snp_calls_drop(struct snp_calls *calls, const struct snp_err *err)
 void snp_calls_done(struct snp_calls *calls)
 {
     while (calls->n_open > 0) {
-        free(calls->open[--calls->n_open]);
+        one_free(calls, calls->open[--calls->n_open]);
     }
     disconnect(calls);
 }

@@ -15,6 +15,9 @@
 
 enum {
     SNP_CALLS_MAX = 512, /* open at once */
+    /* So many are with the daemon at once, which takes 32; the rest are for what is urgent. */
+    SNP_CALLS_SENT = 24,
+    SNP_CALLS_URGENT = 32,
 };
 
 struct snp_async_call {
@@ -31,6 +34,7 @@ struct snp_async_call {
     void (*done)(
         void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len);
     void *ctx;
+    bool is_urgent; /* answered at once: it waits for no other call */
 };
 
 struct snp_calls {
@@ -39,6 +43,8 @@ struct snp_calls {
     struct snp_buf out; /* not sent yet */
     struct open_call *open[SNP_CALLS_MAX];
     size_t n_open;
+    size_t n_sent;     /* of these and of those forgotten: what the daemon has not answered */
+    size_t held_bytes; /* of those that wait */
     uint32_t last_id;
 };
 
@@ -50,7 +56,10 @@ int snp_calls_begin(struct snp_calls *calls,
                     uint32_t *ret_id,
                     struct snp_err *err) SNP_NODISCARD;
 
-/* Queue a request to interrupt the cell of an open `exec`; its end comes as usual. Unknown ids are ignored. */
+/*
+ * Queue a request to interrupt the cell of an open `exec`; its end comes as usual, also if it has not been sent yet.
+ * Unknown ids are ignored.
+ */
 void snp_calls_interrupt(struct snp_calls *calls, uint32_t id);
 
 /* Nobody hears of this call any more. */

@@ -46,6 +46,8 @@ static void on_event(struct snipara_call *call,
         on_part(call, head, raw, raw_len);
     } else if (strcmp(event, "text") == 0 && prompt->streamed != NULL) {
         prompt->streamed(prompt->ctx, raw, raw_len);
+    } else if (strcmp(event, "note") == 0 && prompt->noted != NULL) {
+        prompt->noted(prompt->ctx, raw, raw_len);
     } else if (strcmp(event, "tool") == 0 && prompt->called != NULL) {
         prompt->called(prompt->ctx, call, (uint32_t)snp_json_int(head, "call", 0),
                        snp_json_str(head, "tool", ""), raw, raw_len);

@@ -43,6 +43,7 @@
     R(snp_event_begun, "begun", SNP_EVENT_BEGUN, .tag = "event") \
     R(snp_event_record, "record", SNP_EVENT_PART, .tag = "event") \
     R(snp_event_text, "text", SNP_NO_FIELDS, .tag = "event") /* raw = text of the model */ \
+    R(snp_event_note, "note", SNP_NO_FIELDS, .tag = "event") /* raw = a line for people */ \
     R(snp_event_tool, "tool", SNP_EVENT_TOOL, .tag = "event") \
     R(snp_event_result, "result", SNP_EVENT_PART, .tag = "event")
 SNP_RUN_RECORDS(SNP_RECORD_DECLARE)

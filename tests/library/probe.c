@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <snipara/sandbox.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ AT(snipara_prompt, folder, 40);
 AT(snipara_prompt, record, 64);
 AT(snipara_prompt, ctx, 88);
 _Static_assert(sizeof(struct snipara_cell) == 128 && sizeof(struct snipara_session) == 56 &&
-                   sizeof(struct snipara_error) == 80 && sizeof(struct snipara_prompt) == 96 &&
+                   sizeof(struct snipara_error) == 80 && sizeof(struct snipara_prompt) == 104 &&
                    sizeof(struct snipara_tool) == 40,
                "the sizes that programs were compiled with");
 
@@ -199,6 +200,12 @@ static void daemon_dies(const char *argument)
     end(snipara_request(box, "{\"method\": \"shutdown\"}", NULL, 0));
 }
 
+static void shut_down(const char *argument)
+{
+    (void)argument;
+    end(snipara_request(box, "{\"method\": \"shutdown\"}", NULL, 0));
+}
+
 static void forked(const char *argument)
 {
     int fd = snipara_fd(box);
@@ -243,18 +250,61 @@ static void older(const char *argument)
 
 /* Runs --------------------------------------------------------------------------------- */
 
+enum {
+    WORDS_MAX = 16,
+    MANY = 6,
+};
+
+/* What is done when the tool `never` is called. */
+static const char *on_never = "";
+static bool is_slow;
 static unsigned n_records;
+static uint32_t late;
+static struct {
+    struct snipara_call *run;
+    uint32_t number;
+} waiting[MANY];
+static unsigned n_waiting;
 
 static void on_record(void *ctx, const char *json, size_t len)
 {
     (void)ctx;
     n_records += json[0] == '{' && json[len] == '\0' ? 1 : 1000;
+    if (is_slow) {
+        (void)poll(NULL, 0, 50);
+    }
 }
 
 static void on_streamed(void *ctx, const char *text, size_t len)
 {
     (void)ctx;
     (void)printf("text: %.*s\n", (int)len, text);
+}
+
+static void on_noted(void *ctx, const char *text, size_t len)
+{
+    (void)ctx;
+    (void)printf("note: %.*s\n", (int)len, text);
+}
+
+static void on_answered(void *ctx, struct snipara_call *answer)
+{
+    (void)ctx;
+    (void)printf("late: %d\n", (int)snipara_int(answer, "answered", -1));
+    snipara_free(answer);
+}
+
+static void never(struct snipara_call *run, uint32_t number)
+{
+    late = number;
+    if (strcmp(on_never, "stop") == 0) {
+        snipara_interrupt(run);
+        snipara_interrupt(run);
+    } else if (strcmp(on_never, "die") == 0) {
+        (void)raise(SIGKILL);
+    } else if (strcmp(on_never, "free") == 0) {
+        snipara_free(run);
+    }
 }
 
 static void on_tool(void *ctx,
@@ -268,31 +318,133 @@ static void on_tool(void *ctx,
     (void)printf("%s %.*s\n", tool, (int)len, arguments);
     (void)fflush(stdout);
     if (strcmp(tool, "never") == 0) {
+        never(run, number);
         return;
+    }
+    if (late != 0) {
+        snipara_on_done(snipara_answer(run, late, true, "too late", 8), on_answered, NULL);
+        late = 0;
     }
     snipara_free(
         snipara_answer(run, number, strcmp(tool, "fails") != 0, "Oslo has 709037", 15));
 }
 
-/* ARGUMENT: the model. */
+static const struct snipara_tool *const tools[] = {
+    SNIPARA_TOOL(.name = "lookup",
+                 .description = "Look a place up",
+                 .parameters = "{\"type\": \"object\", \"properties\": {\"place\": {\"type\": "
+                               "\"string\"}}, \"required\": [\"place\"]}"),
+    SNIPARA_TOOL(.name = "fails"), SNIPARA_TOOL(.name = "never", .timeout_ms = 500), NULL};
+static const struct snipara_tool *const patient[] = {
+    SNIPARA_TOOL(.name = "never", .timeout_ms = 600000), NULL};
+static const struct snipara_tool *const bad[] = {
+    SNIPARA_TOOL(.name = "bad", .parameters = "{\"type\": \"no such\"}"), NULL};
+
+/* "stop" of "on_never=stop"; NULL: it is another word. */
+static const char *value_of(const char *word, const char *name)
+{
+    size_t n = strlen(name);
+
+    return strncmp(word, name, n) == 0 ? word + n : NULL;
+}
+
+/* ARGUMENT: words with a blank between; what is none of these is a setting. */
 static void ask(const char *argument)
 {
-    const struct snipara_tool *const tools[] = {
-        SNIPARA_TOOL(.name = "lookup", .description = "Look a place up",
-                     .parameters =
-                         "{\"type\": \"object\", \"properties\": {\"place\": {\"type\": "
-                         "\"string\"}}, \"required\": [\"place\"]}"),
-        SNIPARA_TOOL(.name = "fails"), SNIPARA_TOOL(.name = "never", .timeout_ms = 300), NULL};
-    char model[4096];
-    const char *const settings[] = {model, "max_depth=8", NULL};
+    char *text = argument == NULL ? NULL : strdup(argument);
+    const char *settings[WORDS_MAX] = {NULL};
+    size_t n = 0;
+    struct snipara_prompt prompt = {.size = sizeof(prompt),
+                                    .text = "Do it",
+                                    .settings = settings,
+                                    .tools = tools,
+                                    .record = on_record,
+                                    .streamed = on_streamed,
+                                    .called = on_tool,
+                                    .noted = on_noted};
     struct snipara_call *call;
 
-    (void)snprintf(model, sizeof(model), "model=%s", argument);
-    call = snipara_ask(box, SNIPARA_PROMPT(.text = "Do it", .settings = settings,
-                                           .tools = tools, .record = on_record,
-                                           .streamed = on_streamed, .called = on_tool));
-    if (snipara_call_error(done(call)) == NULL) {
-        (void)printf("%u records\n%s\n", n_records, snipara_json(call));
+    for (char *rest = text, *word = strsep(&rest, " "); word != NULL && n < WORDS_MAX;
+         word = strsep(&rest, " ")) {
+        if (value_of(word, "on_never=") != NULL) {
+            on_never = value_of(word, "on_never=");
+        } else if (value_of(word, "resume=") != NULL) {
+            prompt.resume = value_of(word, "resume=");
+            prompt.text = NULL;
+        } else if (value_of(word, "folder=") != NULL) {
+            prompt.folder = value_of(word, "folder=");
+        } else if (strcmp(word, "agent") == 0) {
+            prompt.agent = true;
+        } else if (strcmp(word, "empty") == 0) {
+            prompt.text = "";
+        } else if (strcmp(word, "patient") == 0) {
+            prompt.tools = patient;
+        } else if (strcmp(word, "bad") == 0) {
+            prompt.tools = bad;
+        } else if (strcmp(word, "slow") == 0) {
+            is_slow = true;
+        } else {
+            settings[n++] = word;
+        }
+    }
+    call = snipara_ask(box, &prompt);
+    while (strcmp(on_never, "free") == 0 && snipara_step(box) > 0) {
+        struct pollfd p = {.fd = snipara_fd(box), .events = POLLIN};
+        (void)poll(&p, 1, 60000);
+    }
+    if (strcmp(on_never, "free") != 0) {
+        if (snipara_call_error(done(call)) == NULL) {
+            (void)printf("%u records\n%s\n", n_records, snipara_json(call));
+        }
+        end(call);
+    }
+    free(text);
+}
+
+/* Runs at once: none of them is answered before all have asked. */
+static void on_many(void *ctx,
+                    struct snipara_call *run,
+                    uint32_t number,
+                    const char *tool,
+                    const char *arguments,
+                    size_t len)
+{
+    (void)ctx;
+    (void)tool;
+    (void)arguments;
+    (void)len;
+    waiting[n_waiting].run = run;
+    waiting[n_waiting++].number = number;
+    for (unsigned i = 0; n_waiting == MANY && i < MANY; i++) {
+        snipara_free(snipara_answer(waiting[i].run, waiting[i].number, true, "yes", 3));
+    }
+}
+
+/* ARGUMENT: model=... */
+static void many(const char *argument)
+{
+    const char *const settings[] = {argument, NULL};
+    struct snipara_call *calls[MANY];
+
+    for (unsigned i = 0; i < MANY; i++) {
+        calls[i] = snipara_ask(box, SNIPARA_PROMPT(.text = "Do it", .settings = settings,
+                                                   .tools = tools, .called = on_many));
+    }
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)printf("%s\n", snipara_text(done(calls[i]), "response", NULL));
+        snipara_free(calls[i]);
+    }
+}
+
+/* ARGUMENT: a setting. */
+static void settings(const char *argument)
+{
+    const char *const list[] = {argument, NULL};
+    struct snipara_call *call = done(snipara_settings(box, NULL, list));
+
+    if (snipara_call_error(call) == NULL) {
+        (void)printf("%lld %s\n", (long long)snipara_int(call, "max_depth", -1),
+                     snipara_text(call, "sources.max_depth", NULL));
     }
     end(call);
 }
@@ -305,16 +457,21 @@ static const struct {
     {"transfer",    transfer   },
     {"callbacks",   callbacks  },
     {"daemon_dies", daemon_dies},
+    {"shut_down",   shut_down  },
     {"forked",      forked     },
     {"left_open",   left_open  },
     {"older",       older      },
     {"ask",         ask        },
+    {"many",        many       },
+    {"settings",    settings   },
 };
 
 int main(int argc, char **argv)
 {
     const struct snipara_error *error =
-        snipara_connect(SNIPARA_OPTIONS(.no_start = argc > 3), &box);
+        snipara_connect(SNIPARA_OPTIONS(.no_start = argc > 3,
+                                        .later = argc > 1 && strcmp(argv[1], "settings") == 0),
+                        &box);
 
     if (error != NULL) {
         print_error(error);

@@ -265,8 +265,12 @@ def threads() -> None:
         here = threading.main_thread().ident
         assert here is not None
 
-        def interrupt(piece: Output) -> None:  # from a thread of its own, after this callback
-            threading.Timer(0.1, signal.pthread_kill, (here, signal.SIGINT)).start()
+        timers: List[threading.Timer] = []
+
+        def interrupt(piece: Output) -> None:  # from another thread, after this; there may be two pieces
+            if not timers:
+                timers.append(threading.Timer(0.1, signal.pthread_kill, (here, signal.SIGINT)))
+                timers[0].start()
 
         try:
             s.run("print(1, flush=True)\nwhile True: pass", on_output=interrupt)

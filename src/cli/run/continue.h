@@ -10,8 +10,9 @@
 
 /*
  * In a run's result (snp_run_result): `error` says what helps, `raise_with` is the option that raises the limit
- * or null, and `resume_with`, an object of limits, becomes options or null.
+ * or null, and `resume_with`, an object of limits, becomes options or null. For a caller they are settings ("max_depth=8 ..."), and
+ * `error` is left as it is.
  */
-void snp_run_way_out(json_t *result, bool is_agent);
+void snp_run_way_out(json_t *result, bool is_agent, bool is_caller);
 
 #endif

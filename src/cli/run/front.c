@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +22,9 @@
 #include "cli/need.h"
 #include "cli/policy.h"
 #include "cli/remote.h"
+#include "cli/run/caller.h"
 #include "cli/run/calls.h"
 #include "cli/run/continue.h"
-#include "cli/run/peer.h"
 #include "cli/run/show.h"
 #include "cli/run/tools.h"
 #include "cli/session/files.h"
@@ -83,6 +84,20 @@ static void status_show(struct snp_front *front,
     front->has_status = true;
 }
 
+void snp_front_warn(const struct snp_front *front, const char *fmt, ...)
+{
+    char message[sizeof(((struct snp_err *)0)->msg)];
+    va_list args;
+
+    if (front->is_for_programs && front->caller == NULL) {
+        return;
+    }
+    va_start(args, fmt);
+    (void)vsnprintf(message, sizeof(message), fmt, args);
+    va_end(args);
+    snp_cli_warn(front->cli, "%s", message);
+}
+
 static void line_print(const json_t *value)
 {
     snp_autofree char *text = snp_need(snp_json_text(value));
@@ -132,8 +147,9 @@ static void on_record(void *ctx, const json_t *record, const struct snp_run_stat
     struct snp_front *front = ctx;
     const char *step = snp_trajectory_step(record);
 
-    if (front->peer != NULL) {
-        snp_peer_record(front->peer, snp_json_str(state->head, "trajectory_id", ""), record);
+    if (front->caller != NULL) {
+        snp_caller_record(front->caller, snp_json_str(state->head, "trajectory_id", ""),
+                          record);
     } else if (front->has_events) {
         line_print(record);
     }
@@ -155,14 +171,14 @@ static void on_model(void *ctx, const struct snp_model_event *event)
 {
     struct snp_front *front = ctx;
 
-    if (event->type == SNP_MODEL_EVENT_TEXT && front->peer != NULL) {
-        snp_peer_text(front->peer, event->text, event->len);
+    if (event->type == SNP_MODEL_EVENT_TEXT && front->caller != NULL) {
+        snp_caller_text(front->caller, event->text, event->len);
     }
-    if (event->type == SNP_MODEL_EVENT_RETRY && !front->is_for_programs) {
+    if (event->type == SNP_MODEL_EVENT_RETRY) {
         status_clear(front);
-        snp_cli_warn(front->cli, "%s; try %u in %.1f s",
-                     event->err == NULL ? "no answer" : event->err->msg, event->next_try,
-                     (double)event->wait_ms / 1000);
+        snp_front_warn(front, "%s; try %u in %.1f s",
+                       event->err == NULL ? "no answer" : event->err->msg, event->next_try,
+                       (double)event->wait_ms / 1000);
         return;
     }
     if (event->type != SNP_MODEL_EVENT_TEXT || !front->is_verbose || front->is_for_programs ||
@@ -223,34 +239,35 @@ static void on_reader_gone(uv_poll_t *handle, int status, int events)
 
 /* Life -------------------------------------------------------------------------------------- */
 
-static bool on_peer_answer(void *ctx, uint64_t call, bool ok, const char *bytes, size_t n)
+static bool on_caller_answer(void *ctx, uint64_t call, bool ok, const char *bytes, size_t n)
 {
     struct snp_front *front = ctx;
 
     return snp_program_answer(&front->program_tools, call, ok, bytes, n);
 }
 
-static void on_peer(uv_poll_t *handle, int status, int events)
+static void on_caller(uv_poll_t *handle, int status, int events)
 {
     struct snp_front *front = handle->data;
-    const struct snp_peer_ops ops = {.interrupt = stop, .answer = on_peer_answer, .ctx = front};
+    const struct snp_caller_ops ops = {
+        .interrupt = stop, .answer = on_caller_answer, .ctx = front};
 
     (void)status;
     (void)events;
-    if (!snp_peer_receive(front->peer, &ops)) {
+    if (!snp_caller_receive(front->caller, &ops)) {
         (void)uv_poll_stop(handle);
         stop(front);
     }
 }
 
-static int peer_watch(struct snp_front *front, struct snp_err *err)
+static int caller_watch(struct snp_front *front, struct snp_err *err)
 {
-    if (uv_poll_init(&front->loop, &front->reader, front->peer->fd) < 0) {
+    if (uv_poll_init(&front->loop, &front->reader, front->caller->fd) < 0) {
         return snp_fail(err, SNP_E_SYS, "cannot watch the program");
     }
     front->reader.data = front;
-    (void)uv_poll_start(&front->reader, UV_READABLE | UV_DISCONNECT, on_peer);
-    on_peer(&front->reader, 0, 0); /* what came with the request */
+    (void)uv_poll_start(&front->reader, UV_READABLE | UV_DISCONNECT, on_caller);
+    on_caller(&front->reader, 0, 0); /* what came with the request */
     return 0;
 }
 
@@ -259,9 +276,9 @@ int snp_front_attach(struct snp_front *front, struct snp_err *err)
 {
     struct stat st;
 
-    if (front->peer != NULL) {
+    if (front->caller != NULL) {
         front->is_attached = true;
-        return peer_watch(front, err);
+        return caller_watch(front, err);
     }
     front->is_attached = snp_opts_flag(front->opts, "attached", false);
     if (!front->is_attached) {
@@ -301,12 +318,12 @@ void snp_front_init(struct snp_front *front, struct snp_cli *cli, const struct s
     *front = (struct snp_front){
         .cli = cli,
         .opts = opts,
-        .peer = cli->peer,
+        .caller = cli->caller,
         .has_events = snp_opts_flag(opts, "events", false),
         .is_verbose = snp_opts_flag(opts, "verbose", false),
         .reader_fd = -1,
     };
-    front->is_for_programs = front->has_events || cli->is_json || cli->peer != NULL;
+    front->is_for_programs = front->has_events || cli->is_json || cli->caller != NULL;
 }
 
 int snp_front_open(struct snp_front *front, struct snp_err *err)
@@ -363,14 +380,14 @@ static void on_tool_call(
 {
     struct snp_front *front = ctx;
 
-    snp_peer_event(front->peer, SNP_WRITE(snp_event_tool, .call = number, .tool = tool),
-                   arguments, n);
+    snp_caller_event(front->caller, SNP_WRITE(snp_event_tool, .call = number, .tool = tool),
+                     arguments, n);
 }
 
 /* Those of the options, and those of the program. */
 static int tools_make(struct snp_front *front, struct snp_err *err)
 {
-    const json_t *given = front->peer == NULL ? NULL : front->peer->request.tools;
+    const json_t *given = front->caller == NULL ? NULL : front->caller->request.tools;
     int r = snp_run_tools_make(&front->loop, front->opts, front->config, &front->toolbox, err);
 
     if (r < 0 || json_array_size(given) == 0) {
@@ -392,8 +409,8 @@ static int tools_open(struct snp_front *front, struct snp_err *err)
     json_t *note;
     int r = tools_make(front, err);
 
-    if (unused != NULL && !front->is_for_programs) {
-        snp_cli_warn(front->cli, "%s", unused);
+    if (unused != NULL) {
+        snp_front_warn(front, "%s", unused);
     }
     if (r < 0 || front->toolbox == NULL) {
         return r;
@@ -411,9 +428,7 @@ static int tools_open(struct snp_front *front, struct snp_err *err)
     }
     json_array_foreach((json_t *)(uintptr_t)snp_toolbox_notes(front->toolbox), i, note)
     {
-        if (!front->is_for_programs) {
-            snp_cli_warn(front->cli, "%s", json_string_value(note));
-        }
+        snp_front_warn(front, "%s", json_string_value(note));
     }
     return 0;
 }
@@ -467,8 +482,8 @@ int snp_front_fail(const struct snp_front *front, const struct snp_err *err)
 {
     snp_autojson json_t *object = NULL;
 
-    if (front->peer != NULL) {
-        snp_peer_fail(front->peer, err);
+    if (front->caller != NULL) {
+        snp_caller_fail(front->caller, err);
         return snp_code_exit(err->code);
     }
     if (!front->is_for_programs) {
@@ -641,14 +656,15 @@ static int end_print(struct snp_front *front)
         return snp_front_fail(front, &err);
     }
     result = snp_need(snp_run_result(front->run, front->is_verbose));
-    snp_run_way_out(result, snp_run_state(front->run)->kind == SNP_RUN_AGENT);
+    snp_run_way_out(result, snp_run_state(front->run)->kind == SNP_RUN_AGENT,
+                    front->caller != NULL);
     is_ok = snp_json_bool(result, "success", false);
     if (files_export(front, result, &err) < 0) {
         snp_cli_warn(front->cli, "%s", err.msg);
         is_ok = false;
     }
-    if (front->peer != NULL) {
-        snp_peer_end(front->peer, result);
+    if (front->caller != NULL) {
+        snp_caller_end(front->caller, result);
     } else if (front->has_events) {
         line_print(result);
     } else if (front->cli->is_json) {
@@ -746,9 +762,7 @@ static int project_find(struct snp_front *front, char **ret_path, struct snp_err
     }
     r = snp_cli_project(front->config, dir == NULL ? "." : dir, "--project", ret_path, err);
     if (r < 0 && dir == NULL) {
-        if (!front->is_for_programs) {
-            snp_cli_warn(front->cli, "no project: %s", err->msg);
-        }
+        snp_front_warn(front, "no project: %s", err->msg);
         return 0;
     }
     return r;

@@ -17,9 +17,9 @@ struct snp_front {
     bool is_for_programs; /* standard output is these, or JSON: people are told nothing */
     bool is_verbose;
     bool
-        is_attached; /* ends, as if interrupted, with whoever reads standard output, or the peer */
-    struct snp_peer
-        *peer; /* borrowed: the program that it is for; NULL = who typed the command */
+        is_attached; /* ends, as if interrupted, with whoever reads standard output, or the caller */
+    struct snp_caller
+        *caller; /* borrowed: the program that it is for; NULL = who typed the command */
     const char
         *output; /* folder that changed files are copied to; NULL = none. Set after open */
 
@@ -28,7 +28,7 @@ struct snp_front {
     bool has_loop;
     uv_signal_t signals[2];
     uv_poll_t
-        reader; /* of standard output, once more, or of the peer; its loop is NULL if it is not watched */
+        reader; /* of standard output, once more, or of the caller; its loop is NULL if it is not watched */
     int reader_fd;
     struct snp_program_tools program_tools;
     struct snp_models *models;
@@ -63,7 +63,7 @@ void snp_front_init(struct snp_front *front, struct snp_cli *cli, const struct s
 int snp_front_open(struct snp_front *front, struct snp_err *err) SNP_NODISCARD;
 void snp_front_done(struct snp_front *front);
 
-/* Watch the peer, or with --attached who reads standard output. SNP_E_INVALID: it is no pipe. */
+/* Watch the caller, or with --attached who reads standard output. SNP_E_INVALID: it is no pipe. */
 int snp_front_attach(struct snp_front *front, struct snp_err *err) SNP_NODISCARD;
 
 /* Run to the end; then print it. The exit status. */
@@ -74,6 +74,9 @@ int snp_front_resume(struct snp_front *front,
 
 /* --output, which must not exist yet. SNP_E_INVALID. */
 int snp_front_output(struct snp_front *front, struct snp_err *err) SNP_NODISCARD;
+
+/* A warning, for people and for a caller; other programs are told nothing. */
+void snp_front_warn(const struct snp_front *front, const char *fmt, ...) SNP_PRINTF(2, 3);
 
 /* A failure before there is a run, in the form that was asked for; returns the exit status. */
 int snp_front_fail(const struct snp_front *front, const struct snp_err *err);

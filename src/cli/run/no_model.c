@@ -194,7 +194,7 @@ int snp_run_direct(struct snp_front *front,
     struct snp_err err = *why;
     int exit_code = SNP_EXIT_FAILED;
 
-    if (front->peer == NULL && spec->kind == SNP_RUN_COMPLETION && has_call(spec->prompt) &&
+    if (front->caller == NULL && spec->kind == SNP_RUN_COMPLETION && has_call(spec->prompt) &&
         code_run(front, spec, &exit_code)) {
         return exit_code;
     }

@@ -145,12 +145,10 @@ static void cost_default(const struct snp_front *front,
         return;
     }
     spec->budget.cost_usd = -1;
-    if (!front->is_for_programs) {
-        snp_cli_warn(front->cli,
-                     "the price of %s is not known, so only --token-budget (%lld tokens) "
-                     "limits what this run costs (docs/reference/models.md: prices)",
-                     choice->model, (long long)spec->budget.tokens);
-    }
+    snp_front_warn(front,
+                   "the price of %s is not known, so only --token-budget (%lld tokens) "
+                   "limits what this run costs (docs/reference/models.md: prices)",
+                   choice->model, (long long)spec->budget.tokens);
 }
 
 /* Can the model be asked at all? Otherwise what is missing is said, or what is no prompt is run. */
@@ -214,7 +212,7 @@ static const struct snp_opt_arg run_args[] = {
 };
 
 static int prompt_take(const struct snp_opts *opts,
-                       bool is_for_peer,
+                       bool is_for_caller,
                        char **ret,
                        struct snp_err *err)
 {
@@ -225,7 +223,7 @@ static int prompt_take(const struct snp_opts *opts,
     size_t n = 0;
     int r = 0;
 
-    if (strcmp(given, "-") == 0 && !is_for_peer) {
+    if (strcmp(given, "-") == 0 && !is_for_caller) {
         r = snp_read_input("-", PROMPT_MAX, ret, &n, err);
     } else {
         *ret = snp_need_copy(given);
@@ -270,7 +268,7 @@ static int prompt_run(struct snp_cli *cli,
     int r;
 
     snp_front_init(&front, cli, opts);
-    r = prompt_take(opts, cli->peer != NULL, &prompt, &err);
+    r = prompt_take(opts, cli->caller != NULL, &prompt, &err);
     r = r < 0 ? r : snp_front_open(&front, &err);
     r = r < 0 ? r : snp_front_attach(&front, &err);
     r = r < 0 ? r : budget(&front, &spec->budget, &err);
@@ -344,9 +342,7 @@ static int capped(const struct snp_front *front,
         return snp_fail(err, SNP_E_INVALID, "--%s must be at least 1", name);
     }
     if (*ret > most) {
-        if (!front->is_for_programs) {
-            snp_cli_warn(front->cli, "--%s is at most %lld; using that", name, (long long)most);
-        }
+        snp_front_warn(front, "--%s is at most %lld; using that", name, (long long)most);
         *ret = most;
     }
     return 0;
@@ -371,10 +367,8 @@ static int agent_budget(const struct snp_front *front,
         r = r < 0 ? r : snp_front_cost(cost, &ret->cost_usd, err);
     }
     if (ret->cost_usd > SNP_AGENT_COST_USD_MAX) {
-        if (!front->is_for_programs) {
-            snp_cli_warn(front->cli, "--cost-limit is at most %.0f, or none; using that",
-                         SNP_AGENT_COST_USD_MAX);
-        }
+        snp_front_warn(front, "--cost-limit is at most %.0f, or none; using that",
+                       SNP_AGENT_COST_USD_MAX);
         ret->cost_usd = SNP_AGENT_COST_USD_MAX;
     }
     r = r < 0 ? r
@@ -487,7 +481,7 @@ static int resume_run(struct snp_cli *cli, const struct snp_opts *opts)
     r = budget_changes(opts, budget, &err);
     r = r < 0 ? r : snp_cli_recover_check(changes.recover, &err);
     r = r < 0 ? r : snp_front_open(&front, &err);
-    r = r < 0 || cli->peer == NULL ? r : snp_front_attach(&front, &err);
+    r = r < 0 || cli->caller == NULL ? r : snp_front_attach(&front, &err);
     r = r < 0 ? r : snp_front_output(&front, &err);
     r = r < 0 ? r
               : snp_trajectory_find(snp_config_str(front.config, SNP_KEY_LOG_DIR),

@@ -11,19 +11,19 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/need.h"
-#include "cli/run/peer.h"
+#include "cli/run/caller.h"
 #include "cli/run/setting.h"
 
 enum {
-    PEER_FD = 3,
+    CALLER_FD = 3,
 };
 
-static int request_check(const struct snp_peer *peer, struct snp_err *err)
+static int request_check(const struct snp_caller *caller, struct snp_err *err)
 {
-    const struct snp_run_request *request = &peer->request;
-    bool has_prompt = peer->prompt[0] != '\0';
+    const struct snp_run_request *request = &caller->request;
+    bool has_prompt = caller->prompt[0] != '\0';
 
-    if (peer->is_settings) {
+    if (caller->is_settings) {
         return 0;
     }
     if (has_prompt == (request->resume != NULL)) {
@@ -40,17 +40,17 @@ static int request_check(const struct snp_peer *peer, struct snp_err *err)
 /* Parse what the program asks for as the words of the verb, and run that. */
 static int verb_run(struct snp_cli *cli, struct snp_settings *words, struct snp_err *err)
 {
-    const struct snp_run_request *request = &cli->peer->request;
+    const struct snp_run_request *request = &cli->caller->request;
     snp_cleanup(snp_opts_freep) struct snp_opts *opts = NULL;
     int r;
 
     if (request->system != NULL) {
         snp_settings_add(words, snp_format("--system=%s", request->system));
     }
-    if (!cli->peer->is_settings) {
+    if (!cli->caller->is_settings) {
         snp_settings_add(words, strdup("--"));
-        snp_settings_add(words,
-                         strdup(request->resume != NULL ? request->resume : cli->peer->prompt));
+        snp_settings_add(
+            words, strdup(request->resume != NULL ? request->resume : cli->caller->prompt));
     }
     r = snp_opts_parse(&cli->verb->spec, words->argc, words->argv, &opts, err);
     return r < 0 ? r : cli->verb->run(cli, opts);
@@ -58,35 +58,35 @@ static int verb_run(struct snp_cli *cli, struct snp_settings *words, struct snp_
 
 static int serve(struct snp_cli *cli)
 {
-    struct snp_peer *peer = cli->peer;
-    const char *folder = peer->request.folder;
+    struct snp_caller *caller = cli->caller;
+    const char *folder = caller->request.folder;
     snp_cleanup(snp_settings_done) struct snp_settings words = {0};
     struct snp_err err;
-    int r = request_check(peer, &err);
+    int r = request_check(caller, &err);
 
     if (r == 0 && folder != NULL && chdir(folder) < 0) {
         r = errno == ENOENT ? snp_fail(&err, SNP_E_NOT_FOUND, "no such folder: %.200s", folder)
                             : snp_fail_sys(&err, errno, "folder %.200s", folder);
     }
     cli->is_json = true;
-    cli->verb = peer->is_settings              ? snp_verb_config.fallback
-                : peer->request.resume != NULL ? &snp_verb_resume
-                : peer->request.agent          ? &snp_verb_agent
-                                               : &snp_verb_run;
-    r = r < 0 ? r : snp_settings_read(&words, peer->request.settings, cli->verb, &err);
+    cli->verb = caller->is_settings              ? snp_verb_config.fallback
+                : caller->request.resume != NULL ? &snp_verb_resume
+                : caller->request.agent          ? &snp_verb_agent
+                                                 : &snp_verb_run;
+    r = r < 0 ? r : snp_settings_read(&words, caller->request.settings, cli->verb, &err);
     if (r == 0) {
         cli->settings = words.keys;
         r = verb_run(cli, &words, &err);
     }
     if (r < 0) {
-        snp_peer_fail(peer, &err);
+        snp_caller_fail(caller, &err);
     }
     return r < 0 ? SNP_EXIT_FAILED : r;
 }
 
 static int serve_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_cleanup(snp_peer_done) struct snp_peer peer = {.fd = -1};
+    snp_cleanup(snp_caller_done) struct snp_caller caller = {.fd = -1};
     struct snp_err err;
     pid_t pid = fork();
     int exit_code;
@@ -95,16 +95,16 @@ static int serve_run(struct snp_cli *cli, const struct snp_opts *opts)
     if (pid != 0) {
         _exit(pid < 0 ? SNP_EXIT_FAILED : SNP_EXIT_OK);
     }
-    snp_peer_init(&peer, PEER_FD);
-    (void)fcntl(PEER_FD, F_SETFD, FD_CLOEXEC);
-    if (snp_peer_open(&peer, &err) < 0) {
+    snp_caller_init(&caller, CALLER_FD);
+    (void)fcntl(CALLER_FD, F_SETFD, FD_CLOEXEC);
+    if (snp_caller_open(&caller, &err) < 0) {
         return SNP_EXIT_FAILED;
     }
-    cli->peer = &peer;
+    cli->caller = &caller;
     exit_code = serve(cli);
     (void)snp_fail(&err, SNP_E_INTERNAL, "the run ended without an answer");
-    snp_peer_fail(&peer, &err);
-    cli->peer = NULL;
+    snp_caller_fail(&caller, &err);
+    cli->caller = NULL;
     return exit_code;
 }
 

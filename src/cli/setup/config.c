@@ -16,7 +16,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/need.h"
-#include "cli/run/peer.h"
+#include "cli/run/caller.h"
 #include "cli/show/term.h"
 
 enum {
@@ -209,8 +209,8 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
     const struct snp_config *config = NULL;
 
     if (snp_cli_config(cli, opts, &config, &err) < 0) {
-        if (cli->peer != NULL) {
-            snp_peer_fail(cli->peer, &err);
+        if (cli->caller != NULL) {
+            snp_caller_fail(cli->caller, &err);
         }
         return snp_cli_fail(cli, &err);
     }
@@ -219,8 +219,8 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
         return SNP_EXIT_OK;
     }
     object = snp_need(snp_config_to_json(config));
-    if (cli->peer != NULL) {
-        snp_peer_end(cli->peer, object);
+    if (cli->caller != NULL) {
+        snp_caller_end(cli->caller, object);
         return SNP_EXIT_OK;
     }
     return snp_cli_print_json(object);

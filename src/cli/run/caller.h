@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CLI_RUN_PEER_H
-#define SNP_CLI_RUN_PEER_H
+#ifndef SNP_CLI_RUN_CALLER_H
+#define SNP_CLI_RUN_CALLER_H
 
 /*
  * The program that a run is for, where that is no terminal: it speaks the client protocol with the methods of wire/run.h
@@ -12,7 +12,7 @@
 
 struct snp_frame;
 
-struct snp_peer {
+struct snp_caller {
     int fd; /* owned */
     bool is_gone;
     struct snp_buf in;
@@ -28,14 +28,14 @@ struct snp_peer {
 };
 
 /* fd: consumed. */
-void snp_peer_init(struct snp_peer *peer, int fd);
-void snp_peer_done(struct snp_peer *peer);
+void snp_caller_init(struct snp_caller *caller, int fd);
+void snp_caller_done(struct snp_caller *caller);
 
 /* Wait for the request. SNP_E_PEER: the other side went away; else it was told what is wrong. */
-int snp_peer_open(struct snp_peer *peer, struct snp_err *err) SNP_NODISCARD;
+int snp_caller_open(struct snp_caller *caller, struct snp_err *err) SNP_NODISCARD;
 
 /* What else it may ask. */
-struct snp_peer_ops {
+struct snp_caller_ops {
     void (*interrupt)(void *ctx);
     /* False: the call was not waited for. */
     bool (*answer)(void *ctx, uint64_t call, bool ok, const char *bytes, size_t n);
@@ -43,16 +43,16 @@ struct snp_peer_ops {
 };
 
 /* Handle what has come. False: the other side is gone. */
-bool snp_peer_receive(struct snp_peer *peer, const struct snp_peer_ops *ops);
+bool snp_caller_receive(struct snp_caller *caller, const struct snp_caller_ops *ops);
 
 /* An event; head: of SNP_WRITE, consumed. One who is gone gets none. */
-void snp_peer_event(struct snp_peer *peer, json_t *head, const char *raw, size_t raw_len);
+void snp_caller_event(struct snp_caller *caller, json_t *head, const char *raw, size_t raw_len);
 /* A record of the trajectory with this id, from the first on. */
-void snp_peer_record(struct snp_peer *peer, const char *id, const json_t *record);
-void snp_peer_text(struct snp_peer *peer, const char *text, size_t n);
+void snp_caller_record(struct snp_caller *caller, const char *id, const json_t *record);
+void snp_caller_text(struct snp_caller *caller, const char *text, size_t n);
 
 /* The end: the result, or why there is none. */
-void snp_peer_end(struct snp_peer *peer, const json_t *result);
-void snp_peer_fail(struct snp_peer *peer, const struct snp_err *err);
+void snp_caller_end(struct snp_caller *caller, const json_t *result);
+void snp_caller_fail(struct snp_caller *caller, const struct snp_err *err);
 
 #endif
