@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * messages-print PART: the tables of docs/wire.md and docs/result.md as Markdown. PART is client,
- * tier, error, result, events, run or run_events. tools/messages writes them into the pages.
+ * tier, error, result, events, run or run_events; or typescript, the types of the client protocol, or limits,
+ * for bindings/typescript. tools/messages writes them into the files.
  */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "policy/limits.h"
 #include "wire/exec.h"
 #include "wire/methods.h"
 #include "wire/result.h"
@@ -128,6 +130,7 @@ static void method_print(FILE *out, const struct snp_method_form *method, struct
     }
 }
 
+/* `taken` and `gone` come from tiers only. */
 static const struct snp_record *const exec_events[] = {
     &snp_event_waiting_form, &snp_event_stdout_form,  &snp_event_stderr_form,
     &snp_event_gap_form,     &snp_event_display_form, &snp_event_call_form,
@@ -153,6 +156,129 @@ static void events_print(FILE *out, const struct snp_record *const *events)
         }
         (void)snprintf(before, sizeof(before), "%s ", events[i]->what);
         rows_print(out, events[i], before, &shown);
+    }
+}
+
+/* TypeScript ------------------------------------------------------------------------------ */
+
+enum {
+    INDENT = 2,
+};
+
+static void members_type(FILE *out, const struct snp_record *form, int indent);
+
+/* What a field holds, without null. */
+static void value_type(FILE *out, const struct snp_field *field, int indent)
+{
+    const unsigned numbers = SNP_T_INT | SNP_T_REAL;
+    const unsigned texts = SNP_T_STR | SNP_T_TEXT;
+
+    if (field->of != NULL) {
+        (void)fputs("{\n", out);
+        members_type(out, field->of, indent + INDENT);
+        (void)fprintf(out, "%*s}%s", indent, "", (field->types & SNP_T_ARR) != 0 ? "[]" : "");
+    } else if (field->words != NULL) {
+        for (size_t i = 0; field->words[i] != NULL; i++) {
+            (void)fprintf(out, "%s\"%s\"", i == 0 ? "" : " | ", field->words[i]);
+        }
+    } else {
+        const unsigned types = field->types & SNP_T_ANY & ~(unsigned)SNP_T_NEG;
+
+        (void)fputs((types & ~texts) == 0              ? "string"
+                    : (types & ~numbers) == 0          ? "number"
+                    : types == SNP_T_BOOL              ? "boolean"
+                    : types == SNP_T_OBJ               ? "Record<string, unknown>"
+                    : (field->types & SNP_T_STRS) != 0 ? "string[]"
+                    : types == SNP_T_ARR               ? "unknown[]"
+                                                       : "unknown",
+                    out);
+    }
+}
+
+static void members_type(FILE *out, const struct snp_record *form, int indent)
+{
+    for (size_t i = 0; i < form->n_fields; i++) {
+        const struct snp_field *field = &form->fields[i];
+
+        if (field->text[0] != '\0') {
+            (void)fprintf(out, "%*s/** %s */\n", indent, "", field->text);
+        }
+        (void)fprintf(out, "%*s%s%s: ", indent, "", field->name,
+                      (field->types & SNP_T_OPT) != 0 ? "?" : "");
+        value_type(out, field, indent);
+        (void)fprintf(out, "%s;\n", (field->types & SNP_T_NULL) != 0 ? " | null" : "");
+    }
+    if (form->allow_more) {
+        (void)fprintf(out, "%*s[more: string]: unknown;\n", indent, "");
+    }
+}
+
+/* A member `name` whose type is a form; NULL = one without members. */
+static void form_type(FILE *out, const char *name, const struct snp_record *form, int indent)
+{
+    if (form == NULL || form->n_fields == 0) {
+        (void)fprintf(out, "%*s%s: Record<string, never>;\n", indent, "", name);
+        return;
+    }
+    (void)fprintf(out, "%*s%s: {\n", indent, "", name);
+    members_type(out, form, indent + INDENT);
+    (void)fprintf(out, "%*s};\n", indent, "");
+}
+
+static void method_type(FILE *out, const struct snp_method_form *method)
+{
+    (void)fprintf(out, "%*s/** %s */\n%*s\"%s\": {\n", INDENT, "", method->text, INDENT, "",
+                  method->request->what);
+    form_type(out, "request", method->request, 2 * INDENT);
+    if (method == &snp_methods[SNP_METHOD_EXEC]) {
+        (void)fprintf(out, "%*sanswer: RawResult;\n", 2 * INDENT, "");
+    } else {
+        form_type(out, "answer", method->answer, 2 * INDENT);
+    }
+    (void)fprintf(out, "%*s};\n", INDENT, "");
+}
+
+static void typescript_print(FILE *out)
+{
+    static const struct snp_record *const *const events[] = {exec_events, run_events};
+
+    (void)fputs(
+        "/** Requests by method, and what they answer. */\nexport interface Methods {\n", out);
+    for (size_t i = 0; i < SNP_METHODS_N; i++) {
+        method_type(out, &snp_methods[i]);
+    }
+    for (size_t i = 0; snp_run_methods[i].text != NULL; i++) {
+        method_type(out, &snp_run_methods[i]);
+    }
+    (void)fputs("}\n\n/** The result of a cell: docs/result.md. */\n"
+                "export interface RawResult {\n",
+                out);
+    members_type(out, &snp_result_form, INDENT);
+    members_type(out, &snp_result_added_form, INDENT);
+    (void)fputs("}\n\n/** Events before the answer, by name. */\nexport interface Events {\n",
+                out);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(events); i++) {
+        for (size_t k = 0; events[i][k] != NULL; k++) {
+            form_type(out, events[i][k]->what, events[i][k], INDENT);
+        }
+    }
+    (void)fputs("}\n\n/** Why a request failed. */\nexport interface Failure {\n", out);
+    members_type(out, &snp_error_form, INDENT);
+    (void)fputs("}\n", out);
+}
+
+static void limits_print(FILE *out)
+{
+    static const char *const units[] = {[SNP_UNIT_COUNT] = "",
+                                        [SNP_UNIT_MS] = "_ms",
+                                        [SNP_UNIT_MILLI] = "_milli",
+                                        [SNP_UNIT_BYTES] = "_bytes"};
+
+    for (int i = 0; i < SNP_LIMIT_N; i++) {
+        const struct snp_limit_info *limit = snp_limit_info((enum snp_limit)i);
+
+        (void)fprintf(out, "  %s: \"%s\", // %s\n", limit->key, units[limit->unit],
+                      limit->help);
     }
 }
 
@@ -183,6 +309,10 @@ static bool messages_print(FILE *out, const char *what)
         }
     } else if (strcmp(what, "run_events") == 0) {
         events_print(out, run_events);
+    } else if (strcmp(what, "typescript") == 0) {
+        typescript_print(out);
+    } else if (strcmp(what, "limits") == 0) {
+        limits_print(out);
     } else {
         return false;
     }

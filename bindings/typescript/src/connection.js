@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests to the daemon over a few connections, which are made when they are needed.
+
+import { connect } from "node:net";
+import { SandboxError, SandboxLost, SandboxTimeout, Unsupported, errorFrom } from "./errors.js";
+import { ERROR, EVENT, FrameReader, REQUEST, RESPONSE, encodeFrame } from "./frame.js";
+import { checkOwner, socketPath, startDaemon } from "./daemon.js";
+
+/** @import {Socket} from "node:net" */
+/** @import {Events, Methods} from "../types/wire.d.ts" */
+/** @import {Frame} from "./frame.js" */
+
+const VERSION = 1;
+const CALLS_MOST = 24; // of one connection; the daemon takes 32, and interrupting takes some
+const CONNECTIONS_MOST = 8; // beyond them calls wait
+const HELLO_MS = 20_000;
+const CONNECT_MS = 40_000;
+const RETRY_MS = 20;
+const ANSWER_MOST = 4 << 20;
+/** @type {Set<string | undefined>} */
+const NOBODY = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE", "EAGAIN"]); // or somebody who is just ending
+const NOTHING = new Uint8Array(0);
+
+/**
+ * @template {keyof Methods} M
+ * @typedef {{answer: Methods[M]["answer"], raw: Buffer}} Answer
+ */
+/**
+ * @typedef {object} Call
+ * @property {string} method
+ * @property {object} request
+ * @property {Uint8Array} raw
+ * @property {((name: keyof Events, event: any, raw: Buffer) => void) | undefined} onEvent
+ * @property {(answer: Answer<any>) => void} resolve
+ * @property {(why: unknown) => void} reject
+ * @property {Connection | null} connection null: it waits for one
+ * @property {number} id
+ */
+
+/** A stream to a peer that speaks the protocol. */
+export class Connection {
+  #reader = new FrameReader();
+  #last = 0;
+  /** @type {Map<number, Call>} */
+  #calls = new Map();
+  isClosed = false;
+  /** The peer has closed it. */
+  isGone = false;
+  /** How many of its calls are open: the daemon has a limit. */
+  nOpen = 0;
+
+  /**
+   * @param {Socket} socket
+   * @param {() => void} onRoom called when a call has ended, or the connection has
+   */
+  constructor(socket, onRoom) {
+    this.socket = socket;
+    this.onRoom = onRoom;
+    socket.on("data", (bytes) => this.#take(bytes));
+    for (const end of ["error", "end", "close"]) socket.on(end, () => this.#gone());
+    socket.unref();
+  }
+
+  #gone() {
+    this.isGone ||= !this.isClosed;
+    this.close(new SandboxLost("the daemon went away"));
+  }
+
+  /** @param {Buffer} bytes */
+  #take(bytes) {
+    try {
+      for (const frame of this.#reader.take(bytes)) this.#handle(frame);
+    } catch (error) {
+      this.close(error);
+    }
+  }
+
+  /** @param {Frame} frame */
+  #handle(frame) {
+    const call = this.#calls.get(frame.id);
+    if (frame.type === ERROR && frame.id === 0) throw errorFrom(frame.head); // about the connection
+    if (frame.type !== EVENT && frame.type !== RESPONSE && frame.type !== ERROR) {
+      throw new SandboxLost(`the daemon sent a frame of type ${frame.type}`);
+    }
+    if (!call) return;
+    if (frame.type === EVENT) {
+      call.onEvent?.(frame.head.event, frame.head, frame.raw);
+      return;
+    }
+    this.#calls.delete(frame.id);
+    if (this.#calls.size === 0) this.socket.unref(); // a program with nothing to wait for may end
+    if (frame.type === ERROR) call.reject(errorFrom(frame.head));
+    else call.resolve({ answer: frame.head, raw: frame.raw });
+    this.#ended();
+  }
+
+  #ended() {
+    this.nOpen--;
+    this.onRoom();
+  }
+
+  /** @param {Call} call */
+  begin(call) {
+    if (this.isClosed) throw new SandboxLost("the daemon went away");
+    const id = this.#last + 1;
+    const frame = encodeFrame(REQUEST, id, { method: call.method, ...call.request }, call.raw);
+    this.#last = id;
+    call.connection = this;
+    call.id = id;
+    this.#calls.set(id, call);
+    this.nOpen++;
+    this.socket.ref();
+    this.socket.write(frame);
+  }
+
+  /**
+   * Ask beside all others, without waiting for room.
+   * @template {keyof Methods} M
+   * @param {M} method
+   * @param {Methods[M]["request"]} request
+   * @param {Uint8Array} [raw]
+   * @returns {Promise<Answer<M>>}
+   */
+  ask(method, request, raw = NOTHING) {
+    return new Promise((resolve, reject) => {
+      this.begin({ method, request, raw, onEvent: undefined, resolve, reject, connection: null, id: 0 });
+    });
+  }
+
+  /** @param {unknown} why what open calls fail with */
+  close(why) {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    this.socket.destroy();
+    const calls = [...this.#calls.values()];
+    this.#calls.clear();
+    for (const call of calls) {
+      call.reject(why);
+      this.#ended();
+    }
+    this.onRoom();
+  }
+}
+
+// Connecting ---------------------------------------------------------------------------------
+
+/** @param {string} path @returns {Promise<Socket | null>} null: nobody is there */
+function connectOnce(path) {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ path });
+    socket.once("connect", () => resolve(socket.removeAllListeners("error")));
+    socket.once("error", (/** @type {NodeJS.ErrnoException} */ error) => {
+      if (NOBODY.has(error.code)) resolve(null);
+      else reject(new SandboxError(`connect to ${path}: ${error.message}`, { code: "system" }));
+    });
+  });
+}
+
+/** @param {string} path @param {() => void} onRoom @returns {Promise<Connection | null>} null: a new daemon would help */
+async function greet(path, onRoom) {
+  checkOwner(path);
+  const socket = await connectOnce(path);
+  if (!socket) return null;
+  const connection = new Connection(socket, onRoom);
+  const timer = setTimeout(() => connection.close(new SandboxTimeout("the daemon does not answer", { code: "timeout" })), HELLO_MS);
+  try {
+    await connection.ask("hello", { version: VERSION });
+    return connection;
+  } catch (error) {
+    connection.close(error);
+    if (error instanceof Unsupported) throw new Unsupported(`daemon and client do not match; stop the daemon and try again: ${error.message}`, { code: "unsupported" });
+    if (connection.isGone) return null; // it was about to end
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** @type {Promise<void> | null} one for all connections that are made meanwhile */
+let starting = null;
+
+/** @param {() => void} onRoom */
+async function connectToDaemon(onRoom) {
+  const path = socketPath();
+  const end = Date.now() + CONNECT_MS;
+  let connection = await greet(path, onRoom);
+  while (!connection) {
+    starting ??= startDaemon().finally(() => { starting = null; });
+    await starting;
+    connection = await greet(path, onRoom);
+    if (!connection && Date.now() > end) throw new SandboxLost(`the daemon does not answer at ${path}`, { remedy: { kind: "doctor" } });
+    if (!connection) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+  }
+  return connection;
+}
+
+// Asking -------------------------------------------------------------------------------------
+
+/** @type {{connection: Connection | null}[]} null: it is being made */
+let places = [];
+/** @type {Call[]} */
+let waiting = [];
+
+function fill() {
+  const isDead = places.some((place) => place.connection?.isGone);
+  for (const { connection } of places) {
+    if (isDead && connection?.nOpen === 0) connection.close(null); // the others just do not know yet
+  }
+  places = places.filter((place) => !place.connection || !(isDead || place.connection.isClosed));
+  while (waiting.length > 0) {
+    const place = places.find((one) => one.connection && one.connection.nOpen < CALLS_MOST);
+    if (!place?.connection) break;
+    const call = /** @type {Call} */ (waiting.shift());
+    try {
+      place.connection.begin(call);
+    } catch (error) {
+      call.reject(error);
+    }
+  }
+  const coming = places.filter((place) => !place.connection).length;
+  if (waiting.length > coming * CALLS_MOST && places.length < CONNECTIONS_MOST) open();
+}
+
+function open() {
+  /** @type {typeof places[0]} */
+  const place = { connection: null };
+  places.push(place);
+  connectToDaemon(fill).then((connection) => {
+    place.connection = connection;
+    fill();
+  }, (error) => {
+    places = places.filter((one) => one !== place);
+    const failed = places.length === 0 ? waiting : []; // else another connection has room some time
+    if (failed.length > 0) waiting = [];
+    for (const call of failed) call.reject(error);
+  });
+}
+
+/**
+ * What was asked, and how to take it back.
+ * @template {keyof Methods} M
+ */
+export class Pending {
+  /**
+   * @param {M} method
+   * @param {Methods[M]["request"]} request
+   * @param {Uint8Array} [raw]
+   * @param {Call["onEvent"]} [onEvent]
+   */
+  constructor(method, request, raw = NOTHING, onEvent) {
+    /** @type {Promise<Answer<M>>} */
+    this.answer = new Promise((resolve, reject) => {
+      waiting.push({ method, request, raw, onEvent, resolve, reject, connection: null, id: 0 });
+    });
+    this.call = waiting[waiting.length - 1];
+    fill();
+  }
+
+  /** Interrupt the cell; one that waits for a connection is not begun. @param {unknown} [why] what a cell not begun fails with */
+  interrupt(why) {
+    const { connection, id } = this.call;
+    if (connection) {
+      connection.ask("interrupt", { request: id }).catch(() => {}); // its own end says what happened
+    } else {
+      waiting = waiting.filter((call) => call !== this.call);
+      this.call.reject(why);
+    }
+  }
+
+  /** @param {number} number @param {object} answer */
+  answerCall(number, answer) {
+    const { connection, id } = this.call;
+    let raw = Buffer.from(JSON.stringify(answer));
+    const isOk = !("error" in answer) && raw.length <= ANSWER_MOST;
+    if (raw.length > ANSWER_MOST) raw = Buffer.from('{"error": "the answer has more than 4 MiB"}');
+    connection?.ask("answer", { request: id, call: number, ok: isOk }, raw).catch(() => {}); // the cell has ended
+  }
+}
+
+/**
+ * Ask the daemon, which is started if none runs: a request of docs/wire.md, and the bytes that go with it.
+ * @template {keyof Methods} M
+ * @param {M} method
+ * @param {Methods[M]["request"]} request
+ * @param {Uint8Array} [raw]
+ * @returns {Promise<Answer<M>>}
+ */
+export function ask(method, request, raw) {
+  return new Pending(method, request, raw).answer;
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can go wrong, and the way out of it in words of this package.
+
+/** @import {Failure} from "../types/wire.d.ts" */
+/** @import {Result} from "./result.js" */
+
+// The way out by its kind (docs/wire.md): {name} is filled in.
+/** @type {Record<string, string>} */
+const WAYS = {
+  other_name: "choose another name",
+  clear_session: "to drop its variables and files, destroy() it",
+  end_session: "destroy() a session that is not needed",
+  no_session: "`snipara-sandbox doctor` says more",
+  tier: 'pass {tier: "{name}"} to the Sandbox',
+  weaker_tier: 'pass {tier: "{name}"} to the Sandbox; that tier contains less',
+  allow_degraded: "pass {allowDegraded: true} to the Sandbox to run without it",
+  allow_inexact: "leave out requireExact; `snipara-sandbox doctor` has the rows",
+  template: 'pass {template: "{name}"} to the Sandbox',
+  add_template: "`snipara-sandbox template add` makes one",
+  renew_template: "`snipara-sandbox template add {name} --replace` builds it anew",
+  allow_python: "`snipara-sandbox template add NAME --python {name}` says that it may be used",
+  state_dir: "or set SNIPARA_SANDBOX_STATE_DIR to a folder on another disk",
+  doctor: "`snipara-sandbox doctor` says more",
+};
+/** @type {Record<string, string>} */
+const LIMIT_WAYS = {
+  memory: "pass a higher memory to the Sandbox",
+  timeout: "pass a higher timeout to run()",
+  most: "pass {most: {value}} to files.read()",
+  project_size: "pass {limits: {workspace_size: ...}} to the Sandbox, or choose a smaller folder",
+  journal_budget: "remove sessions or snapshots, or set SNIPARA_SANDBOX_JOURNAL_BUDGET",
+};
+/** @type {Record<string, string>} */
+const RECOVER_WAYS = {
+  replay: '{recover: "replay"} to run the missing cells again',
+  skip: '{recover: "skip"} to run the others again',
+  checkpoint: '{recover: "checkpoint"} to continue without them',
+};
+
+/** @param {Record<string, string>} words @param {string | undefined} key */
+const find = (words, key) => key !== undefined && Object.hasOwn(words, key) ? words[key] : undefined;
+
+/** @param {Failure["remedy"]} remedy */
+function wayOut(remedy) {
+  if (!remedy) return "";
+  const ways = (remedy.ways ?? []).flatMap((way) => find(RECOVER_WAYS, way) ?? []);
+  if (remedy.kind === "recover") return ways.length ? `pass to run() ${ways.join(", or ")}` : "";
+  const isLimit = remedy.kind === "raise_limit";
+  const words = isLimit ? find(LIMIT_WAYS, remedy.name) ?? "pass a higher limits.{name} to the Sandbox" : find(WAYS, remedy.kind) ?? "";
+  return words.replace("{name}", remedy.name ?? "").replace("{value}", String(remedy.value));
+}
+
+/** Something that was asked for could not be done. Code that ran and failed is no such error: see Result.status. */
+export class SandboxError extends Error {
+  /** Kind of the error, as on the wire: "invalid", "not_found", "limit"... */
+  code = "internal";
+  /** What it is about: a session, a file, an option; "" if there is nothing to name. */
+  object = "";
+  /** The limit that was met: "memory"; "" if it was none. */
+  limit = "";
+  /** Its value, in the unit of that limit. */
+  limitValue = 0;
+  /** What helps, a word of docs/wire.md: "raise_limit"; "" if nothing is known. */
+  remedy = "";
+  /** What that is about: the nearest name, the limit to raise. */
+  remedyName = "";
+  /** Its number: a limit that would do; -1 = none. */
+  remedyValue = -1;
+
+  /**
+   * @param {string} message
+   * @param {Partial<Failure>} [failure]
+   * @internal
+   */
+  constructor(message, failure = {}) {
+    const way = wayOut(failure.remedy);
+    super(way ? `${message}; ${way}` : message);
+    this.code = failure.code ?? "internal";
+    this.object = failure.object ?? "";
+    this.limit = failure.limit?.name ?? "";
+    this.limitValue = failure.limit?.value ?? 0;
+    this.remedy = failure.remedy?.kind ?? "";
+    this.remedyName = failure.remedy?.name ?? "";
+    this.remedyValue = failure.remedy?.value ?? -1;
+    this.name = new.target.name;
+  }
+}
+
+/** An argument is wrong; the message says which. */
+export class InvalidArgument extends SandboxError {
+  /** @param {string} message @param {Partial<Failure>} [failure] @internal */
+  constructor(message, failure) {
+    super(message, { code: "invalid", ...failure });
+  }
+}
+
+/** There is no such session, snapshot, file or template. */
+export class NotFound extends SandboxError {}
+
+/** A limit was met: see .limit and .limitValue. */
+export class LimitReached extends SandboxError {}
+
+/** Policy forbids it. */
+export class Denied extends SandboxError {}
+
+/** This host or tier cannot do it. */
+export class Unsupported extends SandboxError {}
+
+/** It took too long. */
+export class SandboxTimeout extends SandboxError {}
+
+/**
+ * The daemon went away in the middle. The session is still there with the next call; whether a call that was open had
+ * begun is not known: look at history().
+ */
+export class SandboxLost extends SandboxError {
+  /** @param {string} message @param {Partial<Failure>} [failure] @internal */
+  constructor(message, failure) {
+    const way = failure?.remedy ? "" : "; the session is still there: history() says what it has run";
+    super(message + way, { code: "peer", ...failure });
+  }
+}
+
+/** A cell did not end well; from Result.throwIfFailed(). code is its status. */
+export class CellFailed extends SandboxError {
+  /** @param {Result} result @internal */
+  constructor(result) {
+    const { error, limit } = result.raw;
+    const status = result.status;
+    let text = status === "error" ? "the cell failed" : `the cell ended with status ${status}`;
+    if (error && status === "error") {
+      text = error.message ? `${error.type}: ${error.message}` : error.type;
+      text += error.line === null ? "" : ` (line ${error.line} of the cell)`;
+    } else if (status === "error" && result.exitCode) {
+      text = `the command ended with exit status ${result.exitCode}`;
+    }
+    super(limit ? `${text} (limit: ${limit.key} ${limit.text})` : text, {
+      code: status,
+      limit: limit ? { name: limit.key, value: limit.value } : undefined,
+      remedy: limit ? { kind: "raise_limit", name: limit.key } : undefined,
+    });
+    if (error?.traceback) this.message += "\n\n" + error.traceback.trimEnd();
+    /** What the cell returned all the same. */
+    this.result = result;
+  }
+}
+
+/** @type {Record<string, typeof SandboxError>} */
+const CLASSES = {
+  invalid: InvalidArgument, not_found: NotFound, limit: LimitReached, denied: Denied, unsupported: Unsupported,
+  timeout: SandboxTimeout, peer: SandboxLost,
+};
+
+/**
+ * The exception for an ERROR of the protocol.
+ * @param {Failure} failure
+ * @internal
+ */
+export function errorFrom(failure) {
+  const kind = Object.hasOwn(CLASSES, failure.code) ? CLASSES[failure.code] : SandboxError;
+  return new kind(String(failure.message), failure);
+}

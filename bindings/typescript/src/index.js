@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Run code that nobody has checked, in sessions that last. docs/reference/typescript.md has the rest.
+
+export { Sandbox, Files, Stream } from "./sandbox.js";
+export { Result } from "./result.js";
+export {
+  CellFailed, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported,
+} from "./errors.js";
+export { ask as request } from "./connection.js";
+
+/** @typedef {import("./sandbox.js").SandboxOptions} SandboxOptions */
+/** @typedef {import("./sandbox.js").RunOptions} RunOptions */
+/** @typedef {import("./sandbox.js").StreamOptions} StreamOptions */
+/** @typedef {import("./sandbox.js").Query} Query */
+/** @typedef {import("./sandbox.js").Cell} Cell */
+/** @typedef {import("./sandbox.js").Entry} Entry */
+/** @typedef {import("./sandbox.js").Session} Session */
+/** @typedef {import("./sandbox.js").Snapshot} Snapshot */
+/** @typedef {import("./sandbox.js").Data} Data */
+/** @typedef {import("./limits.js").Limits} Limits */
+/** @typedef {import("./result.js").Display} Display */
+/** @typedef {import("./result.js").Output} Output */
+/** @typedef {import("../types/wire.d.ts").Methods} Methods */
+/** @typedef {import("../types/wire.d.ts").RawResult} RawResult */

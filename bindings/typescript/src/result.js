@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a cell returned.
+
+import { CellFailed } from "./errors.js";
+
+/** @import {RawResult} from "../types/wire.d.ts" */
+
+/** @typedef {Record<string, string | Uint8Array>} Display Something that a cell displayed: its forms by MIME type, text as string. */
+/** @typedef {{stream: "stdout" | "stderr", text: string}} Output A piece of what a cell prints. */
+
+/** @param {string} mime whether docs/result.md has this type as text */
+const isText = (mime) => mime.startsWith("text/") || ["image/svg+xml", "application/json", "application/javascript"].includes(mime);
+
+/**
+ * One display, from its event.
+ * @param {unknown[]} mime
+ * @param {Buffer} raw
+ * @internal
+ */
+export function displayFrom(mime, raw) {
+  /** @type {Display} */
+  const display = Object.create(null);
+  let at = 0;
+  for (const row of mime) {
+    if (!Array.isArray(row) || typeof row[0] !== "string" || !(row[1] >= 0) || at + row[1] > raw.length) break;
+    const bytes = raw.subarray(at, at + row[1]);
+    display[row[0]] = isText(row[0]) ? bytes.toString("utf8") : Uint8Array.from(bytes);
+    at += row[1];
+  }
+  return display;
+}
+
+/** What a cell returned: docs/result.md. */
+export class Result {
+  /**
+   * @param {RawResult} raw
+   * @param {string} stdout
+   * @param {string} stderr
+   * @param {Display[]} displays
+   * @internal
+   */
+  constructor(raw, stdout, stderr, displays) {
+    /** The whole, as in docs/result.md. */
+    this.raw = raw;
+    /** Standard output; of more than the limit `output` head and tail. */
+    this.stdout = stdout;
+    /** Standard error, likewise. */
+    this.stderr = stderr;
+    /** What the cell displayed, in that order. */
+    this.displays = displays;
+  }
+
+  /** repr of the last expression; null if there is none. For an object see Sandbox.get(). */
+  get value() {
+    return this.raw.value;
+  }
+
+  get status() {
+    return this.raw.status;
+  }
+
+  /** What became of the session: "kept", "rolled_back", "restored_from_checkpoint" or "lost". */
+  get state() {
+    return this.raw.state;
+  }
+
+  /** Whether the status is "ok". */
+  get ok() {
+    return this.raw.status === "ok";
+  }
+
+  /** Exit status of a command, or what the code gave to sys.exit(); null if there is none. */
+  get exitCode() {
+    return this.raw.exit_code;
+  }
+
+  /** Number of the cell in its session, from 1. */
+  get cell() {
+    return this.raw.cell;
+  }
+
+  /** The exception that ended the cell, or null. The code can forge all of it. */
+  get error() {
+    return this.raw.error;
+  }
+
+  /** What the cell used: microseconds and bytes; null: this host cannot measure it. */
+  get usage() {
+    return this.raw.usage;
+  }
+
+  /** Which files it changed, as paths below /workspace. */
+  get files() {
+    return this.raw.files;
+  }
+
+  /** Return this, or throw CellFailed if the status is not "ok". */
+  throwIfFailed() {
+    if (!this.ok) throw new CellFailed(this);
+    return this;
+  }
+
+  /** The cell's output and value, or how it failed, for people and models. */
+  toString() {
+    const shown = this.displays.map((display) => String(display["text/plain"] ?? ""));
+    let ending = this.value ?? "";
+    if (this.error) ending = (this.error.traceback ?? `${this.error.type}: ${this.error.message}`) + (this.error.hint ?? "");
+    else if (this.exitCode) ending = `exit status ${this.exitCode}`;
+    else if (!this.ok) ending = this.raw.limit ? `${this.status} (${this.raw.limit.text})` : this.status;
+    if (shown[shown.length - 1] === ending) shown.pop();
+    return [this.stdout, this.stderr, ...shown, ending].map((part) => part.trimEnd()).filter(Boolean).join("\n");
+  }
+}

@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions, and what can be asked of them.
+
+import { spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { setMaxListeners } from "node:events";
+import { realpathSync } from "node:fs";
+import { StringDecoder } from "node:string_decoder";
+import { Pending, ask } from "./connection.js";
+import { findProgram } from "./daemon.js";
+import { InvalidArgument, LimitReached, NotFound, SandboxError } from "./errors.js";
+import { limitsFor } from "./limits.js";
+import { Result, displayFrom } from "./result.js";
+
+/** @import {Methods} from "../types/wire.d.ts" */
+/** @import {Limits} from "./limits.js" */
+/** @import {Display, Output} from "./result.js" */
+
+/** @typedef {Methods["exec"]["request"]} ExecRequest */
+/** @typedef {Methods["history"]["answer"]["cells"][number]} Cell A cell of a session's history. */
+/** @typedef {Methods["ls"]["answer"]["entries"][number]} Entry An entry of a folder. */
+/** @typedef {Methods["sessions.list"]["answer"]["sessions"][number]} Session A row of Sandbox.list(). */
+/** @typedef {{name: string, id: string, cell: number}} Snapshot A snapshot of a session: its state after that cell. */
+/** @typedef {string | Uint8Array} Data Bytes, or text as UTF-8. */
+
+/**
+ * What a session is made with.
+ * @typedef {object} SandboxOptions
+ * @property {string} [name] 1 to 64 characters of A-Z a-z 0-9 . _ -; a session of that name goes on, and stays afterwards. Without a name it is a new one, destroyed by close(), or when this object or the program ends.
+ * @property {number} [timeout] seconds of one cell: 0.05 to 600, 30 if not given
+ * @property {string | number} [memory] "512m", or bytes
+ * @property {string} [template] "base", "data", "plot", or one you added
+ * @property {string} [project] a folder seen at /workspace, never written to
+ * @property {Record<string, string>} [env] variables for the code
+ * @property {string} [tier] "native", "local", "auto"; the strongest of this host if not given
+ * @property {Limits} [limits] others by name, as in {cpus: 2, workspace_size: "2g"}
+ * @property {boolean} [allowDegraded] run without a control that this host lacks
+ * @property {boolean} [requireExact] refuse if a control is approximate
+ */
+
+/**
+ * @typedef {object} Query
+ * @property {string | null} system instructions that the code gave
+ * @property {number | null} maxTokens the most that it wants back
+ */
+
+/**
+ * @typedef {object} StreamOptions
+ * @property {number} [timeout] seconds of this cell, else the session's
+ * @property {Data} [input] standard input
+ * @property {boolean} [atomic] what the cell did is undone if it fails
+ * @property {"replay" | "skip" | "checkpoint"} [recover] what to do about cells that were lost in a crash; else the call fails with Denied and names them
+ * @property {AbortSignal} [signal] ends the cell; the call fails with the signal's reason, and the session goes on
+ * @property {(prompt: string, query: Query) => string | Promise<string>} [query] answers llm_query() and llm_query_batched() in the code
+ */
+
+/** @typedef {StreamOptions & {onOutput?: (piece: Output) => void}} RunOptions onOutput: called with each piece of output; what it throws ends the cell. */
+
+const FILE_MOST = 1 << 30;
+const CHUNK = 1 << 20;
+
+// What get() runs: JSON in a display, which no output limit cuts.
+/** @param {string} expression */
+const getter = (expression) => `class _Sent:
+    def __init__(self, text): self.text = text
+    def __repr__(self): return self.text if len(self.text) < 200 else self.text[:200] + "..."
+    def _repr_mimebundle_(self, *_): return {"application/json": self.text}
+    def list_of(value):
+        if not hasattr(value, "tolist"):
+            raise TypeError("JSON has no form for " + repr(type(value)))
+        return value.tolist()
+display(_Sent(__import__("json").dumps((${expression}
+), default=_Sent.list_of, allow_nan=False)))
+del _Sent
+`;
+
+/** @param {Data} data */
+const bytesOf = (data) => typeof data === "string" ? Buffer.from(data) : data;
+
+// Sessions that end with this program --------------------------------------------------------
+
+/** @type {Set<string>} */
+const own = new Set();
+const collected = new FinalizationRegistry((/** @type {string} */ name) => {
+  if (own.delete(name)) ask("sessions.destroy", { session: name }).catch(() => {});
+});
+process.on("beforeExit", () => {
+  for (const name of own) ask("sessions.destroy", { session: name }).catch(() => {});
+  own.clear();
+});
+process.on("exit", () => { // nothing can be waited for any more
+  for (const name of own) {
+    try {
+      spawnSync(findProgram(), ["sessions", "destroy", name], { stdio: "ignore", cwd: "/" });
+    } catch {
+      return; // nobody is there to be told
+    }
+  }
+});
+
+// Cells --------------------------------------------------------------------------------------
+
+/**
+ * Run a cell.
+ * @param {ExecRequest} request
+ * @param {Uint8Array} code
+ * @param {RunOptions} options
+ * @returns {Promise<Result>}
+ */
+function runCell(request, code, { input, signal, query, onOutput, timeout, atomic, recover }) {
+  /** @type {Record<string, {bytes: Buffer[], decoder: StringDecoder}>} */
+  const printed = { stdout: { bytes: [], decoder: new StringDecoder() }, stderr: { bytes: [], decoder: new StringDecoder() } };
+  /** @type {Display[]} */
+  const displays = [];
+  return new Promise((resolve, reject) => {
+    /** @param {unknown} why */
+    const stop = (why) => {
+      pending.interrupt(why);
+      reject(why);
+    };
+    /** @param {() => void} told */
+    const tell = (told) => {
+      try {
+        told();
+      } catch (error) {
+        stop(error);
+      }
+    };
+    signal?.throwIfAborted();
+    const pending = new Pending("exec", {
+      ...request,
+      code_len: code.length,
+      stdin: input !== undefined,
+      stream: onOutput !== undefined,
+      atomic: Boolean(atomic),
+      calls: query !== undefined,
+      recover: recover ?? null,
+      limits: { ...request.limits, ...(timeout === undefined ? {} : limitsFor({ timeout })) },
+    }, input === undefined ? code : Buffer.concat([code, bytesOf(input)]), (name, event, raw) => {
+      if (name === "stdout" || name === "stderr") {
+        printed[name].bytes.push(Buffer.from(raw));
+        const text = onOutput ? printed[name].decoder.write(raw) : "";
+        if (text) tell(() => onOutput?.({ stream: name, text }));
+      } else if (name === "display" && Array.isArray(event.mime)) {
+        displays.push(displayFrom(event.mime, raw));
+      } else if (name === "call" && query) {
+        void answerQuery(raw, query).then((answer) => pending.answerCall(event.call, answer));
+      }
+    });
+    const onAbort = () => stop(signal?.reason);
+    if (signal) setMaxListeners(0, signal); // one signal may be for many cells
+    signal?.addEventListener("abort", onAbort, { once: true });
+    pending.answer.then(({ answer }) => {
+      const [stdout, stderr] = [printed.stdout, printed.stderr].map(({ bytes }) => Buffer.concat(bytes).toString("utf8"));
+      resolve(new Result(answer, stdout, stderr, displays));
+    }).catch(reject).finally(() => signal?.removeEventListener("abort", onAbort));
+  });
+}
+
+/**
+ * @param {Buffer} raw
+ * @param {NonNullable<StreamOptions["query"]>} query
+ * @returns {Promise<object>}
+ */
+async function answerQuery(raw, query) {
+  try {
+    const { prompts, system, max_tokens } = JSON.parse(raw.toString("utf8"));
+    const results = await Promise.all(prompts.map(async (/** @type {string} */ prompt) => {
+      try {
+        return { response: String(await query(prompt, { system, maxTokens: max_tokens })), cut_off: false };
+      } catch (error) {
+        return { error: error instanceof Error ? error.message : String(error) };
+      }
+    }));
+    return { results };
+  } catch {
+    return { error: "the call is not one of llm_query" }; // the code wrote it by hand
+  }
+}
+
+/** What a cell prints, as it comes: `for await (const {text} of stream)`. Ends with the cell; leaving the loop ends the cell. */
+export class Stream {
+  /** @type {(onOutput: (piece: Output) => void, signal: AbortSignal) => Promise<Result>} */
+  #begin;
+  /** @type {Promise<Result> | null} */
+  #result = null;
+  /** @type {Output[]} */
+  #pieces = [];
+  #wake = () => {};
+  #stop = new AbortController();
+  #isDone = false;
+
+  /** @param {(onOutput: (piece: Output) => void, signal: AbortSignal) => Promise<Result>} begin @internal */
+  constructor(begin) {
+    this.#begin = begin;
+  }
+
+  /** What the cell returns, once it has ended. */
+  get result() {
+    if (!this.#result) {
+      this.#result = this.#begin((piece) => {
+        this.#pieces.push(piece);
+        this.#wake();
+      }, this.#stop.signal);
+      const done = () => {
+        this.#isDone = true;
+        this.#wake();
+      };
+      this.#result.then(done, done);
+    }
+    return this.#result;
+  }
+
+  /** @returns {AsyncGenerator<Output, void, void>} */
+  async *[Symbol.asyncIterator]() {
+    const result = this.result;
+    try {
+      for (;;) {
+        const piece = this.#pieces.shift();
+        if (piece) yield piece;
+        else if (this.#isDone) break;
+        else await new Promise((resolve) => { this.#wake = () => resolve(undefined); });
+      }
+      await result;
+    } finally {
+      if (!this.#isDone) this.#stop.abort(new SandboxError("the stream was left before its end", { code: "interrupted" }));
+    }
+  }
+}
+
+// Sessions -----------------------------------------------------------------------------------
+
+/** Files of a session. Paths are below /workspace: "data/a.csv". */
+export class Files {
+  #sandbox;
+
+  /** @param {Sandbox} sandbox @internal */
+  constructor(sandbox) {
+    this.#sandbox = sandbox;
+  }
+
+  /**
+   * Read a file, whole. most: bytes, 1 GiB if not given. NotFound: there is none; LimitReached: it is larger.
+   * @param {string} path
+   * @param {{most?: number}} [options]
+   * @returns {Promise<Uint8Array>}
+   */
+  async read(path, { most = FILE_MOST } = {}) {
+    await this.#sandbox.open();
+    /** @type {Buffer[]} */
+    const parts = [];
+    for (let offset = 0; ;) {
+      const { answer, raw } = await ask("get", { session: this.#sandbox.name, path, offset, length: CHUNK });
+      if (answer.size > most) {
+        throw new LimitReached(`${path} has ${answer.size} bytes, more than the ${most} asked for`, {
+          code: "limit", object: path, limit: { name: "most", value: most }, remedy: { kind: "raise_limit", name: "most", value: answer.size },
+        });
+      }
+      parts.push(raw);
+      offset += raw.length;
+      if (answer.eof || raw.length === 0) return Buffer.concat(parts);
+    }
+  }
+
+  /**
+   * Read a file as UTF-8. TypeError: it is none.
+   * @param {string} path
+   * @param {{most?: number}} [options]
+   */
+  async readText(path, options) {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await this.read(path, options));
+  }
+
+  /**
+   * Write a file, whole. A path that ends in "/" makes a folder. LimitReached: no room.
+   * @param {string} path
+   * @param {Data} data
+   * @param {{mode?: number}} [options] mode: permissions, 0o644 if not given
+   */
+  async write(path, data, { mode = 0o644 } = {}) {
+    await this.#sandbox.open();
+    const bytes = bytesOf(data);
+    let offset = 0;
+    do {
+      const part = bytes.subarray(offset, offset + CHUNK);
+      await ask("put", { session: this.#sandbox.name, path, offset, truncate: true, mode }, part);
+      offset += CHUNK;
+    } while (offset < bytes.length);
+  }
+
+  /**
+   * List a folder. NotFound: there is none.
+   * @param {string} [path]
+   * @returns {Promise<Entry[]>}
+   */
+  async list(path = ".") {
+    await this.#sandbox.open();
+    return (await ask("ls", { session: this.#sandbox.name, path })).answer.entries;
+  }
+}
+
+/**
+ * A session in which code runs contained.
+ *
+ *     await using s = await Sandbox.create();
+ *     (await s.run("6 * 7")).value    // "42"
+ *
+ * Cells of a session run one after the other. Every method may fail with a SandboxError; SandboxLost if the daemon
+ * went away, and the session is still there then.
+ */
+export class Sandbox {
+  /** Name of the session. */
+  name;
+  /** Whether the session stays when this object is closed. */
+  isKept;
+  /** Its files. */
+  files = new Files(this);
+  /** @type {Promise<void> | null} */
+  #open = null;
+  #mayExist;
+  /** @type {Partial<ExecRequest>} */
+  #policy = {};
+
+  /** A session, which is opened when it is first used; nothing is asked of the daemon yet. @param {SandboxOptions} [options] */
+  constructor(options = {}) {
+    const { name, timeout, memory, template, project, env, tier, limits, allowDegraded, requireExact, ...unknown } = options;
+    const [wrong] = Object.keys(unknown);
+    if (wrong !== undefined) throw new InvalidArgument(`"${wrong}" is not an option of a sandbox`, { object: wrong });
+    if (name !== undefined && !/^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$/.test(name)) {
+      throw new InvalidArgument(`"${name}" is not a valid session name: 1 to 64 characters of A-Z a-z 0-9 . _ -, not beginning with . or -`, { object: name });
+    }
+    this.name = name ?? `js-${randomBytes(6).toString("hex")}`;
+    this.isKept = name !== undefined;
+    this.#mayExist = this.isKept;
+    this.#policy = {
+      tier: tier ?? null, template: template ?? null, project: project === undefined ? null : realFolder(project),
+      env: env && Object.keys(env).length > 0 ? env : null, limits: limitsFor({ ...limits, timeout: timeout ?? limits?.timeout, memory: memory ?? limits?.memory }),
+      allow_degraded: Boolean(allowDegraded), require_exact: Boolean(requireExact), attached: !this.isKept,
+    };
+  }
+
+  /**
+   * Make a session, or go on with the one of that name, and have it ready.
+   * @param {SandboxOptions} [options]
+   */
+  static async create(options) {
+    const made = new Sandbox(options);
+    await made.open();
+    return made;
+  }
+
+  /** List all sessions of this user. @returns {Promise<Session[]>} */
+  static async list() {
+    return (await ask("sessions.list", {})).answer.sessions;
+  }
+
+  /** Have the session ready; other methods do so themselves. */
+  open() {
+    this.#open ??= this.#doOpen().catch((error) => {
+      this.#open = null;
+      throw error;
+    });
+    return this.#open;
+  }
+
+  async #doOpen() {
+    if (this.#mayExist) {
+      try {
+        await ask("sessions.show", { session: this.name });
+        return;
+      } catch (error) {
+        if (!(error instanceof NotFound)) throw error;
+      }
+    }
+    (await this.#run("", "python", {})).throwIfFailed();
+  }
+
+  /** @param {Data} code @param {"python" | "command"} kind @param {RunOptions} options */
+  async #run(code, kind, options) {
+    this.#begun();
+    const line = kind === "command" ? { argv: ["/bin/sh", "-c", String(code)] } : {};
+    const result = await runCell({ ...this.#policy, session: this.name, kind, ...line }, kind === "command" ? Buffer.alloc(0) : bytesOf(code), options);
+    this.#open ??= Promise.resolve();
+    return result;
+  }
+
+  /** The session may exist from now on: see to its end. */
+  #begun() {
+    this.#mayExist = true;
+    if (!this.isKept && !own.has(this.name)) {
+      own.add(this.name);
+      collected.register(this, this.name, this);
+    }
+  }
+
+  /**
+   * Run Python code. Code that fails is no exception here: see Result.ok and Result.throwIfFailed().
+   * @param {Data} code
+   * @param {RunOptions} [options]
+   * @returns {Promise<Result>}
+   */
+  run(code, options = {}) {
+    return this.#run(code, "python", options);
+  }
+
+  /**
+   * Run a line of /bin/sh.
+   * @param {string} line
+   * @param {RunOptions} [options]
+   * @returns {Promise<Result>}
+   */
+  sh(line, options = {}) {
+    return this.#run(line, "command", options);
+  }
+
+  /**
+   * Run Python code, and get what it prints as it comes: `for await (const {text} of s.stream(code))`. The cell begins
+   * when it is first read.
+   * @param {Data} code
+   * @param {StreamOptions} [options]
+   */
+  stream(code, options = {}) {
+    return new Stream((onOutput, stop) => {
+      const both = new AbortController();
+      for (const signal of [stop, options.signal]) {
+        if (signal?.aborted) both.abort(signal.reason);
+        signal?.addEventListener("abort", () => both.abort(signal.reason), { once: true });
+      }
+      return this.#run(code, "python", { ...options, onOutput, signal: both.signal });
+    });
+  }
+
+  /**
+   * Get a variable, or any Python expression, by JSON. CellFailed: there is no such variable, or JSON has no form for it.
+   * @template [T=any]
+   * @param {string} expression
+   * @returns {Promise<T>}
+   */
+  async get(expression) {
+    const result = (await this.run(getter(expression))).throwIfFailed();
+    const sent = result.displays.find((display) => "application/json" in display);
+    if (!sent) throw new SandboxError("the code sent nothing back; it may have been larger than 8 MiB");
+    return JSON.parse(String(sent["application/json"]));
+  }
+
+  /**
+   * Keep variables and files as they are now. name: else s1, s2...
+   * @param {string} [name]
+   * @returns {Promise<Snapshot>}
+   */
+  async snapshot(name) {
+    await this.open();
+    const { answer } = await ask("snapshot", { session: this.name, name: name ?? null });
+    return { name: answer.name, id: answer.snapshot, cell: answer.cell };
+  }
+
+  /**
+   * Take variables and files back to a snapshot of this session.
+   * @param {string | Snapshot} snapshot
+   */
+  async rollback(snapshot) {
+    await this.open();
+    const given = typeof snapshot === "string" ? snapshot : snapshot.id;
+    const full = typeof snapshot !== "string" || given.includes("@") ? given : `${this.name}@${given}`;
+    await ask("rollback", { snapshot: full, session: this.name });
+  }
+
+  /**
+   * Make n (1 to 64) sessions that go on from this one. name: prefix of their names; they stay then.
+   * @param {number} [n]
+   * @param {{name?: string}} [options]
+   * @returns {Promise<Sandbox[]>}
+   */
+  async fork(n = 1, { name } = {}) {
+    await this.open();
+    const { answer } = await ask("fork", { from: this.name, n, name: name ?? null });
+    return answer.sessions.map((row) => {
+      const made = new Sandbox();
+      made.name = row.name;
+      made.isKept = name !== undefined;
+      made.#policy = { attached: !made.isKept }; // else it has its parent's
+      made.#open = Promise.resolve();
+      made.#begun();
+      return made;
+    });
+  }
+
+  /**
+   * List its cells, the newest first.
+   * @param {number} [limit] at most 1000
+   * @returns {Promise<Cell[]>}
+   */
+  async history(limit = 50) {
+    return this.#mayExist ? (await ask("history", { session: this.name, limit })).answer.cells : [];
+  }
+
+  /** Interrupt the cell that runs. True: one ran; its status will be "interrupted". */
+  async interrupt() {
+    return this.#mayExist && (await ask("interrupt", { session: this.name })).answer.interrupted;
+  }
+
+  /** Save the session and end its sandbox; the next cell wakes it. */
+  async hibernate() {
+    await this.open();
+    await ask("hibernate", { session: this.name });
+  }
+
+  /** End the session for good, with its files and snapshots. */
+  async destroy() {
+    if (!this.#mayExist) return;
+    own.delete(this.name);
+    collected.unregister(this);
+    await ask("sessions.destroy", { session: this.name });
+    this.#open = null;
+  }
+
+  /** Destroy the session, unless a name was given. */
+  async close() {
+    if (!own.has(this.name)) return;
+    await this.destroy().catch((error) => {
+      if (!(error instanceof NotFound)) throw error;
+    });
+  }
+
+  /** For `await using`; Node before 18.18 has no such symbol. */
+  [Symbol.asyncDispose]() {
+    return this.close();
+  }
+}
+
+/** @param {string} folder @returns {string} */
+function realFolder(folder) {
+  try {
+    return realpathSync(folder);
+  } catch {
+    throw new NotFound(`project: ${folder} is not a folder`, { code: "not_found", object: folder });
+  }
+}

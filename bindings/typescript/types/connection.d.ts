@@ -1,0 +1,93 @@
+/**
+ * Ask the daemon, which is started if none runs: a request of docs/wire.md, and the bytes that go with it.
+ * @template {keyof Methods} M
+ * @param {M} method
+ * @param {Methods[M]["request"]} request
+ * @param {Uint8Array} [raw]
+ * @returns {Promise<Answer<M>>}
+ */
+export function ask<M extends keyof Methods>(method: M, request: Methods[M]["request"], raw?: Uint8Array): Promise<Answer<M>>;
+/**
+ * @template {keyof Methods} M
+ * @typedef {{answer: Methods[M]["answer"], raw: Buffer}} Answer
+ */
+/**
+ * @typedef {object} Call
+ * @property {string} method
+ * @property {object} request
+ * @property {Uint8Array} raw
+ * @property {((name: keyof Events, event: any, raw: Buffer) => void) | undefined} onEvent
+ * @property {(answer: Answer<any>) => void} resolve
+ * @property {(why: unknown) => void} reject
+ * @property {Connection | null} connection null: it waits for one
+ * @property {number} id
+ */
+/** A stream to a peer that speaks the protocol. */
+export class Connection {
+    /**
+     * @param {Socket} socket
+     * @param {() => void} onRoom called when a call has ended, or the connection has
+     */
+    constructor(socket: Socket, onRoom: () => void);
+    isClosed: boolean;
+    /** The peer has closed it. */
+    isGone: boolean;
+    /** How many of its calls are open: the daemon has a limit. */
+    nOpen: number;
+    socket: Socket;
+    onRoom: () => void;
+    /** @param {Call} call */
+    begin(call: Call): void;
+    /**
+     * Ask beside all others, without waiting for room.
+     * @template {keyof Methods} M
+     * @param {M} method
+     * @param {Methods[M]["request"]} request
+     * @param {Uint8Array} [raw]
+     * @returns {Promise<Answer<M>>}
+     */
+    ask<M extends keyof Methods>(method: M, request: Methods[M]["request"], raw?: Uint8Array): Promise<Answer<M>>;
+    /** @param {unknown} why what open calls fail with */
+    close(why: unknown): void;
+    #private;
+}
+/**
+ * What was asked, and how to take it back.
+ * @template {keyof Methods} M
+ */
+export class Pending<M extends keyof Methods> {
+    /**
+     * @param {M} method
+     * @param {Methods[M]["request"]} request
+     * @param {Uint8Array} [raw]
+     * @param {Call["onEvent"]} [onEvent]
+     */
+    constructor(method: M, request: Methods[M]["request"], raw?: Uint8Array, onEvent?: Call["onEvent"]);
+    /** @type {Promise<Answer<M>>} */
+    answer: Promise<Answer<M>>;
+    call: Call;
+    /** Interrupt the cell; one that waits for a connection is not begun. @param {unknown} [why] what a cell not begun fails with */
+    interrupt(why?: unknown): void;
+    /** @param {number} number @param {object} answer */
+    answerCall(number: number, answer: object): void;
+}
+export type Answer<M extends keyof Methods> = {
+    answer: Methods[M]["answer"];
+    raw: Buffer;
+};
+export type Call = {
+    method: string;
+    request: object;
+    raw: Uint8Array;
+    onEvent: ((name: keyof Events, event: any, raw: Buffer) => void) | undefined;
+    resolve: (answer: Answer<any>) => void;
+    reject: (why: unknown) => void;
+    /**
+     * null: it waits for one
+     */
+    connection: Connection | null;
+    id: number;
+};
+import type { Methods } from "../types/wire.d.ts";
+import type { Socket } from "node:net";
+import type { Events } from "../types/wire.d.ts";

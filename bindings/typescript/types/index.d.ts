@@ -1,0 +1,18 @@
+export { Result } from "./result.js";
+export { ask as request } from "./connection.js";
+export type SandboxOptions = import("./sandbox.js").SandboxOptions;
+export type RunOptions = import("./sandbox.js").RunOptions;
+export type StreamOptions = import("./sandbox.js").StreamOptions;
+export type Query = import("./sandbox.js").Query;
+export type Cell = import("./sandbox.js").Cell;
+export type Entry = import("./sandbox.js").Entry;
+export type Session = import("./sandbox.js").Session;
+export type Snapshot = import("./sandbox.js").Snapshot;
+export type Data = import("./sandbox.js").Data;
+export type Limits = import("./limits.js").Limits;
+export type Display = import("./result.js").Display;
+export type Output = import("./result.js").Output;
+export type Methods = import("../types/wire.d.ts").Methods;
+export type RawResult = import("../types/wire.d.ts").RawResult;
+export { Sandbox, Files, Stream } from "./sandbox.js";
+export { CellFailed, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported } from "./errors.js";

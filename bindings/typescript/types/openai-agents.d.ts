@@ -1,0 +1,14 @@
+/** @import {FunctionTool} from "@openai/agents" */
+/** @import {Sandbox} from "./sandbox.js" */
+/**
+ * A tool that runs Python in the session; the model reads output, value or traceback.
+ * @param {Sandbox} sandbox
+ * @param {{name?: string, description?: string}} [options]
+ * @returns {FunctionTool<any, any, string>}
+ */
+export function sandboxTool(sandbox: Sandbox, { name, description }?: {
+    name?: string;
+    description?: string;
+}): FunctionTool<any, any, string>;
+import type { Sandbox } from "./sandbox.js";
+import type { FunctionTool } from "@openai/agents";

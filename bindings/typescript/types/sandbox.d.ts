@@ -1,0 +1,257 @@
+/** What a cell prints, as it comes: `for await (const {text} of stream)`. Ends with the cell; leaving the loop ends the cell. */
+export class Stream {
+    /** @param {(onOutput: (piece: Output) => void, signal: AbortSignal) => Promise<Result>} begin @internal */
+    constructor(begin: (onOutput: (piece: Output) => void, signal: AbortSignal) => Promise<Result>);
+    /** What the cell returns, once it has ended. */
+    get result(): Promise<Result>;
+    /** @returns {AsyncGenerator<Output, void, void>} */
+    [Symbol.asyncIterator](): AsyncGenerator<Output, void, void>;
+    #private;
+}
+/** Files of a session. Paths are below /workspace: "data/a.csv". */
+export class Files {
+    /** @param {Sandbox} sandbox @internal */
+    constructor(sandbox: Sandbox);
+    /**
+     * Read a file, whole. most: bytes, 1 GiB if not given. NotFound: there is none; LimitReached: it is larger.
+     * @param {string} path
+     * @param {{most?: number}} [options]
+     * @returns {Promise<Uint8Array>}
+     */
+    read(path: string, { most }?: {
+        most?: number;
+    }): Promise<Uint8Array>;
+    /**
+     * Read a file as UTF-8. TypeError: it is none.
+     * @param {string} path
+     * @param {{most?: number}} [options]
+     */
+    readText(path: string, options?: {
+        most?: number;
+    }): Promise<string>;
+    /**
+     * Write a file, whole. A path that ends in "/" makes a folder. LimitReached: no room.
+     * @param {string} path
+     * @param {Data} data
+     * @param {{mode?: number}} [options] mode: permissions, 0o644 if not given
+     */
+    write(path: string, data: Data, { mode }?: {
+        mode?: number;
+    }): Promise<void>;
+    /**
+     * List a folder. NotFound: there is none.
+     * @param {string} [path]
+     * @returns {Promise<Entry[]>}
+     */
+    list(path?: string): Promise<Entry[]>;
+    #private;
+}
+/**
+ * A session in which code runs contained.
+ *
+ *     await using s = await Sandbox.create();
+ *     (await s.run("6 * 7")).value    // "42"
+ *
+ * Cells of a session run one after the other. Every method may fail with a SandboxError; SandboxLost if the daemon
+ * went away, and the session is still there then.
+ */
+export class Sandbox {
+    /**
+     * Make a session, or go on with the one of that name, and have it ready.
+     * @param {SandboxOptions} [options]
+     */
+    static create(options?: SandboxOptions): Promise<Sandbox>;
+    /** List all sessions of this user. @returns {Promise<Session[]>} */
+    static list(): Promise<Session[]>;
+    /** A session, which is opened when it is first used; nothing is asked of the daemon yet. @param {SandboxOptions} [options] */
+    constructor(options?: SandboxOptions);
+    /** Name of the session. */
+    name: string;
+    /** Whether the session stays when this object is closed. */
+    isKept: boolean;
+    /** Its files. */
+    files: Files;
+    /** Have the session ready; other methods do so themselves. */
+    open(): Promise<void>;
+    /**
+     * Run Python code. Code that fails is no exception here: see Result.ok and Result.throwIfFailed().
+     * @param {Data} code
+     * @param {RunOptions} [options]
+     * @returns {Promise<Result>}
+     */
+    run(code: Data, options?: RunOptions): Promise<Result>;
+    /**
+     * Run a line of /bin/sh.
+     * @param {string} line
+     * @param {RunOptions} [options]
+     * @returns {Promise<Result>}
+     */
+    sh(line: string, options?: RunOptions): Promise<Result>;
+    /**
+     * Run Python code, and get what it prints as it comes: `for await (const {text} of s.stream(code))`. The cell begins
+     * when it is first read.
+     * @param {Data} code
+     * @param {StreamOptions} [options]
+     */
+    stream(code: Data, options?: StreamOptions): Stream;
+    /**
+     * Get a variable, or any Python expression, by JSON. CellFailed: there is no such variable, or JSON has no form for it.
+     * @template [T=any]
+     * @param {string} expression
+     * @returns {Promise<T>}
+     */
+    get<T = any>(expression: string): Promise<T>;
+    /**
+     * Keep variables and files as they are now. name: else s1, s2...
+     * @param {string} [name]
+     * @returns {Promise<Snapshot>}
+     */
+    snapshot(name?: string): Promise<Snapshot>;
+    /**
+     * Take variables and files back to a snapshot of this session.
+     * @param {string | Snapshot} snapshot
+     */
+    rollback(snapshot: string | Snapshot): Promise<void>;
+    /**
+     * Make n (1 to 64) sessions that go on from this one. name: prefix of their names; they stay then.
+     * @param {number} [n]
+     * @param {{name?: string}} [options]
+     * @returns {Promise<Sandbox[]>}
+     */
+    fork(n?: number, { name }?: {
+        name?: string;
+    }): Promise<Sandbox[]>;
+    /**
+     * List its cells, the newest first.
+     * @param {number} [limit] at most 1000
+     * @returns {Promise<Cell[]>}
+     */
+    history(limit?: number): Promise<Cell[]>;
+    /** Interrupt the cell that runs. True: one ran; its status will be "interrupted". */
+    interrupt(): Promise<boolean>;
+    /** Save the session and end its sandbox; the next cell wakes it. */
+    hibernate(): Promise<void>;
+    /** End the session for good, with its files and snapshots. */
+    destroy(): Promise<void>;
+    /** Destroy the session, unless a name was given. */
+    close(): Promise<void>;
+    /** For `await using`; Node before 18.18 has no such symbol. */
+    [Symbol.asyncDispose](): Promise<void>;
+    #private;
+}
+export type ExecRequest = Methods["exec"]["request"];
+/**
+ * A cell of a session's history.
+ */
+export type Cell = Methods["history"]["answer"]["cells"][number];
+/**
+ * An entry of a folder.
+ */
+export type Entry = Methods["ls"]["answer"]["entries"][number];
+/**
+ * A row of Sandbox.list().
+ */
+export type Session = Methods["sessions.list"]["answer"]["sessions"][number];
+/**
+ * A snapshot of a session: its state after that cell.
+ */
+export type Snapshot = {
+    name: string;
+    id: string;
+    cell: number;
+};
+/**
+ * Bytes, or text as UTF-8.
+ */
+export type Data = string | Uint8Array;
+/**
+ * What a session is made with.
+ */
+export type SandboxOptions = {
+    /**
+     * 1 to 64 characters of A-Z a-z 0-9 . _ -; a session of that name goes on, and stays afterwards. Without a name it is a new one, destroyed by close(), or when this object or the program ends.
+     */
+    name?: string | undefined;
+    /**
+     * seconds of one cell: 0.05 to 600, 30 if not given
+     */
+    timeout?: number | undefined;
+    /**
+     * "512m", or bytes
+     */
+    memory?: string | number | undefined;
+    /**
+     * "base", "data", "plot", or one you added
+     */
+    template?: string | undefined;
+    /**
+     * a folder seen at /workspace, never written to
+     */
+    project?: string | undefined;
+    /**
+     * variables for the code
+     */
+    env?: Record<string, string> | undefined;
+    /**
+     * "native", "local", "auto"; the strongest of this host if not given
+     */
+    tier?: string | undefined;
+    /**
+     * others by name, as in {cpus: 2, workspace_size: "2g"}
+     */
+    limits?: Limits | undefined;
+    /**
+     * run without a control that this host lacks
+     */
+    allowDegraded?: boolean | undefined;
+    /**
+     * refuse if a control is approximate
+     */
+    requireExact?: boolean | undefined;
+};
+export type Query = {
+    /**
+     * instructions that the code gave
+     */
+    system: string | null;
+    /**
+     * the most that it wants back
+     */
+    maxTokens: number | null;
+};
+export type StreamOptions = {
+    /**
+     * seconds of this cell, else the session's
+     */
+    timeout?: number | undefined;
+    /**
+     * standard input
+     */
+    input?: Data | undefined;
+    /**
+     * what the cell did is undone if it fails
+     */
+    atomic?: boolean | undefined;
+    /**
+     * what to do about cells that were lost in a crash; else the call fails with Denied and names them
+     */
+    recover?: "replay" | "skip" | "checkpoint" | undefined;
+    /**
+     * ends the cell; the call fails with the signal's reason, and the session goes on
+     */
+    signal?: AbortSignal | undefined;
+    /**
+     * answers llm_query() and llm_query_batched() in the code
+     */
+    query?: ((prompt: string, query: Query) => string | Promise<string>) | undefined;
+};
+/**
+ * onOutput: called with each piece of output; what it throws ends the cell.
+ */
+export type RunOptions = StreamOptions & {
+    onOutput?: (piece: Output) => void;
+};
+import { Result } from "./result.js";
+import type { Output } from "./result.js";
+import type { Methods } from "../types/wire.d.ts";
+import type { Limits } from "./limits.js";

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands in for the daemon breaks the protocol: calls fail, nothing grows, nothing hangs.
+
+import assert from "node:assert/strict";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { Denied, LimitReached, NotFound, SandboxLost, request } from "snipara-sandbox";
+
+const folder = mkdtempSync(join("/tmp", "snp-"));
+after(() => rmSync(folder, { recursive: true }));
+process.env.SNIPARA_SANDBOX_RUNTIME_DIR = folder;
+process.env.SNIPARA_SANDBOX_BIN = "/nowhere";
+
+const HELLO = { version: 1, program: "3.0.0", pid: 1, uptime_ms: 1 };
+
+/** body and head: said lengths, if not the true ones. */
+function frame({ type = 2, id = 2, head = "{}", raw = "", body, headLength, tail = 0 }) {
+  const text = Buffer.from(typeof head === "string" ? head : JSON.stringify(head));
+  const header = Buffer.alloc(16);
+  header.writeUInt32LE(body ?? text.length + raw.length, 0);
+  header.writeUInt32LE(id, 4);
+  header.writeUInt32LE(headLength ?? text.length, 8);
+  header[12] = type;
+  header[15] = tail;
+  return Buffer.concat([header, text, Buffer.from(raw)]);
+}
+
+/** A daemon that greets, and answers everything else with these bytes. */
+async function withDaemon(answer, check) {
+  let n = 0;
+  const sockets = [];
+  const server = createServer((socket) => {
+    sockets.push(socket.on("error", () => {}));
+    socket.on("data", () => {
+      for (const part of n++ === 0 ? [frame({ id: 1, head: HELLO })] : [answer].flat()) socket.write(part);
+    });
+  });
+  await new Promise((resolve) => server.listen(join(folder, "sandboxd.sock"), resolve));
+  try {
+    await check(server);
+  } finally {
+    for (const socket of sockets) socket.end();
+    await new Promise((resolve) => server.close(resolve)); // the client has hung up, too
+  }
+}
+
+const bad = {
+  "a body larger than a frame": frame({ body: 0xffffffff }),
+  "a head larger than the body": frame({ body: 2, headLength: 3 }),
+  "a head larger than a head": frame({ body: 16 << 20, headLength: 5 << 20 }),
+  "bytes that are to be zero": frame({ tail: 1 }),
+  "an unknown type": frame({ type: 9 }),
+  "a head that is no JSON": frame({ head: "{" }),
+  "a head that is no object": frame({ head: "[1]" }),
+  "a head that is null": frame({ head: "null" }),
+  "text": Buffer.from("HTTP/1.1 400 Bad Request\r\n\r\n"),
+};
+for (const [name, answer] of Object.entries(bad)) {
+  test(name, () => withDaemon(answer, () => assert.rejects(request("stats", {}), SandboxLost)));
+}
+
+test("an endless frame is not read beyond its cap", () => withDaemon(Buffer.concat([frame({ id: 99, body: 16 << 20 }), Buffer.alloc(24 << 20)]), async () => {
+  await assert.rejects(request("stats", {}), SandboxLost); // what follows the frame is none
+  assert.ok(process.memoryUsage().rss < 512 << 20);
+}));
+
+test("odd, and allowed", () => withDaemon(Buffer.concat([
+  frame({ id: 77, head: { answered: "nobody" } }), frame({ type: 4, head: { event: "new" } }), frame({ head: '{"__proto__": {"pid": 5}, "pid": 7}', raw: "x" }),
+]), async () => {
+  const { answer, raw } = await request("stats", {});
+  assert.deepEqual([answer.pid, Object.getPrototypeOf(answer), String(raw)], [7, Object.prototype, "x"]);
+}));
+
+test("errors are data, whatever they hold", () => withDaemon(frame({ type: 3, head: { code: "constructor", message: 5, limit: {}, remedy: { kind: "toString" } } }), () =>
+  assert.rejects(request("stats", {}), { name: "SandboxError", message: "5", limit: "", remedy: "toString" })));
+
+test("the way out of an error", () => withDaemon(frame({ type: 3, head: { code: "denied", message: "no", object: "s", remedy: { kind: "recover", ways: ["replay", "new"] } } }), () =>
+  assert.rejects(request("stats", {}), { name: "Denied", code: "denied", object: "s", remedy: "recover",
+    message: 'no; pass to run() {recover: "replay"} to run the missing cells again' })));
+
+test("an error about the connection", () => withDaemon(frame({ type: 3, id: 0, head: { code: "limit", message: "too much" } }), () =>
+  assert.rejects(request("stats", {}), LimitReached)));
+
+test("bytes one by one", () => withDaemon(Array.from(frame({ head: HELLO }), (byte) => Buffer.of(byte)), async () => {
+  assert.deepEqual((await request("stats", {})).answer, HELLO);
+}));
+
+test("nobody is there, and nothing to start", () => assert.rejects(request("stats", {}),
+  (error) => error instanceof NotFound && /SNIPARA_SANDBOX_BIN/.test(error.message)));
+
+test("a folder that others may enter", async () => {
+  chmodSync(folder, 0o755);
+  await assert.rejects(request("stats", {}), Denied);
+  process.env.SNIPARA_SANDBOX_RUNTIME_DIR = join(tmpdir(), "x".repeat(120));
+  await assert.rejects(request("stats", {}), LimitReached);
+});

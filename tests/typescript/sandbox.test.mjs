@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions from a program in JavaScript, against a real daemon. tests/integration/test_typescript.py runs this.
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { test } from "node:test";
+import { CellFailed, Denied, InvalidArgument, LimitReached, NotFound, Sandbox, SandboxError, SandboxLost, Stream, request } from "snipara-sandbox";
+
+const names = async () => (await Sandbox.list()).map((row) => row.name);
+
+test("results", async () => {
+  const s = await Sandbox.create({ memory: 256 << 20, env: { CITY: "Oslo" }, timeout: 20, limits: { cpus: 0.5 } });
+  const said = [];
+  const r = await s.run("import os, sys\nprint('öut')\nsys.stderr.write('err')\nos.environ['CITY']", { onOutput: (piece) => said.push(piece) });
+  assert.deepEqual([r.ok, r.value, r.stdout, r.stderr], [true, "'Oslo'", "öut\n", "err"]);
+  assert.deepEqual(said.filter((piece) => piece.stream === "stderr"), [{ stream: "stderr", text: "err" }]);
+  assert.equal(String(r.throwIfFailed()), "öut\nerr\n'Oslo'");
+  const { limits } = (await s.run("1")).raw.manifest?.controls.resources ?? r.raw.manifest.controls.resources;
+  assert.deepEqual([limits.memory.value, limits.cpus.value, limits.timeout.value], [256 << 20, 500, 20000]);
+  const shown = await s.run("class P:\n  def _repr_html_(self): return '<b>'\ndisplay(P())\nopen('a', 'w')");
+  assert.equal(shown.displays[0]["text/html"], "<b>");
+  assert.deepEqual(shown.files.created, ["a"]);
+  await assert.rejects(async () => (await s.run("x = 1\n1/0")).throwIfFailed(),
+    (error) => error instanceof CellFailed && error.code === "error" && error.result.error.type === "ZeroDivisionError" &&
+      error.message.startsWith("ZeroDivisionError: division by zero (line 2 of the cell)\n\nTraceback"));
+  await assert.rejects(async () => (await s.run("while True: pass", { timeout: 0.2 })).throwIfFailed(),
+    { code: "timeout", limit: "timeout", limitValue: 200, remedy: "raise_limit", remedyName: "timeout",
+      message: /^the cell ended with status timeout \(limit: timeout 0.2 s\); pass a higher timeout to run\(\)/ });
+  assert.equal((await s.sh("cat; exit 3", { input: "in" })).exitCode, 3);
+  assert.deepEqual(await s.get("{'a': [1, 2.5, None, True, 'ä']}"), { a: [1, 2.5, null, true, "ä"] });
+  assert.equal(await s.get("'y' * 300000"), "y".repeat(300000));
+  await assert.rejects(s.get("float('nan')"), CellFailed);
+  await s.close();
+  assert.ok(!(await names()).includes(s.name));
+});
+
+test("files, snapshots, forks, history", async () => {
+  const s = new Sandbox();
+  await s.files.write("folder/", "");
+  await s.files.write("folder/a.txt", "täxt", { mode: 0o600 });
+  assert.equal(await s.files.readText("folder/a.txt"), "täxt");
+  assert.deepEqual((await s.files.list("folder")).map(({ name, type, size }) => [name, type, size]), [["a.txt", "file", 5]]);
+  const large = Buffer.alloc((2 << 20) + 3, "snipara");
+  await s.files.write("large", large);
+  assert.ok(large.equals(await s.files.read("large")));
+  await assert.rejects(s.files.read("none"), NotFound);
+  await assert.rejects(s.files.read("large", { most: 1 }), (error) => error instanceof LimitReached && error.limit === "most" &&
+    error.remedyValue === large.length && error.message.endsWith(`; pass {most: ${large.length}} to files.read()`));
+  await s.run("x = 1");
+  const kept = await s.snapshot("kept");
+  for (const back of ["kept", kept]) {
+    await s.run("x = 2");
+    await s.rollback(back);
+    assert.equal(await s.get("x"), 1);
+  }
+  const [a, b] = await s.fork(2);
+  await a.run("x = 3");
+  assert.deepEqual(await Promise.all([a.get("x"), b.get("x")]), [3, 1]);
+  await s.hibernate();
+  assert.equal((await s.run("x")).value, "1");
+  assert.deepEqual((await s.history(1)).map((cell) => [cell.status, cell.first_line]), [["ok", "x"]]);
+  await Promise.all([s, a, b].map((one) => one.close()));
+  await (await Sandbox.create({ name: "stays" })).run("x = 4");
+  const again = await Sandbox.create({ name: "stays" });
+  assert.equal(await again.get("x"), 4);
+  await again.close();
+  assert.deepEqual(await names(), ["stays"]);
+  await again.destroy();
+});
+
+test("errors", async () => {
+  for (const options of [{ memory: "lots" }, { memory: 1.5 }, { cpu: 1 }, { name: "-bad" }, { limits: { colour: 1 } }]) {
+    assert.throws(() => new Sandbox(options), InvalidArgument);
+  }
+  assert.throws(() => new Sandbox({ project: "/nowhere" }), NotFound);
+  await assert.rejects(Sandbox.create({ project: "/" }), Denied);
+  await assert.rejects(Sandbox.create({ memory: 1 }), { name: "InvalidArgument", message: /memory/ });
+  await assert.rejects(new Sandbox({ name: "no" }).history(), { name: "NotFound", code: "not_found", object: "no" });
+  await assert.rejects(request("exec", { kind: "python", code_len: 17 << 20 }, Buffer.alloc(17 << 20)), LimitReached);
+  assert.deepEqual(await new Sandbox().history(), []);
+});
+
+test("streams", async () => {
+  const s = new Sandbox();
+  const stream = s.stream("for i in range(3): print('ä' * i)\n7");
+  let text = "";
+  for await (const piece of stream) text += piece.text;
+  assert.deepEqual([text, (await stream.result).value], ["\nä\nää\n", "7"]);
+  for await (const piece of s.stream("import time\nprint('first', flush=True)\ntime.sleep(60)")) {
+    assert.ok(piece);
+    break; // ends the cell
+  }
+  await s.run("1");
+  assert.deepEqual((await s.history(3)).map((cell) => cell.status), ["ok", "interrupted", "ok"]);
+  await assert.rejects(async () => {
+    for await (const piece of s.stream("print(1)", { recover: "never" })) assert.fail(piece.text);
+  }, InvalidArgument);
+  assert.ok(stream instanceof Stream);
+  await s.close();
+});
+
+test("a cell is ended by its signal, by a callback that throws, by interrupt()", async () => {
+  const s = await Sandbox.create();
+  const stop = new AbortController();
+  const why = new Error("enough");
+  await assert.rejects(s.run("print(1, flush=True)\nwhile True: pass", { signal: stop.signal, onOutput: () => stop.abort(why) }), why);
+  await assert.rejects(s.run("1", { signal: stop.signal }), why);
+  const broken = new Error("callback");
+  await assert.rejects(s.run("print(1, flush=True)\nwhile True: pass", { onOutput: () => { throw broken; } }), broken);
+  const ended = s.run("print(1, flush=True)\nwhile True: pass", { onOutput: () => void s.interrupt() });
+  assert.equal((await ended).status, "interrupted");
+  assert.deepEqual((await s.history(3)).map((cell) => cell.status), ["interrupted", "interrupted", "interrupted"]);
+  assert.equal(await s.interrupt(), false);
+  assert.equal((await s.run("6 * 7")).value, "42");
+  await s.close();
+});
+
+test("the code asks its host", async () => {
+  const s = new Sandbox();
+  const asked = [];
+  const query = async (prompt, { system, maxTokens }) => {
+    asked.push([prompt, system, maxTokens]);
+    if (prompt === "bad") throw new Error("no answer");
+    return prompt.toUpperCase();
+  };
+  assert.equal((await s.run("llm_query('what?', system='short', max_tokens=5)", { query })).value, "'WHAT?'");
+  assert.equal((await s.run("llm_query_batched(['a', 'b'])", { query })).value, "['A', 'B']");
+  assert.equal((await s.run("llm_query('bad')", { query })).error.message, "no answer");
+  assert.deepEqual(asked[0], ["what?", "short", 5]);
+  assert.match((await s.run("llm_query('a')")).error.message, /^llm_query works in/);
+  const large = await s.run("llm_query('large')", { query: () => "y".repeat(5 << 20) });
+  assert.equal(large.status, "error");
+  await s.close();
+});
+
+test("many at once, more than the daemon takes from one client", { timeout: 120_000 }, async () => {
+  const boxes = Array.from({ length: 50 }, () => new Sandbox());
+  const values = await Promise.all(boxes.map(async (s, i) => (await s.run(`${i} * 2`)).value));
+  assert.deepEqual(values, boxes.map((_, i) => String(i * 2)));
+  const stop = new AbortController();
+  const endless = boxes.slice(0, 30).map((s) => s.run("while True: pass", { signal: stop.signal }));
+  assert.equal((await boxes[40].run("1")).value, "1"); // 30 that do not end are in nobody's way
+  stop.abort();
+  for (const end of await Promise.allSettled(endless)) assert.equal(end.status, "rejected");
+  const lists = await Promise.all(Array.from({ length: 400 }, () => Sandbox.list())); // beyond all connections: they wait
+  assert.ok(lists.every((rows) => rows.length === 50));
+  await Promise.all(boxes.map((s) => s.close()));
+});
+
+test("a program ends when it is done, and its sessions with it", async () => {
+  const ends = {
+    "": 0, // nothing keeps it alive; sessions end
+    "process.exit(3);": 3,
+    "throw new Error('on purpose');": 1,
+  };
+  for (const [last, status] of Object.entries(ends)) {
+    const done = spawnSync(process.execPath, ["--input-type=module", "-e",
+      `import { Sandbox } from "snipara-sandbox"; const s = new Sandbox(); await s.run("1"); ${last}`], { encoding: "utf8", timeout: 60_000 });
+    assert.equal(done.status, status, done.stderr);
+  }
+  assert.deepEqual(await names(), []);
+});
+
+test("the daemon is killed in the middle", { timeout: 120_000 }, async () => {
+  const s = await Sandbox.create({ name: "survivor" });
+  await s.run("x = 1");
+  await s.hibernate();
+  const { pid } = (await request("stats", {})).answer;
+  const cut = s.run("print(1, flush=True)\nimport time\ntime.sleep(60)", { onOutput: () => process.kill(pid, "SIGKILL") });
+  await assert.rejects(cut, (error) => error instanceof SandboxLost && error instanceof SandboxError && error.code === "peer" &&
+    error.message === "the daemon went away; the session is still there: history() says what it has run");
+  assert.equal((await s.run("x", { recover: "checkpoint" })).value, "1"); // another daemon
+  assert.notEqual((await request("stats", {})).answer.pid, pid);
+  await s.destroy();
+});
