@@ -1171,6 +1171,7 @@ export interface Events {
     last?: boolean;
   };
   text: Record<string, never>;
+  note: Record<string, never>;
   tool: {
     /** its number in the run; raw = the arguments, a JSON object */
     call: number;
