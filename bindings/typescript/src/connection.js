@@ -16,7 +16,6 @@ const CONNECTIONS_MOST = 8; // beyond them calls wait
 const HELLO_MS = 20_000;
 const CONNECT_MS = 40_000;
 const RETRY_MS = 20;
-const ANSWER_MOST = 4 << 20;
 /** @type {Set<string | undefined>} */
 const NOBODY = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE", "EAGAIN"]); // or somebody who is just ending
 const NOTHING = new Uint8Array(0);
@@ -52,18 +51,20 @@ export class Connection {
   /**
    * @param {Socket} socket
    * @param {() => void} onRoom called when a call has ended, or the connection has
+   * @param {() => SandboxError} [lost] what calls fail with if the peer goes away
    */
-  constructor(socket, onRoom) {
+  constructor(socket, onRoom, lost = () => new SandboxLost("the daemon went away")) {
     this.socket = socket;
+    this.lost = lost;
     this.onRoom = onRoom;
     socket.on("data", (bytes) => this.#take(bytes));
     for (const end of ["error", "end", "close"]) socket.on(end, () => this.#gone());
-    socket.unref();
+    socket.unref(); // while nothing is asked
   }
 
   #gone() {
     this.isGone ||= !this.isClosed;
-    this.close(new SandboxLost("the daemon went away"));
+    this.close(this.lost());
   }
 
   /** @param {Buffer} bytes */
@@ -101,7 +102,7 @@ export class Connection {
 
   /** @param {Call} call */
   begin(call) {
-    if (this.isClosed) throw new SandboxLost("the daemon went away");
+    if (this.isClosed) throw this.lost();
     const id = this.#last + 1;
     const frame = encodeFrame(REQUEST, id, { method: call.method, ...call.request }, call.raw);
     this.#last = id;
@@ -119,12 +120,9 @@ export class Connection {
    * @param {M} method
    * @param {Methods[M]["request"]} request
    * @param {Uint8Array} [raw]
-   * @returns {Promise<Answer<M>>}
    */
-  ask(method, request, raw = NOTHING) {
-    return new Promise((resolve, reject) => {
-      this.begin({ method, request, raw, onEvent: undefined, resolve, reject, connection: null, id: 0 });
-    });
+  async ask(method, request, raw) {
+    return new Pending(method, request, raw, undefined, this).answer;
   }
 
   /** @param {unknown} why what open calls fail with */
@@ -246,14 +244,22 @@ export class Pending {
    * @param {Methods[M]["request"]} request
    * @param {Uint8Array} [raw]
    * @param {Call["onEvent"]} [onEvent]
+   * @param {Connection} [connection] to ask over; else one to the daemon
    */
-  constructor(method, request, raw = NOTHING, onEvent) {
+  constructor(method, request, raw = NOTHING, onEvent, connection) {
+    /** @type {Partial<Call>} */
+    const call = { method, request, raw, onEvent, connection: null, id: 0 };
     /** @type {Promise<Answer<M>>} */
     this.answer = new Promise((resolve, reject) => {
-      waiting.push({ method, request, raw, onEvent, resolve, reject, connection: null, id: 0 });
+      Object.assign(call, { resolve, reject });
     });
-    this.call = waiting[waiting.length - 1];
-    fill();
+    this.call = /** @type {Call} */ (call);
+    if (connection) {
+      connection.begin(this.call);
+    } else {
+      waiting.push(this.call);
+      fill();
+    }
   }
 
   /** Interrupt the cell; one that waits for a connection is not begun. @param {unknown} [why] what a cell not begun fails with */
@@ -267,13 +273,10 @@ export class Pending {
     }
   }
 
-  /** @param {number} number @param {object} answer */
-  answerCall(number, answer) {
+  /** Answer a call of the code, or of the model. @param {number} number @param {boolean} ok @param {string} text */
+  answerCall(number, ok, text) {
     const { connection, id } = this.call;
-    let raw = Buffer.from(JSON.stringify(answer));
-    const isOk = !("error" in answer) && raw.length <= ANSWER_MOST;
-    if (raw.length > ANSWER_MOST) raw = Buffer.from('{"error": "the answer has more than 4 MiB"}');
-    connection?.ask("answer", { request: id, call: number, ok: isOk }, raw).catch(() => {}); // the cell has ended
+    connection?.ask("answer", { request: id, call: number, ok }, Buffer.from(text)).catch(() => {}); // nobody waits any more
   }
 }
 

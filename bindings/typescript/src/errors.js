@@ -73,7 +73,8 @@ export class SandboxError extends Error {
    * @internal
    */
   constructor(message, failure = {}) {
-    const way = wayOut(failure.remedy);
+    const near = failure.remedy?.kind === "near_name" ? String(failure.remedy.name) : "";
+    const way = near && !message.includes(near) ? `did you mean ${near}?` : wayOut(failure.remedy);
     super(way ? `${message}; ${way}` : message);
     this.code = failure.code ?? "internal";
     this.object = failure.object ?? "";

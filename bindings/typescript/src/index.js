@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Run code that nobody has checked, in sessions that last. docs/reference/typescript.md has the rest.
 
-export { Sandbox, Files, Stream } from "./sandbox.js";
+export { Sandbox, Files } from "./sandbox.js";
+export { agent, completion, streamCompletion } from "./runs.js";
+export { Stream } from "./stream.js";
 export { Result } from "./result.js";
 export {
   CellFailed, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported,
@@ -17,6 +19,10 @@ export { ask as request } from "./connection.js";
 /** @typedef {import("./sandbox.js").Session} Session */
 /** @typedef {import("./sandbox.js").Snapshot} Snapshot */
 /** @typedef {import("./sandbox.js").Data} Data */
+/** @typedef {import("./runs.js").Tool} Tool */
+/** @typedef {import("./runs.js").PromptOptions} PromptOptions */
+/** @typedef {import("./runs.js").Completion} Completion */
+/** @typedef {import("./runs.js").AgentAnswer} AgentAnswer */
 /** @typedef {import("./limits.js").Limits} Limits */
 /** @typedef {import("./result.js").Display} Display */
 /** @typedef {import("./result.js").Output} Output */

@@ -11,6 +11,7 @@ import { findProgram } from "./daemon.js";
 import { InvalidArgument, LimitReached, NotFound, SandboxError } from "./errors.js";
 import { limitsFor } from "./limits.js";
 import { Result, displayFrom } from "./result.js";
+import { Stream } from "./stream.js";
 
 /** @import {Methods} from "../types/wire.d.ts" */
 /** @import {Limits} from "./limits.js" */
@@ -58,6 +59,7 @@ import { Result, displayFrom } from "./result.js";
 
 const FILE_MOST = 1 << 30;
 const CHUNK = 1 << 20;
+const ANSWER_MOST = (4 << 20) - 64;
 
 // What get() runs: JSON in a display, which no output limit cuts.
 /** @param {string} expression */
@@ -144,7 +146,7 @@ function runCell(request, code, { input, signal, query, onOutput, timeout, atomi
       } else if (name === "display" && Array.isArray(event.mime)) {
         displays.push(displayFrom(event.mime, raw));
       } else if (name === "call" && query) {
-        void answerQuery(raw, query).then((answer) => pending.answerCall(event.call, answer));
+        void answerQuery(raw, query).then((answer) => pending.answerCall(event.call, !("error" in answer), JSON.stringify(answer)));
       }
     });
     const onAbort = () => stop(signal?.reason);
@@ -172,59 +174,10 @@ async function answerQuery(raw, query) {
         return { error: error instanceof Error ? error.message : String(error) };
       }
     }));
+    if (Buffer.byteLength(JSON.stringify(results)) > ANSWER_MOST) return { error: "the answer has more than 4 MiB" };
     return { results };
   } catch {
     return { error: "the call is not one of llm_query" }; // the code wrote it by hand
-  }
-}
-
-/** What a cell prints, as it comes: `for await (const {text} of stream)`. Ends with the cell; leaving the loop ends the cell. */
-export class Stream {
-  /** @type {(onOutput: (piece: Output) => void, signal: AbortSignal) => Promise<Result>} */
-  #begin;
-  /** @type {Promise<Result> | null} */
-  #result = null;
-  /** @type {Output[]} */
-  #pieces = [];
-  #wake = () => {};
-  #stop = new AbortController();
-  #isDone = false;
-
-  /** @param {(onOutput: (piece: Output) => void, signal: AbortSignal) => Promise<Result>} begin @internal */
-  constructor(begin) {
-    this.#begin = begin;
-  }
-
-  /** What the cell returns, once it has ended. */
-  get result() {
-    if (!this.#result) {
-      this.#result = this.#begin((piece) => {
-        this.#pieces.push(piece);
-        this.#wake();
-      }, this.#stop.signal);
-      const done = () => {
-        this.#isDone = true;
-        this.#wake();
-      };
-      this.#result.then(done, done);
-    }
-    return this.#result;
-  }
-
-  /** @returns {AsyncGenerator<Output, void, void>} */
-  async *[Symbol.asyncIterator]() {
-    const result = this.result;
-    try {
-      for (;;) {
-        const piece = this.#pieces.shift();
-        if (piece) yield piece;
-        else if (this.#isDone) break;
-        else await new Promise((resolve) => { this.#wake = () => resolve(undefined); });
-      }
-      await result;
-    } finally {
-      if (!this.#isDone) this.#stop.abort(new SandboxError("the stream was left before its end", { code: "interrupted" }));
-    }
   }
 }
 
@@ -418,16 +371,10 @@ export class Sandbox {
    * when it is first read.
    * @param {Data} code
    * @param {StreamOptions} [options]
+   * @returns {Stream<Output, Result>}
    */
   stream(code, options = {}) {
-    return new Stream((onOutput, stop) => {
-      const both = new AbortController();
-      for (const signal of [stop, options.signal]) {
-        if (signal?.aborted) both.abort(signal.reason);
-        signal?.addEventListener("abort", () => both.abort(signal.reason), { once: true });
-      }
-      return this.#run(code, "python", { ...options, onOutput, signal: both.signal });
-    });
+    return new Stream((onOutput, signal) => this.#run(code, "python", { ...options, onOutput, signal }), options.signal);
   }
 
   /**

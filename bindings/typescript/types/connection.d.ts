@@ -27,14 +27,16 @@ export class Connection {
     /**
      * @param {Socket} socket
      * @param {() => void} onRoom called when a call has ended, or the connection has
+     * @param {() => SandboxError} [lost] what calls fail with if the peer goes away
      */
-    constructor(socket: Socket, onRoom: () => void);
+    constructor(socket: Socket, onRoom: () => void, lost?: () => SandboxError);
     isClosed: boolean;
     /** The peer has closed it. */
     isGone: boolean;
     /** How many of its calls are open: the daemon has a limit. */
     nOpen: number;
     socket: Socket;
+    lost: () => SandboxError;
     onRoom: () => void;
     /** @param {Call} call */
     begin(call: Call): void;
@@ -44,7 +46,6 @@ export class Connection {
      * @param {M} method
      * @param {Methods[M]["request"]} request
      * @param {Uint8Array} [raw]
-     * @returns {Promise<Answer<M>>}
      */
     ask<M extends keyof Methods>(method: M, request: Methods[M]["request"], raw?: Uint8Array): Promise<Answer<M>>;
     /** @param {unknown} why what open calls fail with */
@@ -61,15 +62,16 @@ export class Pending<M extends keyof Methods> {
      * @param {Methods[M]["request"]} request
      * @param {Uint8Array} [raw]
      * @param {Call["onEvent"]} [onEvent]
+     * @param {Connection} [connection] to ask over; else one to the daemon
      */
-    constructor(method: M, request: Methods[M]["request"], raw?: Uint8Array, onEvent?: Call["onEvent"]);
+    constructor(method: M, request: Methods[M]["request"], raw?: Uint8Array, onEvent?: Call["onEvent"], connection?: Connection);
     /** @type {Promise<Answer<M>>} */
     answer: Promise<Answer<M>>;
     call: Call;
     /** Interrupt the cell; one that waits for a connection is not begun. @param {unknown} [why] what a cell not begun fails with */
     interrupt(why?: unknown): void;
-    /** @param {number} number @param {object} answer */
-    answerCall(number: number, answer: object): void;
+    /** Answer a call of the code, or of the model. @param {number} number @param {boolean} ok @param {string} text */
+    answerCall(number: number, ok: boolean, text: string): void;
 }
 export type Answer<M extends keyof Methods> = {
     answer: Methods[M]["answer"];
@@ -90,4 +92,5 @@ export type Call = {
 };
 import type { Methods } from "../types/wire.d.ts";
 import type { Socket } from "node:net";
+import { SandboxError } from "./errors.js";
 import type { Events } from "../types/wire.d.ts";

@@ -1,13 +1,3 @@
-/** What a cell prints, as it comes: `for await (const {text} of stream)`. Ends with the cell; leaving the loop ends the cell. */
-export class Stream {
-    /** @param {(onOutput: (piece: Output) => void, signal: AbortSignal) => Promise<Result>} begin @internal */
-    constructor(begin: (onOutput: (piece: Output) => void, signal: AbortSignal) => Promise<Result>);
-    /** What the cell returns, once it has ended. */
-    get result(): Promise<Result>;
-    /** @returns {AsyncGenerator<Output, void, void>} */
-    [Symbol.asyncIterator](): AsyncGenerator<Output, void, void>;
-    #private;
-}
 /** Files of a session. Paths are below /workspace: "data/a.csv". */
 export class Files {
     /** @param {Sandbox} sandbox @internal */
@@ -92,8 +82,9 @@ export class Sandbox {
      * when it is first read.
      * @param {Data} code
      * @param {StreamOptions} [options]
+     * @returns {Stream<Output, Result>}
      */
-    stream(code: Data, options?: StreamOptions): Stream;
+    stream(code: Data, options?: StreamOptions): Stream<Output, Result>;
     /**
      * Get a variable, or any Python expression, by JSON. CellFailed: there is no such variable, or JSON has no form for it.
      * @template [T=any]
@@ -252,6 +243,7 @@ export type RunOptions = StreamOptions & {
     onOutput?: (piece: Output) => void;
 };
 import { Result } from "./result.js";
+import { Stream } from "./stream.js";
 import type { Output } from "./result.js";
 import type { Methods } from "../types/wire.d.ts";
 import type { Limits } from "./limits.js";

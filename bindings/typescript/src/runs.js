@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs of models: each is a process of the program, which speaks the protocol over a socket of its own.
+
+import { spawn } from "node:child_process";
+import { Connection, Pending } from "./connection.js";
+import { findProgram } from "./daemon.js";
+import { InvalidArgument, SandboxError, SandboxLost } from "./errors.js";
+import { Stream } from "./stream.js";
+
+/** @import {Socket} from "node:net" */
+
+/**
+ * A tool of this program, which the model may call. It runs here, outside the sandbox.
+ * @typedef {object} Tool
+ * @property {string} name 1 to 64 of A-Z a-z 0-9 _ -
+ * @property {string} description what it does, for the model
+ * @property {Record<string, unknown>} [parameters] JSON Schema of the arguments, an object; they are checked before the call
+ * @property {(args: any) => unknown} handler what it returns, or resolves to, goes to the model: text as it is, all else as JSON; what it throws, as an error of the tool
+ * @property {number} [timeout] seconds of one call: 30 if not given, at most 600
+ */
+
+/**
+ * @typedef {object} PromptOptions
+ * @property {string} [model] else that of the configuration
+ * @property {string} [system] instructions before the prompt; not of agents
+ * @property {Tool[]} [tools]
+ * @property {string} [folder] working folder of the run: its configuration, .env, project and records; this program's if not given
+ * @property {Record<string, string | number | boolean>} [settings] keys of the configuration, and options of `run` and `agent`, as in {max_depth: 4}
+ * @property {AbortSignal} [signal] stops the run, which is on record; the call fails with the signal's reason
+ * @property {(text: string) => void} [onText] called with what the model writes, as it comes
+ * @property {(record: any) => void} [onRecord] called with each record of the trajectory: docs/reference/trajectory.md
+ */
+
+/** @typedef {{response: string | null, trajectory_id: string, error: string | null, [more: string]: any}} Completion What `snipara-sandbox run --json` prints. */
+/** @typedef {{answer: string, answer_source: string, iterations: number, trajectory_id: string, error: string | null, [more: string]: any}} AgentAnswer What `snipara-sandbox agent --json` prints. */
+
+/** @param {Tool | undefined} tool @param {string} args @returns {Promise<{ok: boolean, text: string}>} */
+async function callTool(tool, args) {
+  try {
+    if (!tool) throw new Error("there is no such tool");
+    const said = await tool.handler(JSON.parse(args));
+    return { ok: true, text: typeof said === "string" ? said : JSON.stringify(said) ?? "null" };
+  } catch (error) {
+    return { ok: false, text: error instanceof Error ? `${error.name}: ${error.message}` : String(error) };
+  }
+}
+
+const lost = () => new SandboxLost("the process of the run ended; its record stays, and `snipara-sandbox resume` goes on", { remedy: { kind: "" } });
+
+/** @returns {Promise<Connection>} */
+async function startProcess() {
+  const program = findProgram();
+  const child = spawn(program, ["serve-run"], { stdio: ["ignore", "ignore", "ignore", "pipe"] });
+  const connection = new Connection(/** @type {Socket} */ (child.stdio[3]), () => {}, lost);
+  const started = new Promise((_, reject) => {
+    child.once("error", (error) => reject(new SandboxError(`start ${program}: ${error.message}`, { code: "system" })));
+  });
+  await Promise.race([started, connection.ask("hello", { version: 1 })]).catch((error) => {
+    connection.close(error);
+    throw error;
+  });
+  return connection;
+}
+
+/**
+ * @param {string} prompt
+ * @param {boolean} isAgent
+ * @param {PromptOptions} options
+ * @returns {Promise<any>}
+ */
+async function ask(prompt, isAgent, { model, system, tools = [], folder, settings = {}, signal, onText, onRecord, ...unknown }) {
+  const [wrong] = Object.keys(unknown);
+  if (wrong !== undefined) throw new InvalidArgument(`"${wrong}" is not an option of a run`, { object: wrong });
+  signal?.throwIfAborted();
+  const given = model === undefined ? settings : { model, ...settings };
+  const connection = await startProcess();
+  /** @type {Record<string, Buffer[]>} */
+  const parts = { record: [], result: [] };
+  const decoder = new TextDecoder();
+  return new Promise((resolve, reject) => {
+    /** @param {unknown} why */
+    const stop = (why) => {
+      call.interrupt(); // its record says how it ended
+      reject(why);
+    };
+    const onAbort = () => stop(signal?.reason);
+    signal?.addEventListener("abort", onAbort, { once: true });
+    /** @param {"record" | "result"} name @param {any} event @param {Buffer} raw */
+    const whole = (name, event, raw) => {
+      parts[name].push(Buffer.from(raw));
+      return event.last ? JSON.parse(Buffer.concat(parts[name].splice(0)).toString("utf8")) : undefined;
+    };
+    /** @type {any} */
+    let result;
+    const call = new Pending("run", {
+      agent: isAgent, folder, system, records: onRecord !== undefined, text: onText !== undefined,
+      settings: Object.entries(given).map(([key, value]) => `${key}=${value}`),
+      tools: tools.map(({ name, description, parameters, timeout }) => ({ name, description, parameters, timeout_ms: Math.round((timeout ?? 0) * 1000) })),
+    }, Buffer.from(prompt), (name, event, raw) => {
+      try {
+        if (name === "text") onText?.(decoder.decode(raw, { stream: true }));
+        else if (name === "note") process.emitWarning(raw.toString("utf8").trim(), "SandboxWarning");
+        else if (name === "result") result = whole(name, event, raw) ?? result;
+        else if (name === "record") {
+          const record = whole(name, event, raw);
+          if (record !== undefined) onRecord?.(record);
+        } else if (name === "tool") {
+          const tool = tools.find((one) => one.name === event.tool);
+          void callTool(tool, raw.toString("utf8")).then(({ ok, text }) => call.answerCall(event.call, ok, text));
+        }
+      } catch (error) {
+        stop(error);
+      }
+    }, connection);
+    call.answer.then(() => {
+      if (result === undefined) throw lost();
+      resolve(result);
+    }).catch(reject).finally(() => {
+      signal?.removeEventListener("abort", onAbort);
+      connection.close(null);
+    });
+  });
+}
+
+/**
+ * Have a model work on a prompt, with code in a sandbox and tools of this program. A run that meets a limit, or whose model
+ * fails, is no exception: see `error` and `stopped_by`. SandboxError: it did not begin.
+ * @param {string} prompt
+ * @param {PromptOptions} [options]
+ * @returns {Promise<Completion>}
+ */
+export function completion(prompt, options = {}) {
+  return ask(prompt, false, options);
+}
+
+/**
+ * Have a model work on a task in iterations, until it gives its final answer.
+ * @param {string} task
+ * @param {PromptOptions} [options]
+ * @returns {Promise<AgentAnswer>}
+ */
+export function agent(task, options = {}) {
+  return ask(task, true, options);
+}
+
+/**
+ * completion(), and what the model writes as it comes: `for await (const text of streamCompletion("..."))`.
+ * @param {string} prompt
+ * @param {Omit<PromptOptions, "onText">} [options]
+ * @returns {Stream<string, Completion>}
+ */
+export function streamCompletion(prompt, options = {}) {
+  return new Stream((onText, signal) => ask(prompt, false, { ...options, onText, signal }), options.signal);
+}
