@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "library/library.h"
+#include "text/hint.h"
 #include "wire/result.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
@@ -171,6 +172,7 @@ static void on_done(
         return;
     }
     if (call->answer == NULL) {
+        snp_hints_fill(head, SNP_HINT_LIBRARY);
         call->answer = json_incref(head);
     }
     finish(call);

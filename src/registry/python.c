@@ -345,7 +345,13 @@ static int project_find(const struct snp_python_query *query, struct snp_python 
         return 1;
     }
     snp_python_done(ret);
-    ret->note = strdup(err.msg);
+    ret->note =
+        err.remedy.kind == SNP_REMEDY_ALLOW_PYTHON
+            ? snp_format("%s; allow it with: snipara-sandbox template add NAME --python %s",
+                         err.msg, err.remedy.name)
+            : snp_format("%s; create the .venv again with a Python of this machine: "
+                         "python3 -m venv --clear .venv",
+                         err.msg);
     return 0;
 }
 

@@ -3,15 +3,17 @@
 #define SNP_TEXT_HINT_H
 
 /*
- * What helps against a mistake, in one table: for a person at a command line, who can give
- * options and files, and for a model inside, which cannot. Mistakes are named as the `rule` of
- * a denial and the `cause` of an error in docs/result.md.
+ * What helps against a mistake, in one table: for a person at a command line, who can give options
+ * and files; for a program that calls the library, which gives arguments; and for a model inside,
+ * which can do neither. A result names mistakes only: as the `rule` of a denial and the `cause` of
+ * an error, with the `module` that was not found (docs/result.md).
  */
 
 #include "base/json.h"
 
 enum snp_hint_reader {
     SNP_HINT_PERSON,
+    SNP_HINT_LIBRARY,
     SNP_HINT_MODEL
 };
 
@@ -20,5 +22,8 @@ const char *snp_hint(const char *cause, enum snp_hint_reader reader);
 
 /* Of a result's error or denial: the table's words, else its own hint. NULL = neither; borrowed. */
 const char *snp_hint_of(const json_t *object, enum snp_hint_reader reader);
+
+/* Write the `hint` of a result's error and denials in the reader's words. result: may be NULL. */
+void snp_hints_fill(json_t *result, enum snp_hint_reader reader);
 
 #endif

@@ -19,7 +19,7 @@ extern const char *const snp_wait_reasons[];
     F(S, TEXT, message,   MUST,   0, 0, "its text") \
     F(S, TEXT, traceback, NIL,    0, 0, "as Python prints it") \
     F(S, NUM,  line,      NIL,    0, 0, "of the cell") \
-    F(S, TEXT, hint,      NIL,    0, 0, "advice for a person; MCP and runs give advice for a model") \
+    F(S, TEXT, hint,      NIL,    0, 0, "advice; each front end fills it in its own words for `cause` and `module`: options of the command line, options of the library, what a model can do") \
     F(S, TEXT, cause,     OPTNIL, 0, 0, "what was met: the `rule` of a denial, or \"no such file\", \"no such program\", \"no such module\", \"no input\", \"notebook\"") \
     F(S, TEXT, path,      OPTNIL, 0, 0, "of a file that is not there") \
     F(S, OBJ,  module,    OPTNIL, 0, NULL, "of a failed import: {`name`, `templates`: those that have it, `command`: how to get it}")
@@ -66,7 +66,7 @@ extern const char *const snp_wait_reasons[];
     F(S, TEXT, operation, MUST,   0, 0, "what was tried") \
     F(S, TEXT, object,    NIL,    0, 0, "on what") \
     F(S, TEXT, rule,      NIL,    0, 0, "what refused it") \
-    F(S, TEXT, hint,      NIL,    0, 0, "what helps") \
+    F(S, TEXT, hint,      NIL,    0, 0, "what helps; as of `error`, for `rule`") \
     F(S, INT,  count,     MUST,   0, 0, "how often")
 
 #define SNP_RESULT_MANIFEST(F, S) \

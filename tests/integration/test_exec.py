@@ -419,13 +419,23 @@ def test_a_file_of_the_machine_is_named_to_the_person_alone(sandbox: lib.Sandbox
 @pytest.mark.parametrize("line, is_missed", [
     ("echo 'ERROR: No matching distribution found for x' >&2; exit 1", True),
     ("echo 'curl: (6) Could not resolve host: x' >&2; exit 6", True),
+    ("true curl -s http://x; exit 6", True), ("true wget -q http://x; exit 4", True), ("exit 6", False),
+    ("true curl http://localhost:1; exit 7", False), ("echo 'error: externally-managed-environment' >&2; exit 1", True),
     ("echo 'Could not resolve host'", False), ("echo no >&2; exit 1", False)])
 def test_programs_that_miss_the_network_are_told_the_way(sandbox: lib.Sandbox, tier: str, line: str,
                                                          is_missed: bool) -> None:
     done = sandbox.exec(sh=line, options=["--env", tier])
-    said = [denial for denial in done["denials"] if denial["rule"] == "no network"]
+    said = [denial for denial in done["denials"] if denial["rule"] in ("no network", "no packages")]
     assert len(said) == is_missed
     assert not said or (said[0]["source"] == "guest" and "template add" in said[0]["hint"])
+
+
+def test_hints_name_the_way(sandbox: lib.Sandbox) -> None:
+    for code, person in (("import no_such_module_x", "snipara-sandbox template add"),
+                         ("open('no.csv')", "--project DIR"), ("from snipara_sandbox import Sandbox", "already"),
+                         ("import subprocess; subprocess.run('curl -s x; exit 6', shell=True, check=True)", "put or")):
+        done = sandbox.exec(code)
+        assert person in done["error"]["hint"] and done["error"]["cause"], done["error"]
 
 
 @pytest.mark.skipif(not os.path.exists("/bin/bash"), reason="no bash")

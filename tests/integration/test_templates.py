@@ -262,10 +262,10 @@ def test_a_venv_that_cannot_be_used_is_said(sandbox: lib.Sandbox, place: str) ->
     options = ["--project", os.path.join(place, "project")]
     result = sandbox.exec("1", options=options)
     assert result["value"] == "1" and result["manifest"]["template"] == "base"
-    assert "not on this machine" in result["manifest"]["venv_unused"]
+    assert "not on this machine; create the .venv again" in result["manifest"]["venv_unused"]
     assert "the project's .venv is not used" in sandbox.cli("exec", *options, "1").stderr
     done = sandbox.cli("exec", *options, "--template", "venv", "1")
-    assert done.returncode == 1 and "cannot be used" in done.stderr
+    assert done.returncode == 1 and "cannot be used" in done.stderr and "python3 -m venv" in done.stderr
 
 
 def test_a_preload_that_leaves_a_thread_is_refused_by_its_name(sandbox: lib.Sandbox, name: str, place: str) -> None:

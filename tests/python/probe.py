@@ -39,7 +39,9 @@ def results() -> None:
         large = s.run("bytearray(1 << 40)")
         refuse(large, "MemoryError (line 1 of the cell) (limit: memory 256 MiB); pass a higher memory= to Sandbox()",
                "error")
-        assert large.error is not None and str(large.error.hint).endswith("open the session with more memory=.")
+        assert large.error is not None and str(large.error.hint).endswith("with a larger limit memory.")
+        missing = s.run("open('no.csv')").error
+        assert missing is not None and "the option project" in str(missing.hint) and "--" not in str(missing.hint)
         slow = s.run("while True: pass", timeout=0.2)
         refuse(slow, "the cell ended with status timeout (limit: timeout 0.2 s); pass a higher timeout= to run()",
                "timeout")

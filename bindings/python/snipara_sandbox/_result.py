@@ -116,21 +116,6 @@ def _frame(html: str) -> str:
     return '<iframe sandbox="" srcdoc="{}" style="{}"></iframe>'.format(escape(html), style)
 
 
-# Options that the command line advises, in words of this package.
-_OPTIONS = {"--project DIR": "project=", "--stdin FILE": "input=", "snipara-sandbox put FILE SESSION:": "files.write()",
-            "snipara-sandbox put": "files.write()"}
-
-
-def _hint(text: str) -> str:
-    """Advice of the command line, in words of this package."""
-    import re
-    for option, words in _OPTIONS.items():
-        text = text.replace(option, words)
-    return re.sub(r"--(memory|processes|[a-z]+-(?:size|files))",
-                  lambda found: found[1] + "=" if found[1] == "memory" else "limits={{\"{}\": ...}}".format(
-                      found[1].replace("-", "_")), text)
-
-
 class Result:
     """What a cell returned: docs/result.md. Prints as the cell's output and value; notebooks show tables and images."""
 
@@ -193,8 +178,7 @@ class Result:
         error = self.raw["error"]
         if error is None:
             return None
-        found = CellError(*(error.get(name) for name in CellError._fields))
-        return found._replace(hint=_hint(found.hint)) if found.hint else found
+        return CellError(*(error.get(name) for name in CellError._fields))
 
     @property
     def usage(self) -> Usage:

@@ -23,6 +23,7 @@
 #include "cli/show/human.h"
 #include "cli/show/nearby.h"
 #include "cli/show/term.h"
+#include "text/hint.h"
 #include "wire/result.h"
 
 enum {
@@ -377,6 +378,7 @@ json_t *snp_view_result(const struct snp_view *view, json_t *head)
 {
     json_t *result = snp_need(json_object());
 
+    snp_hints_fill(head, SNP_HINT_PERSON);
     for (size_t i = 0; i < SNP_ARRAY_LEN(members); i++) {
         (void)json_object_set_new(result, members[i], member_json(view, head, members[i]));
     }
@@ -881,12 +883,13 @@ static void show_rest(const struct snp_view *view, const struct shown *shown)
     }
 }
 
-int snp_view_finish(struct snp_view *view, const json_t *head)
+int snp_view_finish(struct snp_view *view, json_t *head)
 {
     struct shown shown;
     struct snp_err err;
     int r = 0;
 
+    snp_hints_fill(head, SNP_HINT_PERSON);
     shown_read(head, &shown);
     pending_flush(view, SNP_STREAM_STDOUT);
     pending_flush(view, SNP_STREAM_STDERR);

@@ -56,7 +56,7 @@ json_t *snp_view_result(const struct snp_view *view, json_t *head);
  * Print what follows the output: value, error, and a line for everything worth one.
  * Saves displays. Problems with that are told on stderr, and make it return -1.
  */
-int snp_view_finish(struct snp_view *view, const json_t *head);
+int snp_view_finish(struct snp_view *view, json_t *head);
 
 /* Save displays into display_dir, and say so on stderr. */
 int snp_view_save(const struct snp_view *view,

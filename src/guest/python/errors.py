@@ -133,6 +133,8 @@ class Denials:
             return Denial("resources", "allocate", "", "memory")
         if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
             return Denial("resources", "thread", "", "processes")
+        if is_quiet_exit(error):
+            return Denial("network", "connect", "", "no network")
         if not isinstance(error, OSError):
             return None
         if type(error).__name__ == "gaierror":
@@ -162,6 +164,15 @@ def is_local(host: Any) -> bool:
         host = host.decode("ascii", "replace")
     host = host.lower()
     return host.startswith("127.") or host in ("localhost", "::1", "", "0.0.0.0", "::")
+
+
+def is_quiet_exit(error: BaseException) -> bool:
+    """Whether a program failed by an exit status that says, maybe alone, that it reached no host."""
+    if type(error).__name__ != "CalledProcessError":
+        return False
+    command, code = getattr(error, "cmd", None), getattr(error, "returncode", None)
+    text = command if type(command) is str else command[0] if type(command) in (list, tuple) and command else ""
+    return type(text) is str and ("curl" in text and code in (6, 7) or "wget" in text and code == 4)
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:

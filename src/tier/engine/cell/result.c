@@ -99,29 +99,6 @@ static json_t *module_of(const struct snp_tier_cell *c, const json_t *e)
     return advice == NULL ? json_null() : advice;
 }
 
-/* Words that are ours for what the code says has happened, else its own. */
-static json_t *hint_of(const struct snp_tier_cell *c, const json_t *e, const json_t *module)
-{
-    const char *words = snp_hint(snp_json_str(e, "cause", ""), SNP_HINT_PERSON);
-
-    const json_t *templates = json_object_get(module, "templates");
-    const char *name = snp_json_str(module, "name", "");
-
-    if (json_is_null(module)) {
-        return words != NULL ? json_string(words) : text_of(e, "hint", SHORT_MAX);
-    }
-    if (json_array_size(templates) > 0) {
-        const char *first = json_string_value(json_array_get(templates, 0));
-        return json_sprintf("%s comes with template %s: open the session with --template %s",
-                            name, first, first);
-    }
-    return json_sprintf("'%s' is not in template %s, and the sandbox has no network to install "
-                        "it. A template with "
-                        "it: %s; or put its folder into the workspace",
-                        name, c->sandbox->spec.python.name,
-                        snp_json_str(module, "command", ""));
-}
-
 /* One that the table knows; null else. */
 static json_t *cause_of(const json_t *e)
 {
@@ -144,49 +121,59 @@ static json_t *error_of(const struct snp_tier_cell *c)
     return json_pack(
         "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "type", claim_of(e, "type", SHORT_MAX), "message",
         claim_of(e, "message", TEXT_MAX), "traceback", text_of(e, "traceback", TEXT_MAX),
-        "line", line > 0 ? json_integer(line) : json_null(), "hint", hint_of(c, e, module),
-        "cause", cause_of(e), "path", text_of(e, "path", SHORT_MAX), "module", module);
+        "line", line > 0 ? json_integer(line) : json_null(), "hint",
+        text_of(e, "hint", SHORT_MAX), "cause", cause_of(e), "path",
+        text_of(e, "path", SHORT_MAX), "module", module);
 }
 
 /*
  * Programs that miss the network say so in their output only. It may be quoted there, so
  * standard output counts where the cell failed.
  */
-static bool misses_network(const struct snp_tier_cell *c, bool is_ok)
+static const char *missed_rule(const struct snp_tier_cell *c, bool is_ok)
 {
-    static const char *const signs[] = {
-        "Temporary failure in name resolution",
-        "Could not resolve host",
-        "unable to resolve host address",
-        "Network is unreachable",
-        "externally-managed-environment",
-        "No module named pip",
-        "pip: not found",
-        "pip: command not found",
-        "Could not install packages due to an",
-        "No matching distribution found for",
-        "getaddrinfo EAI_AGAIN",
+    static const char packages[] = "no packages";
+    static const char network[] = "no network";
+    static const struct {
+        const char *text;
+        const char *rule;
+    } signs[] = {
+        {"externally-managed-environment",       packages},
+        {"No module named pip",                  packages},
+        {"pip: not found",                       packages},
+        {"pip: command not found",               packages},
+        {"Could not install packages due to an", packages},
+        {"No matching distribution found for",   packages},
+        {"Temporary failure in name resolution", network },
+        {"Could not resolve host",               network },
+        {"unable to resolve host address",       network },
+        {"Network is unreachable",               network },
+        {"getaddrinfo EAI_AGAIN",                network },
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(signs); i++) {
         for (int stream = is_ok ? 1 : 0; stream < 2; stream++) {
             const struct snp_output *out = &c->output[stream];
-            size_t n = strlen(signs[i]);
+            size_t n = strlen(signs[i].text);
 
             if ((out->head.len >= n &&
-                 memmem(snp_buf_bytes(&out->head), out->head.len, signs[i], n) != NULL) ||
+                 memmem(snp_buf_bytes(&out->head), out->head.len, signs[i].text, n) != NULL) ||
                 (out->tail.len >= n &&
-                 memmem(snp_buf_bytes(&out->tail), out->tail.len, signs[i], n) != NULL)) {
-                return true;
+                 memmem(snp_buf_bytes(&out->tail), out->tail.len, signs[i].text, n) != NULL)) {
+                return signs[i].rule;
             }
         }
     }
-    return false;
+    return c->is_command && c->has_exit && WIFEXITED(c->exit_status) &&
+                   (c->quiet_exits & (1U << (WEXITSTATUS(c->exit_status) & 31))) != 0
+               ? network
+               : NULL;
 }
 
 /* Once a cell: what the interpreter has met itself is in the list already. */
 static void add_network_denial(struct snp_tier_cell *c, bool is_ok)
 {
+    const char *rule = missed_rule(c, is_ok);
     size_t i;
     const json_t *denial;
 
@@ -196,14 +183,12 @@ static void add_network_denial(struct snp_tier_cell *c, bool is_ok)
             return;
         }
     }
-    if (misses_network(c, is_ok)) {
-        snp_denials_add(&c->denials,
-                        &(struct snp_denial){.source = "guest",
-                                             .control = "network",
-                                             .operation = "connect",
-                                             .object = "",
-                                             .rule = "no network",
-                                             .hint = snp_hint("no network", SNP_HINT_PERSON)});
+    if (rule != NULL) {
+        snp_denials_add(&c->denials, &(struct snp_denial){.source = "guest",
+                                                          .control = "network",
+                                                          .operation = "connect",
+                                                          .object = "",
+                                                          .rule = rule});
     }
 }
 
@@ -278,18 +263,15 @@ static void deny_limit(struct snp_tier_cell *c,
     const struct snp_limit_info *info = snp_limit_info(limit);
     char value[64];
     char rule[96];
-    char hint[96];
 
     (void)snp_limit_format(limit, c->sandbox->spec.limits.value[limit], value, sizeof(value));
     (void)snprintf(rule, sizeof(rule), "%s %s", info->key, value);
-    (void)snprintf(hint, sizeof(hint), "%s raises it", info->flag);
     snp_denials_add(&c->denials, &(struct snp_denial){.source = "limit",
                                                       .control = "resources",
                                                       .operation = operation,
                                                       .object = object,
                                                       .rule = rule,
-                                                      .count = count,
-                                                      .hint = hint});
+                                                      .count = count});
 }
 
 /*
@@ -445,8 +427,8 @@ static json_t *killed_error(const struct snp_tier_cell *c, const char *status)
     } else if (snp_streq(status, "oom")) {
         (void)snprintf(text, sizeof(text), "the memory limit was passed");
     } else if (snp_streq(status, "limit")) {
-        (void)snprintf(text, sizeof(text), "the session's files passed %s; %s raises it",
-                       snp_limit_info(c->disk_limit)->key, snp_limit_info(c->disk_limit)->flag);
+        (void)snprintf(text, sizeof(text), "the session's files passed %s",
+                       snp_limit_info(c->disk_limit)->key);
     } else if (snp_streq(status, "interrupted")) {
         (void)snprintf(text, sizeof(text), "interrupted, and the code did not stop by itself");
     } else if (c->start_errno != 0) {
