@@ -52,7 +52,7 @@ def probe(box: lib.Sandbox, name: str) -> list[str]:
     return [lib.PYTHON, "-W", "default", os.path.join(box.folder, "python", "probe.py"), name]
 
 
-PROGRAMS = ["results", "state", "functions", "values", "hostile", "threads", "loop"]
+PROGRAMS = ["results", "state", "functions", "values", "hostile", "threads", "signals", "loop"]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -84,6 +84,13 @@ def test_the_programs_on_python_3_13(box: lib.Sandbox) -> None:
                                name], env={**box.env, "SNIPARA_SANDBOX_LIBRARY": library}, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
         assert (done.returncode, done.stdout) == (0, ""), name
+
+
+def test_a_notebook(box: lib.Sandbox) -> None:
+    """In Jupyter's own kernel: what is shown, Ctrl-C, await."""
+    lib.need("jupyter", bool(glob.glob("/usr/lib/python3/dist-packages/ipykernel")), "no python3-ipykernel")
+    box.env["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # the kernel's debugger warns about itself
+    assert run(box, lib.PYTHON, *probe(box, "notebook")[3:]) == ""
 
 
 def test_the_daemon_dies_and_is_started_again() -> None:

@@ -8,6 +8,7 @@ import gc
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 from importlib.util import find_spec
@@ -282,6 +283,21 @@ def threads() -> None:
             raise AssertionError("no KeyboardInterrupt")
 
 
+def signals() -> None:
+    """Ctrl-C at any moment, also as a callback begins."""
+    with Sandbox() as s:
+        s.run("n = 0")
+        for i in range(16):
+            threading.Timer(0.01 + i / 1000, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                endless = "while True: print('x' * 50)"
+                s.run(endless) if i % 2 else s.stream(endless).result
+            except KeyboardInterrupt:
+                continue
+            raise AssertionError("no KeyboardInterrupt")
+        assert s.get("n") == 0
+
+
 def collect() -> None:
     gc.collect()  # the loop
     gc.collect()  # what it had
@@ -338,6 +354,63 @@ def loop() -> None:
     collect()
     assert len(os.listdir("/proc/self/fd")) == n_open
     Sandbox("endless").destroy()
+
+
+class Notebook:
+    """A Jupyter kernel, and what it shows."""
+
+    def __init__(self) -> None:
+        from jupyter_client.manager import start_new_kernel
+        made: Any = start_new_kernel(startup_timeout=60, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.manager, self.client = made
+
+    def run(self, code: str, interrupt_at: str = "") -> Tuple[str, Dict[str, str]]:
+        """How the cell ended, and what was printed ("stream") and shown, by type."""
+        shown: Dict[str, str] = {}
+
+        def take(message: Dict[str, Any]) -> None:
+            content = message["content"]
+            parts = content.get("data", {"stream": content["text"]} if "text" in content else {})
+            for kind, text in parts.items():
+                shown[kind] = shown.get(kind, "") + text
+                if interrupt_at and interrupt_at in text:
+                    self.manager.interrupt_kernel()
+
+        reply = self.client.execute_interactive(code, timeout=60, output_hook=take, stop_on_error=False)["content"]
+        return reply.get("ename", reply["status"]), shown
+
+    def close(self) -> None:
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
+
+def notebook() -> None:
+    book = Notebook()
+    try:
+        book.run("from snipara_sandbox import AsyncSandbox, Sandbox\ns = Sandbox('book')\ns.run('x = 6')")
+        assert book.run("s.run('x * 7')") == ("ok", {"text/plain": "42"})
+        ended, shown = book.run("s.run('class T:\\n def _repr_html_(self): return \"<table><tr><td>1</table>\"\\nT()')")
+        assert ended == "ok" and "&lt;table&gt;" in shown["text/html"] and 'sandbox=""' in shown["text/html"], shown
+        ended, shown = book.run("s.run('class P:\\n def _repr_png_(self): return b\"PNG\"\\nP()')")
+        assert '<img src="data:image/png;base64,UE5H">' in shown["text/html"], shown
+        assert book.run("s.run('x * 7').displays") == ("ok", {"text/plain": "[]"})
+        endless = "print(1, flush=True)\\nwhile True: pass"
+        ended, shown = book.run("s.run('{}', on_output=lambda piece: print(piece, flush=True))".format(endless), "1")
+        assert ended == "KeyboardInterrupt", ended
+        ended, shown = book.run("for piece in s.stream('{}'): print(piece, flush=True)".format(endless), "1")
+        assert ended == "KeyboardInterrupt", ended
+        assert book.run("s.get('x'), [cell.status for cell in s.history(3)][1:]") == (
+            "ok", {"text/plain": "(6, ['interrupted', 'interrupted'])"})
+        assert book.run("a = AsyncSandbox('book')\nawait a.run('x')") == ("ok", {"text/plain": "6"})
+        ended, shown = book.run("async for piece in a.stream('{}'): print(piece, flush=True)".format(endless), "1")
+        assert ended == "CancelledError", ended
+        assert book.run("await a.get('x'), s.history(3)[1].status") == ("ok", {"text/plain": "(6, 'interrupted')"})
+        assert book.run("import asyncio\nasync def one(i):\n    async with AsyncSandbox() as t:\n"
+                        "        return await t.get(str(i))\n"
+                        "sum(await asyncio.gather(*(one(i) for i in range(10))))") == ("ok", {"text/plain": "45"})
+        assert book.run("s.destroy()")[0] == "ok"
+    finally:
+        book.close()
 
 
 def daemon_dies() -> None:

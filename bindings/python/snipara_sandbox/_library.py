@@ -8,10 +8,11 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import sys
 from codecs import getincrementaldecoder
 from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int, c_int64, c_size_t, c_void_p, sizeof
 from itertools import count
-from threading import get_ident, local
+from threading import current_thread, get_ident, local, main_thread
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -237,8 +238,9 @@ class Call:
     def wait(self) -> None:
         """Wait until it is done. Whatever a signal handler raises meanwhile, as Ctrl-C does, interrupts the cell."""
         try:
-            while not _lib.snipara_wait(self.handle, SLICE_MS):
-                pass
+            with Signals() as signals:
+                while not _lib.snipara_wait(self.handle, SLICE_MS):
+                    signals.check()
         except BaseException:
             self.stop()
             raise
@@ -288,6 +290,36 @@ def _on_done(key: Optional[int], handle: int) -> None:
         except BaseException as error:
             call.fail(error)
         call.box.depth -= 1
+
+
+class Signals:
+    """Keeps what a signal handler raises just as a callback begins: ctypes drops it, and Ctrl-C would go unheard."""
+
+    def __init__(self) -> None:
+        self.raised: Optional[BaseException] = None
+        self.is_main = current_thread() is main_thread()  # handlers run nowhere else
+
+    def __enter__(self) -> Signals:
+        if self.is_main:
+            self.before, sys.unraisablehook = sys.unraisablehook, self.take
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self.is_main:
+            sys.unraisablehook = self.before
+        if kind is None:
+            self.check()
+
+    def take(self, dropped: Any) -> None:
+        words = "{} {!r}".format(dropped.err_msg, dropped.object)  # which of the two has the function depends on Python
+        if any(repr(callback) in words for callback in (_on_output, _on_display, _on_done)):
+            self.raised = dropped.exc_value
+        else:
+            self.before(dropped)
+
+    def check(self) -> None:
+        if self.raised is not None:
+            raise self.raised
 
 
 _output_thunk, _display_thunk, _done_thunk = _OnOutput(_on_output), _OnDisplay(_on_display), _OnDone(_on_done)
@@ -393,3 +425,9 @@ def loop_connection(loop: asyncio.AbstractEventLoop) -> Connection:
     boxes.append(Connection())
     loop.add_reader(boxes[-1].fd, boxes[-1].step)
     return boxes[-1]
+
+
+def hear_signals(loop: asyncio.AbstractEventLoop, call: Call) -> None:
+    """Turn the loop every moment until the call is done: Jupyter's kernel sees Ctrl-C only when it turns."""
+    if "ipykernel" in sys.modules and call.handle is not None and not call.is_done:
+        loop.call_later(SLICE_MS / 1000, hear_signals, loop, call)

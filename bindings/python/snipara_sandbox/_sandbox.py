@@ -333,12 +333,15 @@ class Stream(Iterator[Output], AsyncIterable[str]):
         call = self._call
         if not self._pieces and call is not None:
             from select import POLLIN, poll
+            from ._library import SLICE_MS, Signals
             ready = poll()
             ready.register(call.box.fd, POLLIN)
             try:
-                while not self._pieces and not call.is_done:
-                    ready.poll(200)
-                    call.box.step()
+                with Signals() as signals:
+                    while not self._pieces and not call.is_done:
+                        ready.poll(SLICE_MS)
+                        call.box.step()
+                        signals.check()
             except BaseException:
                 call.stop()
                 self._free()
@@ -521,10 +524,11 @@ class Sandbox(Session):
 async def _do_async(ask: Ask[T]) -> T:
     """Ask, and await the answer. Cancelled, it interrupts the cell, and the session goes on."""
     from asyncio import get_running_loop
-    from ._library import loop_connection
+    from ._library import hear_signals, loop_connection
     loop = get_running_loop()
     box = loop_connection(loop)
     call = ask.begin(box)
+    hear_signals(loop, call)
     done: Any = loop.create_future()
     box.when_done(call, lambda: done.done() or done.set_result(None))
     try:
@@ -592,12 +596,13 @@ class AsyncStream(AsyncIterator[Output]):
 
     async def __anext__(self) -> Output:
         from asyncio import get_running_loop
-        from ._library import loop_connection
+        from ._library import hear_signals, loop_connection
         loop = get_running_loop()
         if not self._is_begun:
             self._is_begun = True
             box = loop_connection(loop)
             self._call = self._ask.begin(box)
+            hear_signals(loop, self._call)
             box.when_done(self._call, self._wake)
         call = self._call
         while not self._pieces and call is not None and not call.is_done:
