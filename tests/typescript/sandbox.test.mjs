@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
 import { test } from "node:test";
 import { CellFailed, Denied, InvalidArgument, LimitReached, NotFound, Sandbox, SandboxError, SandboxLost, Stream, request } from "snipara-sandbox";
 
@@ -66,6 +67,14 @@ test("files, snapshots, forks, history", async () => {
   await again.close();
   assert.deepEqual(await names(), ["stays"]);
   await again.destroy();
+});
+
+test("a project, which stays as it is", async () => {
+  const s = await Sandbox.create({ project: ".", template: "base", tier: "native" });
+  const r = await s.sh("ls package.json && rm package.json");
+  assert.deepEqual([r.stdout, r.files.deleted], ["package.json\n", ["package.json"]]);
+  assert.ok(existsSync("package.json"));
+  await s.close();
 });
 
 test("errors", async () => {
@@ -142,6 +151,10 @@ test("many at once, more than the daemon takes from one client", { timeout: 120_
   assert.equal((await boxes[40].run("1")).value, "1"); // 30 that do not end are in nobody's way
   stop.abort();
   for (const end of await Promise.allSettled(endless)) assert.equal(end.status, "rejected");
+  await Promise.all(boxes.slice(0, 30).map(async (s) => { // each was told, though the daemon takes 32 requests of a client
+    await s.run("1");
+    assert.deepEqual((await s.history(2)).map((cell) => cell.status), ["ok", "interrupted"]);
+  }));
   const lists = await Promise.all(Array.from({ length: 400 }, () => Sandbox.list())); // beyond all connections: they wait
   assert.ok(lists.every((rows) => rows.length === 50));
   await Promise.all(boxes.map((s) => s.close()));

@@ -11,7 +11,8 @@ import { checkOwner, socketPath, startDaemon } from "./daemon.js";
 /** @import {Frame} from "./frame.js" */
 
 const VERSION = 1;
-const CALLS_MOST = 24; // of one connection; the daemon takes 32, and interrupting takes some
+const OPEN_MOST = 32; // requests of one connection, as the daemon allows
+const CALLS_MOST = 24; // of them; the rest is for interrupting and answering
 const CONNECTIONS_MOST = 8; // beyond them calls wait
 const HELLO_MS = 20_000;
 const CONNECT_MS = 40_000;
@@ -45,8 +46,8 @@ export class Connection {
   isClosed = false;
   /** The peer has closed it. */
   isGone = false;
-  /** How many of its calls are open: the daemon has a limit. */
-  nOpen = 0;
+  /** @type {[Call, Buffer][]} have no room yet */
+  #late = [];
 
   /**
    * @param {Socket} socket
@@ -92,12 +93,21 @@ export class Connection {
     if (this.#calls.size === 0) this.socket.unref(); // a program with nothing to wait for may end
     if (frame.type === ERROR) call.reject(errorFrom(frame.head));
     else call.resolve({ answer: frame.head, raw: frame.raw });
-    this.#ended();
+    const next = this.#late.shift();
+    if (next) this.#send(...next);
+    this.onRoom();
   }
 
-  #ended() {
-    this.nOpen--;
-    this.onRoom();
+  /** How many of its calls are open. */
+  get nOpen() {
+    return this.#calls.size + this.#late.length;
+  }
+
+  /** @param {Call} call @param {Buffer} frame */
+  #send(call, frame) {
+    this.#calls.set(call.id, call);
+    this.socket.ref();
+    this.socket.write(frame);
   }
 
   /** @param {Call} call */
@@ -108,14 +118,12 @@ export class Connection {
     this.#last = id;
     call.connection = this;
     call.id = id;
-    this.#calls.set(id, call);
-    this.nOpen++;
-    this.socket.ref();
-    this.socket.write(frame);
+    if (this.#calls.size < OPEN_MOST) this.#send(call, frame);
+    else this.#late.push([call, frame]);
   }
 
   /**
-   * Ask beside all others, without waiting for room.
+   * Ask beside all others, before what waits for a connection.
    * @template {keyof Methods} M
    * @param {M} method
    * @param {Methods[M]["request"]} request
@@ -130,12 +138,10 @@ export class Connection {
     if (this.isClosed) return;
     this.isClosed = true;
     this.socket.destroy();
-    const calls = [...this.#calls.values()];
+    const calls = [...this.#calls.values(), ...this.#late.map(([call]) => call)];
     this.#calls.clear();
-    for (const call of calls) {
-      call.reject(why);
-      this.#ended();
-    }
+    this.#late = [];
+    for (const call of calls) call.reject(why);
     this.onRoom();
   }
 }

@@ -33,15 +33,15 @@ export class Connection {
     isClosed: boolean;
     /** The peer has closed it. */
     isGone: boolean;
-    /** How many of its calls are open: the daemon has a limit. */
-    nOpen: number;
     socket: Socket;
     lost: () => SandboxError;
     onRoom: () => void;
+    /** How many of its calls are open. */
+    get nOpen(): number;
     /** @param {Call} call */
     begin(call: Call): void;
     /**
-     * Ask beside all others, without waiting for room.
+     * Ask beside all others, before what waits for a connection.
      * @template {keyof Methods} M
      * @param {M} method
      * @param {Methods[M]["request"]} request
