@@ -991,7 +991,7 @@ export interface RawResult {
     traceback: string | null;
     /** of the cell */
     line: number | null;
-    /** advice for a person; MCP and runs give advice for a model */
+    /** advice; each front end fills it in its own words for `cause` and `module`: options of the command line, options of the library, what a model can do */
     hint: string | null;
     /** what was met: the `rule` of a denial, or "no such file", "no such program", "no such module", "no input", "notebook" */
     cause?: string | null;
@@ -1012,7 +1012,7 @@ export interface RawResult {
     object: string | null;
     /** what refused it */
     rule: string | null;
-    /** what helps */
+    /** what helps; as of `error`, for `rule` */
     hint: string | null;
     /** how often */
     count: number;
