@@ -61,9 +61,9 @@ def each(ctx: Context, all_clients: list[Client]) -> None:
 def together(ctx: Context, c: Client, loop: Client) -> None:
     """Many sessions at once: a process for each, or one event loop for all."""
     rates: dict[str, list[float]] = {c.key: [], loop.key: []}
-    for turn in range(ctx.runs(8, 1)):
+    for turn in range(ctx.runs(6, 1)):
         for one in (c, loop) if turn % 2 == 0 else (loop, c):
-            rates[one.key].append(one.cells_per_second("together", ctx.runs(40, 4)))
+            rates[one.key].append(one.cells_per_second("together", ctx.runs(20, 4)))
     for one, text in ((c, f"{MANY} programs in C"), (loop, "one program in Python with asyncio")):
         ctx.keep(f"clients.together.{one.key}", [{"cells_per_s": rate} for rate in rates[one.key]])
         ctx.add(f"clients.together.{one.key}", f"cells in a second, {MANY} sessions at once, {text}", "/s",
@@ -77,12 +77,21 @@ def clients(ctx: Context) -> None:
     """The same cell from C, Python and TypeScript, and many sessions at once."""
     runtime = ctx.runtime()
     folder = python_package(ctx)
-    script = os.path.join(ROOT, "tests", "bench", "client.py")
+    here = os.path.join(ROOT, "tests", "bench")
+    script = os.path.join(here, "client.py")
     c = Client("c", "C", runtime, [runtime.watch, "library", runtime.socket])
     waiting = Client("python", "Python", runtime, [PYTHON, script, "sync"], PYTHONPATH=folder)
     loop = Client("asyncio", "Python, asyncio", runtime, [PYTHON, script, "async"], PYTHONPATH=folder)
+    some = [c, waiting, loop]
+    modules = os.path.join(runtime.build, "typescript-suite", "node_modules")
+    node = shutil.which("node") or os.path.join(modules, "node", "bin", "node")
+    if os.access(node, os.X_OK):
+        some.append(Client("typescript", "TypeScript", runtime, [node, os.path.join(here, "client.mjs")]))
     runtime.exec("1")
-    each(ctx, [c, waiting, loop])
+    each(ctx, some)
+    if len(some) == 3:
+        ctx.add("clients.typescript", "cell 'pass' from a program in TypeScript", "", None, n=0,
+                note="Node is not installed")
     together(ctx, c, loop)
     imports = [float(subprocess.run([PYTHON, "-c", IMPORT], env=waiting.env, cwd="/", capture_output=True, text=True,
                                     check=True).stdout) * 1e6 for _ in range(ctx.runs(20, 3))]
