@@ -144,8 +144,8 @@ void snipara_on_done(struct snipara_call *call,
 
 /*
  * Interrupt the cell of an open snipara_run(), as Ctrl-C would: Python gets a KeyboardInterrupt, and what does not end
- * is killed after a while. The call ends as usual, with status "interrupted". An open snipara_ask() stops likewise. Other calls are
- * not affected.
+ * is killed after a while. The call ends as usual, with status "interrupted"; a cell that had not begun fails with
+ * SNIPARA_TIMEOUT. An open snipara_ask() is stopped likewise. Other calls are not affected.
  */
 void snipara_interrupt(struct snipara_call *call);
 
@@ -390,7 +390,8 @@ struct snipara_prompt {
 /*
  * Have a model work on a prompt. Answer: as `snipara-sandbox run --json` or `agent --json`, with `success`, `response` or
  * `answer`, `error`, `trajectory_id`... A run that meets a limit is no error of the call. snipara_interrupt()
- * stops it: it ends as usual, with what it has. Blocks for some milliseconds, until its process has started.
+ * stops it: it ends as usual, with what it has. Blocks for some milliseconds, until its process has started. The daemon is
+ * that of this user, which the run starts if need be; a connection to another socket is refused (SNIPARA_UNSUPPORTED).
  */
 struct snipara_call *snipara_ask(struct snipara *box, const struct snipara_prompt *prompt);
 

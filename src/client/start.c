@@ -80,14 +80,11 @@ static bool is_kept(const char *variable)
     return kept;
 }
 
-/* A program that outlives us; log_fd: its standard error, -1 = none; fd becomes FD_INSIDE. */
-static int spawn(char *const *argv,
-                 char *const *envp,
-                 int log_fd,
-                 int fd,
-                 pid_t *ret_pid,
-                 struct snp_err *err)
+/* A program that outlives us: it forks at once, so that it is no child of ours. log_fd: its standard error, -1 = none; fd becomes FD_INSIDE. */
+static int spawn(char *const *argv, char *const *envp, int log_fd, int fd, struct snp_err *err)
 {
+    pid_t pid = -1;
+    int status = 0;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none;
@@ -109,14 +106,19 @@ static int spawn(char *const *argv,
     (void)posix_spawnattr_setsigdefault(&attr, &all);
     (void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
                                               POSIX_SPAWN_SETSIGDEF);
-    eno = posix_spawn(ret_pid, argv[0], &actions, &attr, argv, envp);
+    eno = posix_spawn(&pid, argv[0], &actions, &attr, argv, envp);
     (void)posix_spawn_file_actions_destroy(&actions);
     (void)posix_spawnattr_destroy(&attr);
-    return eno == 0 ? 0 : snp_fail_sys(err, eno, "start %s", argv[0]);
+    if (eno != 0) {
+        return snp_fail_sys(err, eno, "start %s", argv[0]);
+    }
+    /* A program that has its children ignored is not told how that went; the other end of fd is. */
+    return SNP_RETRY(waitpid(pid, &status, 0)) == pid && status != 0
+               ? snp_fail(err, SNP_E_PEER, "%s ended at once", argv[0])
+               : 0;
 }
 
-static int daemon_spawn(
-    char *program, int log_fd, int ready_fd, pid_t *ret_pid, struct snp_err *err)
+static int daemon_spawn(char *program, int log_fd, int ready_fd, struct snp_err *err)
 {
     static char flag[] = "--ready-fd";
     static char number[] = "3";
@@ -130,7 +132,7 @@ static int daemon_spawn(
         }
     }
     envp[n_env] = NULL;
-    return spawn(argv, envp, log_fd, ready_fd, ret_pid, err);
+    return spawn(argv, envp, log_fd, ready_fd, err);
 }
 
 int snp_run_process_start(int *ret_fd, struct snp_err *err)
@@ -140,8 +142,6 @@ int snp_run_process_start(int *ret_fd, struct snp_err *err)
     snp_autoclose int own = -1;
     snp_autoclose int other = -1;
     int ends[2];
-    pid_t pid = -1;
-    int status = 0;
     int r = snp_own_program("snipara-sandbox", &program, err);
 
     if (r < 0) {
@@ -156,16 +156,11 @@ int snp_run_process_start(int *ret_fd, struct snp_err *err)
     if (other < 0 || snp_set_nonblock(own, true) < 0) {
         return snp_fail_sys(err, errno, "socket");
     }
-    r = spawn((char *const[]){program, verb, NULL}, environ, -1, other, &pid, err);
-    if (r < 0) {
-        return r;
+    r = spawn((char *const[]){program, verb, NULL}, environ, -1, other, err);
+    if (r == 0) {
+        *ret_fd = SNP_TAKE_FD(own);
     }
-    /* It forks at once; who has children ignored is not told how that went, and learns it from the socket. */
-    if (SNP_RETRY(waitpid(pid, &status, 0)) == pid && status != 0) {
-        return snp_fail(err, SNP_E_SYS, "%s %s cannot start", program, verb);
-    }
-    *ret_fd = SNP_TAKE_FD(own);
-    return 0;
+    return r;
 }
 
 /* Wait for a byte (*ret_ready true) or the end of the pipe. -1: neither came in time. */
@@ -193,19 +188,6 @@ static int ready_wait(int fd, int timeout_ms, bool *ret_ready)
     }
 }
 
-/* It has ended before it was ready: with 0 if another one runs already. */
-static int ended_early(pid_t pid, struct snp_err *err)
-{
-    char words[WORDS_MAX];
-    int status = 0;
-
-    if (SNP_RETRY(waitpid(pid, &status, 0)) == pid && status != 0) {
-        return snp_fail(err, SNP_E_PEER, "it ended at once; its last words: %s",
-                        snp_daemon_last_words(words, sizeof(words)));
-    }
-    return 0;
-}
-
 int snp_daemon_start(int timeout_ms, struct snp_err *err)
 {
     snp_autofree char *program = NULL;
@@ -214,7 +196,6 @@ int snp_daemon_start(int timeout_ms, struct snp_err *err)
     snp_autoclose int read_fd = -1;
     snp_autoclose int write_fd = -1;
     int ends[2];
-    pid_t pid = -1;
     bool ready = false;
     char words[WORDS_MAX];
     int r = snp_own_program("snipara-sandboxd", &program, err);
@@ -247,17 +228,19 @@ int snp_daemon_start(int timeout_ms, struct snp_err *err)
         snp_closep(&log_fd);
         log_fd = other;
     }
-    r = daemon_spawn(program, log_fd, write_fd, &pid, err);
-    if (r < 0) {
-        return r;
-    }
+    r = daemon_spawn(program, log_fd, write_fd, err);
     snp_closep(&write_fd);
     write_fd = -1;
-    if (ready_wait(read_fd, timeout_ms, &ready) < 0) {
+    if (r < 0 && r != SNP_E_PEER) {
+        return r;
+    }
+    if (r == 0 && ready_wait(read_fd, timeout_ms, &ready) < 0) {
         return snp_fail(err, SNP_E_PEER, "it is not ready after %d s; its last words: %s",
                         timeout_ms / 1000, snp_daemon_last_words(words, sizeof(words)));
     }
-    return ready ? 0 : ended_early(pid, err);
+    return ready ? 0
+                 : snp_fail(err, SNP_E_PEER, "it ended at once; its last words: %s",
+                            snp_daemon_last_words(words, sizeof(words)));
 }
 
 const char *snp_daemon_last_words(char *out, size_t out_len)

@@ -7,7 +7,7 @@
 #include "base/err.h"
 
 /*
- * Start snipara-sandboxd, own session, output to STATE/daemon.log, environment cut to
+ * Start snipara-sandboxd, no child of ours, own session, output to STATE/daemon.log, environment cut to
  * what it needs, and wait until it says that it is ready or ends (then another one may
  * run already), at most timeout_ms. 0 does not promise that it answers.
  * SNP_E_NOT_FOUND: it is not installed.

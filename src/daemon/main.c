@@ -72,7 +72,7 @@ static const char help[] =
     "Runs the sessions of one user. The command line tool starts it when needed.\n"
     "\n"
     "Options:\n"
-    "  --foreground           log to standard error, not to the state folder\n"
+    "  --foreground           stay, and log to standard error, not to the state folder\n"
     "  --socket PATH          listen here (default: in the runtime folder)\n"
     "  --state DIR            log and leftovers (default: the state folder)\n"
     "  --idle SECONDS         end when unused for so long (default 300)\n"
@@ -88,7 +88,8 @@ static const char help[] =
     "  --live-max N           sessions that may be awake at once (default 64)\n"
     "  --live-memory SIZE     memory these may take (default: half of the machine's)\n"
     "  --journal-budget SIZE  disk for sessions and outputs, from 16m; 0 = any (default 8g)\n"
-    "  --ready-fd N           write one byte to descriptor N when listening\n"
+    "  --ready-fd N           write one byte to descriptor N when a daemon listens; without\n"
+    "                         --foreground also become no child of who starts it\n"
     "  --log-level LEVEL      error, warn, info or debug (default info)\n"
     "  --version              print the version\n"
     "  --help                 print this\n";
@@ -538,6 +539,27 @@ static int log_redirect(const char *state, struct snp_err *err)
     return 0;
 }
 
+static void ready_tell(const struct options *options)
+{
+    if (options->ready_fd >= 0) {
+        if (snp_write_all(options->ready_fd, "\1", 1) < 0) {
+            snp_log(SNP_LOG_WARN, "ready", "errno=%d", errno);
+        }
+        (void)close(options->ready_fd);
+    }
+}
+
+/* Who started us, and may have other children to wait for, waits for this process; the daemon is its child. */
+static int leave_starter(struct snp_err *err)
+{
+    pid_t pid = fork();
+
+    if (pid > 0) {
+        _exit(0);
+    }
+    return pid < 0 || setsid() < 0 ? snp_fail_sys(err, errno, "leave who started it") : 0;
+}
+
 static int serve(const struct options *options, struct places *places, struct snp_err *err)
 {
     struct snp_server_options server_options = options->server;
@@ -548,6 +570,9 @@ static int serve(const struct options *options, struct places *places, struct sn
     int r = is_given ? listen_fd_check(listen_fd, places->socket, err) : 0;
 
     SNP_THEN(r, lock_take(places, is_given, &held, err));
+    if (r == 0 && !held) {
+        ready_tell(options); /* another one is */
+    }
     if (r < 0 || !held) {
         return r;
     }
@@ -567,12 +592,7 @@ static int serve(const struct options *options, struct places *places, struct sn
     SNP_TRY(snp_server_init(server, listen_fd, &server_options, err));
     snp_log(SNP_LOG_INFO, "start", "version=%s pid=%d socket=%s", SNP_VERSION, (int)getpid(),
             places->socket);
-    if (options->ready_fd >= 0) {
-        if (snp_write_all(options->ready_fd, "\1", 1) < 0) {
-            snp_log(SNP_LOG_WARN, "ready", "errno=%d", errno);
-        }
-        (void)close(options->ready_fd);
-    }
+    ready_tell(options);
     snp_server_run(server);
     snp_log(SNP_LOG_INFO, "end", "pid=%d", (int)getpid());
     return 0;
@@ -617,6 +637,9 @@ int main(int argc, char **argv)
         return 0;
     }
     SNP_THEN(r, listen_fd_read(&options, &err));
+    if (r == 0 && options.ready_fd >= 0 && !options.foreground) {
+        r = leave_starter(&err);
+    }
     snp_log_setup("daemon", options.level);
     snp_slice_short();
     SNP_THEN(r, run(&options, &err));

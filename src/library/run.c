@@ -150,6 +150,11 @@ static int process_start(struct snipara_call *call, struct snp_err *err)
         json_decref(hello.head);
         return snp_library_connect(root, err); /* says so */
     }
+    if (root->socket != NULL) {
+        json_decref(hello.head);
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "runs use the daemon of this user; connect without a socket for them");
+    }
     r = snp_run_process_start(&fd, err);
     run = r < 0 ? NULL : snp_library_box_new();
     if (run == NULL) {

@@ -64,6 +64,7 @@ def test_examples(box: lib.Sandbox) -> None:
                    "'forty-two'"]),
     ("forked", ["invalid|||", "ok", "the same descriptor"]),
     ("left_open", ["peer|||"]),
+    ("queue", ["1", "1", "1", "25"]),
     ("older", ["ok"]),
 ])
 def test_a_program(box: lib.Sandbox, way: str, said: list[str]) -> None:
@@ -94,6 +95,14 @@ def process_of_run(folder: str) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def test_the_example_of_a_run(runs: Runs) -> None:
+    script = runs.script(turn(call("stock", shop="Oslo")), turn(text="There are 12 apples"))
+    with start(runs.box, "example-ask", "replay/" + script, "How many?", cwd=runs.folder) as process:
+        out, errors = process.communicate(timeout=60)
+    said = r'stock {"shop":"Oslo"}\nThere are 12 apples\nrecorded as [0-9a-f]{8}, \$0.00\n'
+    assert re.fullmatch(said, out) and not errors
 
 
 def test_a_run(runs: Runs) -> None:
@@ -223,7 +232,8 @@ def test_the_daemon_dies_and_is_started_again() -> None:
             assert process.stdout is not None
             assert [process.stdout.readline() for _ in range(3)] == ["ok\n", "ok\n", "running\n"]
             os.kill(pid, signal.SIGKILL)
-            assert process.stdout.read().splitlines() == ["the cell that ran: peer", "afterwards: 42", "ok"]
+            said = process.stdout.read().splitlines()
+            assert said == ["the cell that ran: peer", "afterwards: 42; children: none", "ok"]
         with start(box, "library-probe", "older", "", "no_start") as process:
             assert (process.communicate(timeout=60), process.returncode) == (("not_found|||\n", ""), 3)
     finally:

@@ -195,9 +195,43 @@ static void daemon_dies(const char *argument)
     }
     call = done(snipara_run(
         box, SNIPARA_RUN(.session = "kept", .code = "x + 1", .recover = "checkpoint")));
-    (void)printf("afterwards: %s\n", snipara_text(call, "value", NULL));
+    (void)printf("afterwards: %s; children: %s\n", snipara_text(call, "value", NULL),
+                 waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD ? "none" : "some");
     snipara_free(call);
     end(snipara_request(box, "{\"method\": \"shutdown\"}", NULL, 0));
+}
+
+/* More calls than are sent at once, in two sessions; the first of both, and the last, which waits to be sent, are endless. */
+static void queue(const char *argument)
+{
+    enum {
+        LAST = 27
+    };
+    struct snipara_call *calls[LAST + 1];
+    unsigned n_ok = 0;
+
+    (void)argument;
+    for (unsigned i = 0; i <= LAST; i++) {
+        calls[i] = snipara_run(
+            box, SNIPARA_RUN(.session = i % 2 == 0 ? "even" : "odd",
+                             .code = i < 2 || i == LAST ? "while True: pass" : "1"));
+    }
+    snipara_interrupt(calls[LAST]);
+    snipara_interrupt(calls[0]);
+    snipara_interrupt(calls[1]);
+    for (unsigned i = 0; i <= LAST; i++) {
+        const char *status = snipara_text(done(calls[i]), "status", NULL);
+        const struct snipara_error *error = snipara_call_error(calls[i]);
+        bool is_stopped =
+            error != NULL ? error->code == SNIPARA_TIMEOUT : strcmp(status, "interrupted") == 0;
+
+        n_ok += status != NULL && strcmp(status, "ok") == 0 ? 1 : 0;
+        if (i < 2 || i == LAST) {
+            (void)printf("%d\n", (int)is_stopped);
+        }
+        snipara_free(calls[i]);
+    }
+    (void)printf("%u\n", n_ok);
 }
 
 static void shut_down(const char *argument)
@@ -457,6 +491,7 @@ static const struct {
     {"transfer",    transfer   },
     {"callbacks",   callbacks  },
     {"daemon_dies", daemon_dies},
+    {"queue",       queue      },
     {"shut_down",   shut_down  },
     {"forked",      forked     },
     {"left_open",   left_open  },
