@@ -18,6 +18,7 @@
 #include "cli/need.h"
 #include "cli/run/caller.h"
 #include "cli/show/term.h"
+#include "cli/tier.h"
 
 enum {
     VALUE_MAX_BYTES = 64 * 1024,
@@ -219,6 +220,7 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
         return SNP_EXIT_OK;
     }
     object = snp_need(snp_config_to_json(config));
+    (void)json_object_set_new(object, "tier", snp_need(json_pack("s?", snp_cli_tier(config))));
     if (cli->caller != NULL) {
         snp_caller_end(cli->caller, object);
         return SNP_EXIT_OK;
