@@ -9,17 +9,17 @@ import sys
 from codecs import getincrementaldecoder
 from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int64, c_size_t, c_uint32, c_void_p, sizeof
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
-from warnings import warn
 from weakref import WeakValueDictionary
 
 from . import _library
-from ._completion import text_of
+from ._completion import caller, tell, text_of
 from ._errors import InvalidArgument
 from ._library import STOP_MS, Call, Connection, _lib, _texts, connection, loop_connection, text
 from .core import raised_by
 from .exceptions import ConfigValidationError, ToolExecutionError
 from .tools import Tool
 
+LATER_S = 1.0  # how much longer than here the run waits for a tool
 TICK_S = 0.2  # how long an event loop of ours waits before Python looks for signals
 _OnText = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
 _OnCalled = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_uint32, c_char_p, c_void_p, c_size_t)
@@ -34,7 +34,7 @@ class _Prompt(Structure):
     _fields_ = [("size", c_size_t), ("text", c_char_p), ("system", c_char_p), ("resume", c_char_p),
                 ("agent", c_bool), ("folder", c_char_p), ("settings", POINTER(c_char_p)),
                 ("tools", POINTER(POINTER(_Tool))), ("record", _OnText), ("streamed", _OnText),
-                ("called", _OnCalled), ("ctx", c_void_p)]
+                ("called", _OnCalled), ("ctx", c_void_p), ("noted", _OnText)]
 
 
 _lib.snipara_ask.restype = _lib.snipara_settings.restype = _lib.snipara_answer.restype = c_void_p
@@ -50,15 +50,8 @@ def _tools(tools: Sequence[Tool]) -> Any:
     for at, tool in enumerate(tools):
         array[at] = ctypes.pointer(_Tool(
             sizeof(_Tool), text(tool.name, "name"), text(tool.description, "description"),
-            json.dumps(tool.parameters).encode(), max(1, round(tool.timeout * 1000))))
+            json.dumps(tool.parameters).encode(), min(round((tool.timeout + LATER_S) * 1000), 600000)))
     return array
-
-
-def _tell(answer: Dict[str, Any]) -> Dict[str, Any]:
-    """Have its warnings said."""
-    for message in answer.pop("warnings", ()):
-        warn(message, stacklevel=3)
-    return answer
 
 
 def settings(given: Mapping[str, object]) -> Dict[str, Any]:
@@ -66,7 +59,7 @@ def settings(given: Mapping[str, object]) -> Dict[str, Any]:
     call = connection().ask("settings", None, _lines(given))
     try:
         call.wait()
-        return _tell(call.answer())
+        return call.answer()
     except InvalidArgument as error:
         raised = ConfigValidationError(str(error))
         raised.object = error.object
@@ -82,10 +75,12 @@ class Ask:
                  system: Optional[str] = None, tools: Sequence[Tool] = (), is_agent: bool = False,
                  on_text: Optional[Callable[[str], object]] = None) -> None:
         self.settings = {**settings, **more}
+        self.says = bool(settings.get("verbose"))
         self.tools = {tool.name: tool for tool in tools}
         self.is_agent = is_agent
         self.on_text = on_text
         self.is_done = False
+        self.place = caller()
         self.id = ""
         self.limits: Dict[str, Any] = {}
         self.records: List[Dict[str, Any]] = []  # of an agent
@@ -97,7 +92,8 @@ class Ask:
         self._error: Optional[str] = None  # why it ended, without the command line's way out
         self._raw = _Prompt(
             sizeof(_Prompt), text(prompt, "prompt"), text(system, "system"), None, is_agent, None,
-            _lines(self.settings), _tools(tools) if tools else None, _record_thunk, _text_thunk, _called_thunk, None)
+            _lines(self.settings), _tools(tools) if tools else None, _record_thunk, _text_thunk, _called_thunk, None,
+            _note_thunk)
 
     # From the library
 
@@ -108,7 +104,7 @@ class Ask:
             self._error = record["end"]["error"]
         if self.is_agent:
             self.records.append(record)
-        if self.settings.get("verbose"):
+        if self.says:
             line = _line(record)
             if line:
                 print("snipara_sandbox: " + line, file=sys.stderr)
@@ -122,7 +118,12 @@ class Ask:
         """The model calls a tool: a task of its own does it."""
         task = asyncio.ensure_future(self._serve(number, name, arguments))
         self._busy.add(task)
-        task.add_done_callback(self._busy.discard)
+        task.add_done_callback(self._served)
+
+    def _served(self, task: asyncio.Future[None]) -> None:
+        self._busy.discard(task)
+        if not task.cancelled():
+            task.exception()  # only what ends the loop, too, and is raised there
 
     async def _serve(self, number: int, name: str, arguments: str) -> None:
         is_ok, said = await _called(self.tools[name], arguments)
@@ -173,7 +174,7 @@ class Ask:
         if answer.get("error") and self._error:
             is_limit = remedy.get("kind") == "raise_limit"
             answer["error"] = self._error + ("; " + raised_by(remedy["name"]) if is_limit else "")
-        return _tell(answer)
+        return answer
 
     def wait(self) -> Dict[str, Any]:
         """Run it in an event loop of its own. Ctrl-C stops the run and waits for its end; once more leaves at once."""
@@ -197,8 +198,10 @@ class Ask:
     def stop(self) -> None:
         """Stop it; from any thread."""
         self._is_stopped = True
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
+        loop, running = self._loop, asyncio._get_running_loop()
+        if loop is not None and loop is running:  # at once, before a tool that stops its own run is answered
+            self._interrupt()
+        elif loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._interrupt)
 
     def _interrupt(self) -> None:
@@ -280,4 +283,9 @@ def _on_called(key: Optional[int], _: int, number: int, tool: bytes, at: int, si
     _guarded(key, lambda ask: ask.take_call(number, tool.decode(), ctypes.string_at(at, size).decode()))
 
 
-_record_thunk, _text_thunk, _called_thunk = _OnText(_on_record), _OnText(_on_text), _OnCalled(_on_called)
+def _on_note(key: Optional[int], at: int, size: int) -> None:
+    _guarded(key, lambda ask: tell(ctypes.string_at(at, size).decode("utf-8", "replace"), ask.place))
+
+
+_record_thunk, _text_thunk, _note_thunk = _OnText(_on_record), _OnText(_on_text), _OnText(_on_note)
+_called_thunk = _OnCalled(_on_called)

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import (
     TYPE_CHECKING, Any, AsyncIterator, Callable, Coroutine, Dict, Generator, Iterable, List, NoReturn, Optional,
-    TypeVar, Union, cast)
+    Tuple, TypeVar, Union, cast)
 
 from ._errors import InvalidArgument
 
@@ -56,6 +56,25 @@ def refuse(name: str, why: str) -> NoReturn:
     raise error
 
 
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_told: Dict[Any, Any] = {}
+
+
+def caller() -> Tuple[str, int]:
+    """File and line that called this package."""
+    frame: Any = sys._getframe(1)
+    while frame.f_back is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == _FOLDER:
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def tell(message: str, place: Optional[Tuple[str, int]] = None) -> None:
+    """A warning of that place; once."""
+    from warnings import warn_explicit
+    file, line = place or caller()
+    warn_explicit(message, UserWarning, file, line, registry=_told)
+
+
 def checked(of: str, settings: Dict[str, Any]) -> Dict[str, Any]:
     """Those that are given. TypeError: there is no such argument. A warning names what has no effect."""
     for name in settings:
@@ -64,8 +83,7 @@ def checked(of: str, settings: Dict[str, Any]) -> Dict[str, Any]:
     given = {name: value for name, value in settings.items() if value is not None}
     idle = [name for name in NO_EFFECT if name in given and given[name] != AS_IT_IS.get(name)]
     if idle:
-        from warnings import warn
-        warn("this version has no use for {}".format(", ".join(name + "=" for name in idle)), stacklevel=4)
+        tell("this version has no use for {}".format(", ".join(name + "=" for name in idle)))
     return given
 
 
@@ -287,6 +305,8 @@ def text_of(value: object) -> str:
     """The text of a setting."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     if isinstance(value, (list, tuple)):
         import json
         return json.dumps([text_of(each) for each in value])

@@ -9,7 +9,7 @@ from typing import (
     TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, Deque, Dict, Generic, Iterable, Iterator, List, Mapping,
     Optional, Tuple, Type, TypeVar, Union)
 
-from ._completion import RLM
+from ._completion import RLM, tell
 from ._errors import InvalidArgument, NotFound, SandboxError
 from ._result import Cell, Entry, Output, Result, Snapshot, make_result
 
@@ -110,8 +110,7 @@ class Session(RLM):
     def _session_settings(self) -> Dict[str, Any]:
         options = self._options
         if options["env"]:
-            from warnings import warn
-            warn("code of runs does not get env=, which is for the cells of this session", stacklevel=4)
+            tell("code of runs does not get env=, which is for the cells of this session")
         given = {"environment": options["tier"], "template": options["template"], "project": options["project"],
                  "allow_degraded": options["allow_degraded"] or None, "require_exact": options["require_exact"] or None}
         given.update(limit.split("=", 1) for limit in options["limits"])
@@ -139,7 +138,7 @@ class Session(RLM):
             options = self._options
             if options["tier"] in STOOD_IN_FOR:
                 from ._ask import settings
-                options = {**options, "tier": settings({"environment": options["tier"]}).get("tier", "native")}
+                options = {**options, "tier": settings({"environment": options["tier"]})["tier"]}
             self._policy = Policy(**options)
         return self._policy
 

@@ -57,8 +57,8 @@ class ToolRegistry:
     def register(self, tool: Tool) -> None:
         """Add a tool; one of that name is replaced, with a warning."""
         if tool.name in self._tools:
-            from warnings import warn
-            warn("the tool {!r} is replaced".format(tool.name), stacklevel=2)
+            from ._completion import tell
+            tell("the tool {!r} is replaced".format(tool.name))
         self._tools[tool.name] = tool
 
     def unregister(self, name: str) -> bool:
