@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 import lib
+import old_pages
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PACKAGE = os.path.join(ROOT, "bindings", "python", "snipara_sandbox")
@@ -113,6 +114,13 @@ def test_import_is_cheap(box: lib.Sandbox) -> None:
     assert run(box, lib.PYTHON, "-c", code) == "set()\n"
 
 
+ANSWERS = """\
+{"tool_calls": [{"name": "FINAL", "arguments": {"answer": "one"}}], "contains": "Compare"}
+{"tool_calls": [{"name": "price", "arguments": {"sku": "ab12"}}]}
+{"content": "4.20 EUR", "contains": "4.2"}
+"""
+
+
 def page() -> list[str]:
     with open(os.path.join(ROOT, "docs", "reference", "python.md")) as file:
         return re.findall(r"```python\n(.*?)```", file.read(), re.S)
@@ -132,9 +140,14 @@ def test_the_wheel(box: lib.Sandbox) -> None:
     python = os.path.join(venv, "bin", "python")
     own = lib.Sandbox("user")
     try:
-        for code, said in zip(page(), ["42\n1 cities.csv\n43\n43 42\n0\n1\n2\n", "6\n"], strict=True):
+        own.home = own.make_folder("work")  # a home folder is no project
+        own.make_file("work/answers.jsonl", ANSWERS)
+        for code, said in zip(page(), ["42\n1 cities.csv\n43\n43 42\n0\n1\n2\n", "6\n", "4.20 EUR 2\nprice\none\n"],
+                              strict=True):
             script = own.make_file("page.py", code)
             assert run(own, python, script) == said
+        old_pages.check(own, python)
+        assert run(own, python, "-c", "import rlm.agent as a, snipara_sandbox.agent as b; print(a is b)") == "True\n"
         assert run(own, os.path.join(venv, "bin", "rlm"), "--help").startswith("Usage: rlm ")
         assert run(own, os.path.join(venv, "bin", "snipara-sandbox"), "exec", "6 * 7").startswith("42\n")
         run(own, os.path.join(venv, "bin", "snipara-sandbox"), "daemon", "stop")
