@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * messages-print PART: the tables of docs/wire.md and docs/result.md as Markdown. PART is client,
- * tier, error, result, events, run or run_events; or typescript, the types of the client protocol, or limits,
- * for bindings/typescript. tools/messages writes them into the files.
+ * tier, error, result, events, run or run_events; or typescript, the types of the client protocol, limits or
+ * hints, for bindings/typescript. tools/messages writes them into the files.
  */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "policy/limits.h"
+#include "text/hint.h"
 #include "wire/exec.h"
 #include "wire/methods.h"
 #include "wire/result.h"
@@ -282,6 +283,18 @@ static void limits_print(FILE *out)
     }
 }
 
+/* Words for programs and for models; none of the texts needs escapes. */
+static void hints_print(FILE *out)
+{
+    for (size_t i = 0; snp_hint_cause(i) != NULL; i++) {
+        const char *cause = snp_hint_cause(i);
+        const char *words = snp_hint(cause, SNP_HINT_LIBRARY);
+
+        (void)fprintf(out, "  \"%s\": [\"%s\",\n    \"%s\"],\n", cause,
+                      words == NULL ? "" : words, snp_hint(cause, SNP_HINT_MODEL));
+    }
+}
+
 static bool messages_print(FILE *out, const char *what)
 {
     struct shown shown = {.n = 0};
@@ -313,6 +326,8 @@ static bool messages_print(FILE *out, const char *what)
         typescript_print(out);
     } else if (strcmp(what, "limits") == 0) {
         limits_print(out);
+    } else if (strcmp(what, "hints") == 0) {
+        hints_print(out);
     } else {
         return false;
     }

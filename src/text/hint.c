@@ -109,6 +109,11 @@ const char *snp_hint(const char *cause, enum snp_hint_reader reader)
     return NULL;
 }
 
+const char *snp_hint_cause(size_t i)
+{
+    return i < SNP_ARRAY_LEN(rows) ? rows[i].cause : NULL;
+}
+
 /* The package is not for code inside: that is there already. */
 static const char own_module[] = "snipara_sandbox";
 static const char own_words[] =

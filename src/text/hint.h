@@ -20,6 +20,9 @@ enum snp_hint_reader {
 /* NULL: the table has none for it. A rule may go on with a value: "processes 64". */
 const char *snp_hint(const char *cause, enum snp_hint_reader reader);
 
+/* The mistakes of the table, one after the other; NULL = i is behind the last. */
+const char *snp_hint_cause(size_t i);
+
 /* Of a result's error or denial: the table's words, else its own hint. NULL = neither; borrowed. */
 const char *snp_hint_of(const json_t *object, enum snp_hint_reader reader);
 

@@ -17,6 +17,7 @@ test("LangChain", async () => {
   assert.equal(message.tool_call_id, "call_1");
   assert.match(message.content, /ZeroDivisionError/);
   assert.equal(await python.invoke({ code: "x = 1" }), "(no output)");
+  assert.match(await python.invoke({ code: "open('none')" }), /ask the user for a file that is missing\.$/);
   await assert.rejects(python.invoke({ wrong: 1 }));
   await assert.rejects(python.invoke({ code: "while True: pass" }, { signal: AbortSignal.timeout(300) }));
   await s.close();

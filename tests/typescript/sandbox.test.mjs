@@ -27,6 +27,8 @@ test("results", async () => {
   await assert.rejects(async () => (await s.run("while True: pass", { timeout: 0.2 })).throwIfFailed(),
     { code: "timeout", limit: "timeout", limitValue: 200, remedy: "raise_limit", remedyName: "timeout",
       message: /^the cell ended with status timeout \(limit: timeout 0.2 s\); pass a higher timeout to run\(\)/ });
+  assert.match(String(await s.run("open('none')")), /\nOnly files of the session are in the sandbox.* option project, or write the file into the session\.$/);
+  assert.match((await s.run("import not_there")).error.hint, /open the session with the option template/);
   assert.equal((await s.sh("cat; exit 3", { input: "in" })).exitCode, 3);
   assert.deepEqual(await s.get("{'a': [1, 2.5, None, True, 'ä']}"), { a: [1, 2.5, null, true, "ä"] });
   assert.equal(await s.get("'y' * 300000"), "y".repeat(300000));

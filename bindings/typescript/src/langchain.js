@@ -2,7 +2,7 @@
 // A sandbox as a tool of LangChain; needs @langchain/core.
 
 import { tool } from "@langchain/core/tools";
-import { CODE, DESCRIPTION } from "./tool.js";
+import { CODE, DESCRIPTION, textForModel } from "./tool.js";
 
 /** @import {StructuredToolInterface} from "@langchain/core/tools" */
 /** @import {Sandbox} from "./sandbox.js" */
@@ -15,7 +15,6 @@ import { CODE, DESCRIPTION } from "./tool.js";
  */
 export function sandboxTool(sandbox, { name = "python", description = DESCRIPTION } = {}) {
   return tool(async (/** @type {{code: string}} */ { code }, config) => {
-    const result = await sandbox.run(code, { signal: config?.signal });
-    return String(result) || "(no output)";
+    return textForModel(await sandbox.run(code, { signal: config?.signal }));
   }, { name, description, schema: CODE });
 }

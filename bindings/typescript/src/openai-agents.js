@@ -2,7 +2,7 @@
 // A sandbox as a tool of the OpenAI Agents SDK; needs @openai/agents.
 
 import { tool } from "@openai/agents";
-import { CODE, DESCRIPTION } from "./tool.js";
+import { CODE, DESCRIPTION, textForModel } from "./tool.js";
 
 /** @import {FunctionTool} from "@openai/agents" */
 /** @import {Sandbox} from "./sandbox.js" */
@@ -21,7 +21,7 @@ export function sandboxTool(sandbox, { name = "python", description = DESCRIPTIO
     strict: true,
     execute: async (input, _context, details) => {
       const { code } = /** @type {{code: string}} */ (input);
-      return String(await sandbox.run(code, { signal: details?.signal })) || "(no output)";
+      return textForModel(await sandbox.run(code, { signal: details?.signal }));
     },
   });
 }

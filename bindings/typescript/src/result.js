@@ -2,6 +2,7 @@
 // What a cell returned.
 
 import { CellFailed } from "./errors.js";
+import { fillHints } from "./hints.js";
 
 /** @import {RawResult} from "../types/wire.d.ts" */
 
@@ -42,6 +43,7 @@ export class Result {
   constructor(raw, stdout, stderr, displays) {
     /** The whole, as in docs/result.md. */
     this.raw = raw;
+    fillHints(raw);
     /** Standard output; of more than the limit `output` head and tail. */
     this.stdout = stdout;
     /** Standard error, likewise. */
@@ -102,9 +104,14 @@ export class Result {
 
   /** The cell's output and value, or how it failed, for people and models. */
   toString() {
+    return this.text(this.error?.hint ?? "");
+  }
+
+  /** @param {string} hint @internal */
+  text(hint) {
     const shown = this.displays.map((display) => String(display["text/plain"] ?? ""));
     let ending = this.value ?? "";
-    if (this.error) ending = (this.error.traceback ?? `${this.error.type}: ${this.error.message}`) + (this.error.hint ?? "");
+    if (this.error) ending = `${(this.error.traceback ?? `${this.error.type}: ${this.error.message}`).trimEnd()}\n${hint}`;
     else if (this.exitCode) ending = `exit status ${this.exitCode}`;
     else if (!this.ok) ending = this.raw.limit ? `${this.status} (${this.raw.limit.text})` : this.status;
     if (shown[shown.length - 1] === ending) shown.pop();

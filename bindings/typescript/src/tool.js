@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the adapters tell a model.
 
+import { hintForModel } from "./hints.js";
+
+/** @import {Result} from "./result.js" */
+
 export const DESCRIPTION = "Run Python code in a sandbox without network, and return what it prints, the value of its last " +
   "expression or the traceback. Variables and files in /workspace stay for the next call.";
 
@@ -11,3 +15,6 @@ export const CODE = {
   required: /** @type {["code"]} */ (["code"]),
   additionalProperties: /** @type {const} */ (false),
 };
+
+/** @param {Result} result */
+export const textForModel = (result) => result.text(hintForModel(result.raw) ?? "") || "(no output)";

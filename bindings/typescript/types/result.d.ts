@@ -25,7 +25,7 @@ export class Result {
     displays: Display[];
     /** repr of the last expression; null if there is none. For an object see Sandbox.get(). */
     get value(): string | null;
-    get status(): "ok" | "error" | "timeout" | "oom" | "killed" | "limit" | "interrupted";
+    get status(): "timeout" | "error" | "limit" | "ok" | "oom" | "killed" | "interrupted";
     /** What became of the session: "kept", "rolled_back", "restored_from_checkpoint" or "lost". */
     get state(): "kept" | "rolled_back" | "restored_from_checkpoint" | "lost";
     /** Whether the status is "ok". */
@@ -66,6 +66,8 @@ export class Result {
     throwIfFailed(): this;
     /** The cell's output and value, or how it failed, for people and models. */
     toString(): string;
+    /** @param {string} hint @internal */
+    text(hint: string): string;
 }
 /**
  * Something that a cell displayed: its forms by MIME type, text as string.

@@ -1,3 +1,4 @@
+/** @import {Result} from "./result.js" */
 export const DESCRIPTION: string;
 export namespace CODE {
     let type: "object";
@@ -11,3 +12,5 @@ export namespace CODE {
     let required: ["code"];
     let additionalProperties: false;
 }
+export function textForModel(result: Result): string;
+import type { Result } from "./result.js";

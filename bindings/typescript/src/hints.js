@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What helps against a mistake of the code, as src/text/hint.c has it: for programs, for models.
+
+/** @import {RawResult} from "../types/wire.d.ts" */
+
+/** @type {Record<string, [string, string]>} */
+const HINTS = {
+// messages: hints
+  "no such file": ["Only files of the session are in the sandbox. Show a folder as /workspace with the option project, or write the file into the session.",
+    "Only files below /workspace and /tmp are here, no others of the user's machine. List /workspace and use a path from there; ask the user for a file that is missing."],
+  "no such program": ["This program is not in the sandbox: only those of /usr and of the template are.",
+    "This program is not installed here. Use another one, or Python."],
+  "no such module": ["",
+    "The package is not installed here, and without a network it cannot be. Use what is installed, or ask the user for a template that has it."],
+  "no network": ["The sandbox has no network. Write files into the session, or show a folder with the option project. Install packages into a template: snipara-sandbox template add NAME --requirements FILE, then the option template",
+    "There is no network here: downloads, pip and APIs cannot work. Use the packages and the files in /workspace that are here, or ask the user for what is missing."],
+  "no packages": ["pip cannot install packages inside, whatever it proposes: the sandbox has no network. Install them into a template: snipara-sandbox template add NAME --requirements FILE, then the option template",
+    "pip cannot install packages here, whatever it proposes: there is no network. Use what is installed, or ask the user for a template that has the package."],
+  "read-only": ["Only /workspace and /tmp can be written.",
+    "Only /workspace and /tmp can be written."],
+  "no permission": ["This path is not open to the sandbox. Only /workspace and /tmp can be written.",
+    "This path is not open here. Only /workspace and /tmp can be written."],
+  "not permitted": ["Do without this call: the sandbox does not permit it.",
+    "Do without this call: it is not permitted here."],
+  "disk space": ["Delete files, or open the session with a larger limit workspace_size (workspace_files; tmp_size for /tmp).",
+    "Delete files that are not needed, or write less."],
+  "file size": ["Write smaller files, or open the session with a larger limit file_size.",
+    "Write smaller files."],
+  "open files": ["Close files when done, or open the session with a larger limit open_files.",
+    "Close files when done."],
+  "memory": ["Use less at a time, or open the session with a larger limit memory.",
+    "Use less at a time: read in parts, delete what is no longer needed."],
+  "processes": ["Start fewer processes and threads at a time, or open the session with a larger limit processes.",
+    "Start fewer processes and threads at a time."],
+  "workspace_size": ["",
+    "Delete files that are not needed, or write less."],
+  "workspace_files": ["",
+    "Delete files that are not needed, or make fewer."],
+  "tmp_size": ["",
+    "Delete files of /tmp that are not needed."],
+  "file_size": ["",
+    "Write smaller files."],
+  "no input": ["input() had nothing to read. Give the code standard input with the option input.",
+    "Nobody can answer input() here. Put the value into the code, or ask the user for it."],
+  "timeout": ["",
+    "Do less in one call; what earlier calls made stays."],
+  "notebook": ["These notebook commands work: %time, %timeit, %cd, %pwd, %%bash, %%writefile and lines with !. Plots show by themselves.",
+    "These notebook commands work: %time, %timeit, %cd, %pwd, %%bash, %%writefile and lines with !. Plots show by themselves. Write plain Python for the rest."],
+// end
+};
+const PROGRAM = 0;
+const MODEL = 1;
+
+/** @param {string | null | undefined} cause may go on after the mistake's name @param {number} reader */
+function words(cause, reader) {
+  const found = Object.keys(HINTS).find((name) => cause === name || cause?.startsWith(`${name} `));
+  return (found && HINTS[found][reader]) || null;
+}
+
+/** @param {Record<string, unknown>} module that was not found */
+function moduleWords({ name, templates, command }) {
+  const [template] = Array.isArray(templates) ? templates : [];
+  return template === undefined ?
+    `'${name}' is not in the template of this session, and the sandbox has no network to install it. A template with it: ${command}; then open the session with the option template` :
+    `${name} comes with template ${template}: open the session with the option template "${template}"`;
+}
+
+/** Write the hints of a result: it names mistakes only. @param {RawResult} raw */
+export function fillHints(raw) {
+  const { error } = raw;
+  if (error?.module) error.hint = moduleWords(error.module);
+  else if (error) error.hint = words(error.cause, PROGRAM) ?? error.hint;
+  for (const denial of raw.denials) {
+    denial.hint = denial.source === "limit" ? `the limit ${denial.rule?.split(" ")[0]} raises it` : words(denial.rule, PROGRAM) ?? denial.hint;
+  }
+}
+
+/** The hint of a result, for a model. @param {RawResult} raw */
+export function hintForModel({ error }) {
+  return error ? words(error.cause, MODEL) ?? error.hint : null;
+}
