@@ -299,7 +299,6 @@ def tools() -> None:
 
     async def add(a: int, b: int) -> Dict[str, int]:
         await asyncio.sleep(0)
-        seen.append(threading.get_ident())
         return {"sum": a + b}
 
     def fails(**_: int) -> None:
@@ -307,36 +306,58 @@ def tools() -> None:
 
     inner = Sandbox()
 
-    def runs(a: int, b: int) -> str:
-        return str(inner.run("{} * {}".format(a, b)).value)
+    def runs(a: int, b: int) -> str:  # in the thread of the program, with a cell and a run inside
+        seen.append(threading.get_ident())
+        answer = SniparaSandbox(model=script(turn(text="inner"))).completion("y").response
+        return "{} {}".format(inner.run("{} * {}".format(a, b)).value, answer)
 
     async def slow(a: int, b: int) -> str:
         await asyncio.sleep(60)
         return "late"
 
+    def blocks(a: int, b: int) -> str:
+        time.sleep(0.6)
+        return "late"
+
     offered = [Tool("add", "adds", SUM, add), Tool("fails", "fails", SUM, fails), Tool("runs", "runs", SUM, runs),
-               Tool("slow", "slow", SUM, slow, timeout=0.3)]
-    model = script(*(turn(call(name, a=6, b=7)) for name in ("add", "fails", "runs", "slow")),
+               Tool("slow", "slow", SUM, slow, timeout=0.3), Tool("blocks", "blocks", SUM, blocks, timeout=0.3)]
+    model = script(*(turn(call(name, a=6, b=7)) for name in ("add", "fails", "runs", "slow", "blocks")),
                    turn(call("add", a="x", b=1)), turn(text="done"))
     with quiet() as logged:
         result = SniparaSandbox(model=model, tools=offered, verbose=False).completion(
             "x", options=CompletionOptions(include_trajectory=True))
     told = [each for event in result.events for each in event.tool_results]
     shown = [json.loads(each.content) for each in told]
-    assert [each.is_error for each in told] == [False, True, False, True, True], shown
-    assert json.loads(shown[0]["output"]) == {"sum": 13} and shown[2]["output"] == "42"  # JSON, no repr
-    assert shown[1]["error"] == "ValueError: not today" and "a:" in shown[4]["error"]
+    assert [each.is_error for each in told] == [False, True, False, True, True, True], shown
+    assert json.loads(shown[0]["output"]) == {"sum": 13} and shown[2]["output"] == "42 inner"  # JSON, no repr
+    assert shown[1]["error"] == "ValueError: not today" and "a:" in shown[5]["error"]
+    assert shown[3]["error"] == shown[4]["error"] == "no answer within 0.3 s"
     assert seen == [threading.get_ident()]
     assert [record.getMessage().split(":")[0] for record in logged][0] == "Tool 'fails' failed"
-    assert logged[0].exc_info is not None and len(logged) == 2
+    assert logged[0].exc_info is not None and len(logged) == 3
     parallel(script(turn(*(call("meet", n=n) for n in range(3))), turn(text="done")))
 
     def stops(a: int, b: int) -> None:
         raise KeyboardInterrupt
 
-    sandbox = SniparaSandbox(model=script(turn(call("stops", a=1, b=2)), turn(text="done")))
-    sandbox.tool_registry.register(Tool("stops", "stops", SUM, stops))
-    raises(KeyboardInterrupt, "", lambda: sandbox.completion("x"))
+    async def leaves(a: int, b: int) -> None:
+        raise SystemExit(3)
+
+    for handler, kind in ((stops, KeyboardInterrupt), (leaves, SystemExit)):
+        sandbox = SniparaSandbox(model=script(turn(call("end", a=1, b=2)), turn(text="done")))
+        sandbox.tool_registry.register(Tool("end", "ends", SUM, handler))
+        raises(kind, "", lambda: sandbox.completion("x"))
+
+    async def main() -> None:
+        sandbox = SniparaSandbox(model=script(turn(call("add", a=1, b=2)), turn(call("inner")), turn(text="done")),
+                                 tools=offered)
+        sandbox.tool_registry.register(Tool("inner", "a run", handler=lambda: SniparaSandbox(
+            model=script(turn(text="inner"))).completion("y")))
+        result = await sandbox.completion("x", options=CompletionOptions(include_trajectory=True))
+        told = [json.loads(event.tool_results[0].content) for event in result.events[:2]]
+        assert json.loads(told[0]["output"]) == {"sum": 3}
+        assert json.loads(told[1]["output"])["response"] == "inner", told
+    asyncio.run(main())
     inner.close()
 
 
@@ -429,6 +450,15 @@ def stops() -> None:
     logger = sandbox.trajectory_logger
     ends = [record for record in logger.load_records(logger.list_recent(1)[0]["id"]) if "end" in record]
     assert ends and ends[-1]["end"]["stopped_by"] == "cancelled", ends
+
+    def die() -> None:
+        for record in logger.load_records(logger.list_recent(1)[0]["id"]):
+            if "process" in record:
+                os.kill(record["process"]["pid"], signal.SIGKILL)
+
+    dying = SniparaSandbox(model=script(turn(call("die")), turn(text="done")), tools=[Tool("die", "dies", handler=die)])
+    lost = raises(snipara_sandbox.SandboxLost, "", lambda: dying.completion("x"))
+    assert str(lost).endswith("; `snipara-sandbox resume {}` goes on with it".format(lost.object)), lost
 
     async def main() -> None:
         try:

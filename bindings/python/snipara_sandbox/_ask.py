@@ -8,19 +8,20 @@ import json
 import sys
 from codecs import getincrementaldecoder
 from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int64, c_size_t, c_uint32, c_void_p, sizeof
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
+from queue import Empty, SimpleQueue
+from typing import Any, Callable, Coroutine, Dict, List, Mapping, Optional, Sequence, Set, Tuple, cast
 from weakref import WeakValueDictionary
 
 from . import _library
 from ._completion import caller, tell, text_of
-from ._errors import InvalidArgument
+from ._errors import InvalidArgument, SandboxLost
 from ._library import STOP_MS, Call, Connection, _lib, _texts, connection, loop_connection, text
 from .core import raised_by
 from .exceptions import ConfigValidationError, ToolExecutionError
 from .tools import Tool
 
 LATER_S = 1.0  # how much longer than here the run waits for a tool
-TICK_S = 0.2  # how long an event loop of ours waits before Python looks for signals
+TICK_S = 0.2  # how long the main thread waits before Python looks for signals
 _OnText = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
 _OnCalled = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_uint32, c_char_p, c_void_p, c_size_t)
 
@@ -88,6 +89,7 @@ class Ask:
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._call: Optional[Call] = None
         self._busy: Set[asyncio.Future[None]] = set()
+        self._jobs: Optional[SimpleQueue[Optional[Callable[[], None]]]] = None  # for the thread in wait()
         self._is_stopped = False
         self._error: Optional[str] = None  # why it ended, without the command line's way out
         self._raw = _Prompt(
@@ -126,11 +128,38 @@ class Ask:
             task.exception()  # only what ends the loop, too, and is raised there
 
     async def _serve(self, number: int, name: str, arguments: str) -> None:
-        is_ok, said = await _called(self.tools[name], arguments)
+        tool, given = self.tools[name], json.loads(arguments)
+        is_ok, said = await _called(tool, given, self._value(tool, given))
         call = self._call
         if call is not None and call.handle is not None and not call.is_done:
             data = said.encode("utf-8", "replace")
             _lib.snipara_free(_lib.snipara_answer(call.handle, number, is_ok, data, len(data)))
+
+    async def _value(self, tool: Tool, given: Dict[str, Any]) -> Any:
+        """What the tool returns."""
+        jobs = self._jobs
+        if jobs is None or type(tool).execute is not Tool.execute:
+            return await tool.execute(**given)
+        loop = asyncio.get_running_loop()
+        begun: asyncio.Future[Any] = loop.create_future()
+
+        def end(value: Any, error: Optional[Exception]) -> None:
+            if not begun.done():
+                begun.set_result((value, error))
+
+        def job() -> None:
+            how: Tuple[Any, Optional[Exception]]
+            try:
+                how = (tool.begin(**given), None)
+            except Exception as error:
+                how = (None, error)
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(end, *how)
+        jobs.put(job)
+        value, error = await begun
+        if error is not None:
+            raise error
+        return await value if hasattr(value, "__await__") else value
 
     # Running it
 
@@ -158,6 +187,10 @@ class Ask:
                 task.cancel()
         try:
             return self._finished(call.answer())
+        except SandboxLost as error:
+            if error.object:  # the run, which had begun
+                error.remedy = "resume"
+            raise
         finally:
             call.free()
 
@@ -177,16 +210,42 @@ class Ask:
         return answer
 
     def wait(self) -> Dict[str, Any]:
-        """Run it in an event loop of its own. Ctrl-C stops the run and waits for its end; once more leaves at once."""
-        loop = asyncio.new_event_loop()
+        """Run it, in an event loop of a thread of its own: where its tools are called none runs.
 
-        def tick() -> None:
-            loop.call_later(TICK_S, tick)
-        loop.call_soon(tick)
+        Ctrl-C stops the run and waits for its end; once more leaves at once.
+        """
+        from contextvars import copy_context
+        from threading import Thread
+        jobs = self._jobs = SimpleQueue()
+        ends: List[Any] = []
+
+        def work() -> None:
+            try:
+                ends.append((self._alone(), None))
+            except BaseException as error:
+                ends.append((None, error))
+            jobs.put(None)
+        thread = Thread(target=copy_context().run, args=(work,), daemon=True)
+        thread.start()
+        try:
+            for job in iter(lambda: _next(jobs), None):
+                job()
+        except BaseException:
+            self.stop()
+            thread.join(STOP_MS / 1e3)
+            raise
+        thread.join()
+        answer, error = ends[0]
+        if error is not None:
+            raise error
+        return cast(Dict[str, Any], answer)
+
+    def _alone(self) -> Dict[str, Any]:
+        loop = asyncio.new_event_loop()
         task = loop.create_task(self.run())
         try:
             return loop.run_until_complete(task)
-        except BaseException:
+        except BaseException:  # a tool wants the program to end
             if not task.done():
                 self.stop()
                 loop.run_until_complete(asyncio.wait({task}, timeout=STOP_MS / 1e3))
@@ -223,12 +282,20 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-async def _called(tool: Tool, arguments: str) -> "tuple[bool, str]":
+def _next(jobs: SimpleQueue[Optional[Callable[[], None]]]) -> Optional[Callable[[], None]]:
+    """What there is to do; awake now and then, since a signal may come just before waiting."""
+    while True:
+        try:
+            return jobs.get(timeout=TICK_S)
+        except Empty:
+            pass
+
+
+async def _called(tool: Tool, given: Dict[str, Any], doing: Coroutine[Any, Any, Any]) -> Tuple[bool, str]:
     """Whether the tool did it, and what the model is told."""
-    given = json.loads(arguments)
     try:
-        value = await asyncio.wait_for(tool.execute(**given), tool.timeout)
-        return True, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        value = await asyncio.wait_for(doing, tool.timeout)
+        return True, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=_plain)
     except asyncio.TimeoutError as error:
         said = str(error) or "no answer within {} s".format(tool.timeout)
         failure: Exception = error
@@ -238,6 +305,10 @@ async def _called(tool: Tool, arguments: str) -> "tuple[bool, str]":
     from logging import getLogger
     getLogger("snipara_sandbox").warning("%s", ToolExecutionError(tool.name, said, given), exc_info=failure)
     return False, said
+
+
+def _plain(value: Any) -> Any:
+    return value.to_dict() if hasattr(value, "to_dict") else str(value)
 
 
 def _line(record: Dict[str, Any]) -> str:

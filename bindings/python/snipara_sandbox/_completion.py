@@ -111,6 +111,9 @@ class Pending(Coroutine[Any, Any, T]):
         """As of any coroutine."""
         self._coroutine.close()
 
+    def __repr__(self) -> str:
+        return "<not awaited yet: an event loop runs here, so write `result = await ...`>"
+
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError("no {!r} before it is awaited: an event loop runs here, so write `result = await ...`"
                              .format(name))

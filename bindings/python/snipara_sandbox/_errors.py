@@ -25,6 +25,7 @@ _WAYS: Dict[str, str] = {
     "allow_python": "`snipara-sandbox template add NAME --python {name}` says that it may be used",
     "state_dir": "or set SNIPARA_SANDBOX_STATE_DIR to a folder on another disk",
     "doctor": "`snipara-sandbox doctor` says more",
+    "resume": "`snipara-sandbox resume {object}` goes on with it",
 }
 _LIMIT_WAYS: Dict[str, str] = {
     "memory": "pass a higher memory= to Sandbox()",

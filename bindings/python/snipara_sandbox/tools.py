@@ -16,9 +16,11 @@ def _nothing() -> Dict[str, Any]:
 class Tool:
     """A tool: handler is called with the arguments by name, and what it returns goes to the model.
 
-    handler: a function or coroutine function. It is called in the thread, or event loop, of completion(): one that
-    takes long had better be a coroutine function. Text goes to the model as it is, everything else as JSON. What it
-    raises reaches the model as an error of the tool, and the logger `snipara_sandbox` with its traceback.
+    handler: a function or coroutine function. Functions are called in the thread of completion(), one after the other;
+    where completion() is awaited that is the event loop's, so one that takes long had better be a coroutine function.
+    Coroutines run in that event loop, else in one of their own. Text goes to the model as it is, everything else as
+    JSON. What the handler raises reaches the model as an error of the tool, and the logger `snipara_sandbox` with its
+    traceback.
     """
 
     name: str
@@ -31,11 +33,15 @@ class Tool:
     timeout: float = 30.0
     """Seconds of one call, at most 600."""
 
-    async def execute(self, **arguments: Any) -> Any:
-        """Call it."""
+    def begin(self, **arguments: Any) -> Any:
+        """Call the handler."""
         if self.handler is None:
             raise TypeError("the tool {!r} has no handler".format(self.name))
-        answer = self.handler(**arguments)
+        return self.handler(**arguments)
+
+    async def execute(self, **arguments: Any) -> Any:
+        """Call the handler, and await what it returns if that is to be awaited."""
+        answer = self.begin(**arguments)
         return await answer if hasattr(answer, "__await__") else answer
 
     def to_openai_format(self) -> Dict[str, Any]:
