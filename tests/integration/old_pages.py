@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the programs of old_product_python.md, with servers in place of OpenAI and Anthropic."""
+"""Runs the programs of tests/python/old_pages.md, with servers in place of OpenAI and Anthropic."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import subprocess
 from lib import Sandbox
 from test_models import KEY, Server, said, stream
 
-PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "old_product_python.md")
+PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python", "old_pages.md")
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # A cell of a notebook: `await` is not in a function.
 NOTEBOOK = """\
