@@ -24,7 +24,8 @@ def with_package(box: lib.Sandbox) -> lib.Sandbox:
     """Its user may read the package, and programs find it."""
     folder = os.path.join(box.folder, "python")
     shutil.copytree(PACKAGE, os.path.join(folder, "snipara_sandbox"), ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(os.path.join(ROOT, "tests", "python", "probe.py"), folder)
+    for name in ("probe.py", "recorded.py"):
+        shutil.copy(os.path.join(ROOT, "tests", "python", name), folder)
     box.env.update(PYTHONPATH=folder, PYTHONDONTWRITEBYTECODE="1", SNIPARA_SANDBOX_LIBRARY=box.bin)
     return box
 
@@ -53,7 +54,7 @@ def probe(box: lib.Sandbox, name: str) -> list[str]:
     return [lib.PYTHON, "-W", "default", os.path.join(box.folder, "python", "probe.py"), name]
 
 
-PROGRAMS = ["results", "state", "functions", "values", "hostile", "threads", "signals", "loop"]
+PROGRAMS = ["results", "state", "functions", "values", "adapters", "hostile", "threads", "signals", "loop"]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from importlib.util import find_spec
+from inspect import signature
 from typing import Any, Callable, Dict, List, Tuple, Type, Union
 
 from snipara_sandbox import (
@@ -354,6 +355,65 @@ def loop() -> None:
     collect()
     assert len(os.listdir("/proc/self/fd")) == n_open
     Sandbox("endless").destroy()
+
+
+def adapters() -> None:
+    """Tools of other libraries, against their signatures."""
+    import recorded
+    assert not {name for name in sys.modules if name.startswith("snipara_sandbox.adapters")}
+    recorded.install()
+    from snipara_sandbox.adapters import langchain, openai_agents
+    from snipara_sandbox.adapters.inspect_ai import SniparaEnvironment
+    from snipara_sandbox.adapters.smolagents import SandboxExecutor
+    for ours, theirs in ((SniparaEnvironment, recorded.SandboxEnvironment), (SandboxExecutor, recorded.PythonExecutor)):
+        for name in theirs.__abstractmethods__:
+            assert list(signature(getattr(ours, name)).parameters) == list(signature(getattr(theirs, name)).parameters)
+    with Sandbox() as s:
+        tool = langchain.python_tool(s)
+        text, result = tool.func(code="x = 6\nprint('a')\nx * 7")
+        assert (text, result.value, tool.coroutine, tool.response_format) == (
+            "a\n42", "42", None, "content_and_artifact")
+        text, _ = tool.func("print('y' * 50000)")
+        assert len(text) < 21000 and "[left out 30000 characters]" in text
+        executor = SandboxExecutor(s)
+        executor.send_variables({"given": {"a": [1, b"x"]}})
+        executor.send_tools({"more": None, "final_answer": None})
+        output = executor("print('said')\nmore(given['a'][0])")
+        assert (output.output, output.logs, output.is_final_answer) == ("2", "said", False)
+        output = executor("try:\n  final_answer(answer=given)\nexcept Exception: pass")
+        assert (output.output, output.is_final_answer) == ({"a": [1, b"x"]}, True)
+        try:
+            executor("1/0")
+        except CellFailed as error:
+            assert str(error).startswith("ZeroDivisionError")
+
+    async def main() -> None:
+        async with AsyncSandbox() as there:
+            assert (await langchain.python_tool(there).coroutine(code="6 * 7"))[0] == "42"
+            tool = openai_agents.python_tool(there)
+            assert await tool.on_invoke_tool(None, '{"code": "1/0"}') != await tool.on_invoke_tool(None, '{"code": 5}')
+            assert await tool.on_invoke_tool(None, '{"code": "6 * 7"}') == "42" and tool.strict_json_schema
+        SniparaEnvironment.options = {"memory": "256m"}
+        found = await SniparaEnvironment.sample_init("task", None, {})
+        box = found["default"]
+        await box.write_file("d/f.txt", "täxt")
+        assert await box.read_file("/workspace/d/f.txt") == "täxt" and await box.read_file("d/f.txt", text=False)
+        done = await box.exec(["sh", "-c", "cat; echo $A; pwd; exit 3"], input="in ", cwd="d", env={"A": "b c"})
+        assert (done.success, done.returncode, done.stdout) == (False, 3, "in b c\n/workspace/d\n")
+        ways: List[Tuple[Type[BaseException], Any]] = [
+            (TimeoutError, box.exec(["sleep", "9"], timeout=1)), (PermissionError, box.exec(["/etc/passwd"])),
+            (PermissionError, box.exec(["true"], user="root")), (FileNotFoundError, box.read_file("none")),
+            (IsADirectoryError, box.read_file("d")), (IsADirectoryError, box.write_file("d", "")),
+            (PermissionError, box.write_file("/etc/x", ""))]
+        for kind, way in ways:
+            try:
+                await way
+            except kind:
+                continue
+            raise AssertionError(kind)
+        await SniparaEnvironment.sample_cleanup("task", None, found, True)
+
+    asyncio.run(main())
 
 
 class Notebook:
