@@ -1,11 +1,11 @@
 /** @returns {string} */
-export function socketPath(): string;
+export declare function socketPath(): string;
 /** Code goes to nobody else: only this user can have put a socket into a folder that is his alone. @param {string} path */
-export function checkOwner(path: string): void;
+export declare function checkOwner(path: string): void;
 /**
  * The program: SNIPARA_SANDBOX_BIN (the program or its folder), else in PATH.
  * @returns {string}
  */
-export function findProgram(): string;
+export declare function findProgram(): string;
 /** Start the daemon, unless one runs by now: any command that needs it does so, and waits until it answers. */
-export function startDaemon(): Promise<void>;
+export declare function startDaemon(): Promise<void>;

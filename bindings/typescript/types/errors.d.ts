@@ -1,17 +1,6 @@
-/**
- * The exception for an ERROR of the protocol.
- * @param {Failure} failure
- * @internal
- */
-export function errorFrom(failure: Failure): SandboxError;
+import type { Result } from "./result.js";
 /** Something that was asked for could not be done. Code that ran and failed is no such error: see Result.status. */
-export class SandboxError extends Error {
-    /**
-     * @param {string} message
-     * @param {Partial<Failure>} [failure]
-     * @internal
-     */
-    constructor(message: string, failure?: Partial<Failure>);
+export declare class SandboxError extends Error {
     /** Kind of the error, as on the wire: "invalid", "not_found", "limit"... */
     code: string;
     /** What it is about: a session, a file, an option; "" if there is nothing to name. */
@@ -28,35 +17,31 @@ export class SandboxError extends Error {
     remedyValue: number;
 }
 /** An argument is wrong; the message says which. */
-export class InvalidArgument extends SandboxError {
+export declare class InvalidArgument extends SandboxError {
 }
 /** There is no such session, snapshot, file or template. */
-export class NotFound extends SandboxError {
+export declare class NotFound extends SandboxError {
 }
 /** A limit was met: see .limit and .limitValue. */
-export class LimitReached extends SandboxError {
+export declare class LimitReached extends SandboxError {
 }
 /** Policy forbids it. */
-export class Denied extends SandboxError {
+export declare class Denied extends SandboxError {
 }
 /** This host or tier cannot do it. */
-export class Unsupported extends SandboxError {
+export declare class Unsupported extends SandboxError {
 }
 /** It took too long. */
-export class SandboxTimeout extends SandboxError {
+export declare class SandboxTimeout extends SandboxError {
 }
 /**
  * The daemon went away in the middle. The session is still there with the next call; whether a call that was open had
  * begun is not known: look at history().
  */
-export class SandboxLost extends SandboxError {
+export declare class SandboxLost extends SandboxError {
 }
 /** A cell did not end well; from Result.throwIfFailed(). code is its status. */
-export class CellFailed extends SandboxError {
-    /** @param {Result} result @internal */
-    constructor(result: Result);
+export declare class CellFailed extends SandboxError {
     /** What the cell returned all the same. */
     result: Result;
 }
-import type { Failure } from "../types/wire.d.ts";
-import type { Result } from "./result.js";

@@ -1,3 +1,13 @@
+export declare const REQUEST = 1;
+export declare const RESPONSE = 2;
+export declare const ERROR = 3;
+export declare const EVENT = 4;
+export type Frame = {
+    type: number;
+    id: number;
+    head: any;
+    raw: Buffer;
+};
 /** @typedef {{type: number, id: number, head: any, raw: Buffer}} Frame */
 /**
  * @param {number} type
@@ -5,24 +15,14 @@
  * @param {object} head
  * @param {Uint8Array} raw
  */
-export function encodeFrame(type: number, id: number, head: object, raw: Uint8Array): Buffer<ArrayBuffer>;
-export const REQUEST: 1;
-export const RESPONSE: 2;
-export const ERROR: 3;
-export const EVENT: 4;
+export declare function encodeFrame(type: number, id: number, head: object, raw: Uint8Array): Buffer<ArrayBuffer>;
 /** Takes bytes as they come, and gives whole frames. */
-export class FrameReader {
+export declare class FrameReader {
+    #private;
     /**
      * SandboxLost: the peer broke the protocol. Its bytes are of no use any more.
      * @param {Buffer} bytes
      * @returns {Generator<Frame>}
      */
     take(bytes: Buffer): Generator<Frame>;
-    #private;
 }
-export type Frame = {
-    type: number;
-    id: number;
-    head: any;
-    raw: Buffer;
-};

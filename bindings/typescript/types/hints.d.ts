@@ -1,5 +1,5 @@
-/** Write the hints of a result: it names mistakes only. @param {RawResult} raw */
-export function fillHints(raw: RawResult): void;
-/** The hint of a result, for a model. @param {RawResult} raw */
-export function hintForModel({ error }: RawResult): string | null;
 import type { RawResult } from "../types/wire.d.ts";
+/** Write the hints of a result: it names mistakes only. @param {RawResult} raw */
+export declare function fillHints(raw: RawResult): void;
+/** The hint of a result, for a model. @param {RawResult} raw */
+export declare function hintForModel({ error }: RawResult): string | null;

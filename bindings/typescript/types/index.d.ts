@@ -1,5 +1,8 @@
+export { Sandbox, Files } from "./sandbox.js";
+export { agent, completion, streamCompletion } from "./runs.js";
 export { Stream } from "./stream.js";
 export { Result } from "./result.js";
+export { CellFailed, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported, } from "./errors.js";
 export { ask as request } from "./connection.js";
 export type SandboxOptions = import("./sandbox.js").SandboxOptions;
 export type RunOptions = import("./sandbox.js").RunOptions;
@@ -19,6 +22,21 @@ export type Display = import("./result.js").Display;
 export type Output = import("./result.js").Output;
 export type Methods = import("../types/wire.d.ts").Methods;
 export type RawResult = import("../types/wire.d.ts").RawResult;
-export { Sandbox, Files } from "./sandbox.js";
-export { agent, completion, streamCompletion } from "./runs.js";
-export { CellFailed, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported } from "./errors.js";
+/** @typedef {import("./sandbox.js").SandboxOptions} SandboxOptions */
+/** @typedef {import("./sandbox.js").RunOptions} RunOptions */
+/** @typedef {import("./sandbox.js").StreamOptions} StreamOptions */
+/** @typedef {import("./sandbox.js").Query} Query */
+/** @typedef {import("./sandbox.js").Cell} Cell */
+/** @typedef {import("./sandbox.js").Entry} Entry */
+/** @typedef {import("./sandbox.js").Session} Session */
+/** @typedef {import("./sandbox.js").Snapshot} Snapshot */
+/** @typedef {import("./sandbox.js").Data} Data */
+/** @typedef {import("./runs.js").Tool} Tool */
+/** @typedef {import("./runs.js").PromptOptions} PromptOptions */
+/** @typedef {import("./runs.js").Completion} Completion */
+/** @typedef {import("./runs.js").AgentAnswer} AgentAnswer */
+/** @typedef {import("./limits.js").Limits} Limits */
+/** @typedef {import("./result.js").Display} Display */
+/** @typedef {import("./result.js").Output} Output */
+/** @typedef {import("../types/wire.d.ts").Methods} Methods */
+/** @typedef {import("../types/wire.d.ts").RawResult} RawResult */

@@ -1,3 +1,5 @@
+import type { StructuredToolInterface } from "@langchain/core/tools";
+import type { Sandbox } from "./sandbox.js";
 /** @import {StructuredToolInterface} from "@langchain/core/tools" */
 /** @import {Sandbox} from "./sandbox.js" */
 /**
@@ -6,9 +8,7 @@
  * @param {{name?: string, description?: string}} [options]
  * @returns {StructuredToolInterface}
  */
-export function sandboxTool(sandbox: Sandbox, { name, description }?: {
+export declare function sandboxTool(sandbox: Sandbox, { name, description }?: {
     name?: string;
     description?: string;
 }): StructuredToolInterface;
-import type { Sandbox } from "./sandbox.js";
-import type { StructuredToolInterface } from "@langchain/core/tools";

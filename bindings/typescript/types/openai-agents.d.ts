@@ -1,3 +1,5 @@
+import type { FunctionTool } from "@openai/agents";
+import type { Sandbox } from "./sandbox.js";
 /** @import {FunctionTool} from "@openai/agents" */
 /** @import {Sandbox} from "./sandbox.js" */
 /**
@@ -6,9 +8,7 @@
  * @param {{name?: string, description?: string}} [options]
  * @returns {FunctionTool<any, any, string>}
  */
-export function sandboxTool(sandbox: Sandbox, { name, description }?: {
+export declare function sandboxTool(sandbox: Sandbox, { name, description }?: {
     name?: string;
     description?: string;
 }): FunctionTool<any, any, string>;
-import type { Sandbox } from "./sandbox.js";
-import type { FunctionTool } from "@openai/agents";

@@ -1,20 +1,11 @@
-/**
- * One display, from its event.
- * @param {unknown[]} mime
- * @param {Buffer} raw
- * @internal
- */
-export function displayFrom(mime: unknown[], raw: Buffer): Display;
+import type { RawResult } from "../types/wire.d.ts";
+export type Display = Record<string, string | Uint8Array>;
+export type Output = {
+    stream: "stdout" | "stderr";
+    text: string;
+};
 /** What a cell returned: docs/result.md. */
-export class Result {
-    /**
-     * @param {RawResult} raw
-     * @param {string} stdout
-     * @param {string} stderr
-     * @param {Display[]} displays
-     * @internal
-     */
-    constructor(raw: RawResult, stdout: string, stderr: string, displays: Display[]);
+export declare class Result {
     /** The whole, as in docs/result.md. */
     raw: RawResult;
     /** Standard output; of more than the limit `output` head and tail. */
@@ -25,9 +16,9 @@ export class Result {
     displays: Display[];
     /** repr of the last expression; null if there is none. For an object see Sandbox.get(). */
     get value(): string | null;
-    get status(): "timeout" | "error" | "limit" | "ok" | "oom" | "killed" | "interrupted";
+    get status(): "error" | "interrupted" | "killed" | "limit" | "ok" | "oom" | "timeout";
     /** What became of the session: "kept", "rolled_back", "restored_from_checkpoint" or "lost". */
-    get state(): "kept" | "rolled_back" | "restored_from_checkpoint" | "lost";
+    get state(): "kept" | "lost" | "restored_from_checkpoint" | "rolled_back";
     /** Whether the status is "ok". */
     get ok(): boolean;
     /** Exit status of a command, or what the code gave to sys.exit(); null if there is none. */
@@ -66,18 +57,4 @@ export class Result {
     throwIfFailed(): this;
     /** The cell's output and value, or how it failed, for people and models. */
     toString(): string;
-    /** @param {string} hint @internal */
-    text(hint: string): string;
 }
-/**
- * Something that a cell displayed: its forms by MIME type, text as string.
- */
-export type Display = Record<string, string | Uint8Array>;
-/**
- * A piece of what a cell prints.
- */
-export type Output = {
-    stream: "stdout" | "stderr";
-    text: string;
-};
-import type { RawResult } from "../types/wire.d.ts";

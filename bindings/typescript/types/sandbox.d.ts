@@ -1,7 +1,102 @@
+import { Result } from "./result.js";
+import { Stream } from "./stream.js";
+import type { Methods } from "../types/wire.d.ts";
+import type { Limits } from "./limits.js";
+import type { Output } from "./result.js";
+export type ExecRequest = Methods["exec"]["request"];
+export type Cell = Methods["history"]["answer"]["cells"][number];
+export type Entry = Methods["ls"]["answer"]["entries"][number];
+export type Session = Methods["sessions.list"]["answer"]["sessions"][number];
+export type Snapshot = {
+    name: string;
+    id: string;
+    cell: number;
+};
+export type Data = string | Uint8Array;
+export type SandboxOptions = {
+    /**
+     * 1 to 64 characters of A-Z a-z 0-9 . _ -; a session of that name goes on, and stays afterwards. Without a name it is a new one, destroyed by close(), or when this object or the program ends.
+     */
+    name?: string;
+    /**
+     * seconds of one cell: 0.05 to 600, 30 if not given
+     */
+    timeout?: number;
+    /**
+     * "512m", or bytes
+     */
+    memory?: string | number;
+    /**
+     * "base", "data", "plot", or one you added
+     */
+    template?: string;
+    /**
+     * a folder seen at /workspace, never written to
+     */
+    project?: string;
+    /**
+     * variables for the code
+     */
+    env?: Record<string, string>;
+    /**
+     * "native", "local", "auto"; the strongest of this host if not given
+     */
+    tier?: string;
+    /**
+     * others by name, as in {cpus: 2, workspace_size: "2g"}
+     */
+    limits?: Limits;
+    /**
+     * run without a control that this host lacks
+     */
+    allowDegraded?: boolean;
+    /**
+     * refuse if a control is approximate
+     */
+    requireExact?: boolean;
+};
+export type Query = {
+    /**
+     * instructions that the code gave
+     */
+    system: string | null;
+    /**
+     * the most that it wants back
+     */
+    maxTokens: number | null;
+};
+export type StreamOptions = {
+    /**
+     * seconds of this cell, else the session's
+     */
+    timeout?: number;
+    /**
+     * standard input
+     */
+    input?: Data;
+    /**
+     * what the cell did is undone if it fails
+     */
+    atomic?: boolean;
+    /**
+     * what to do about cells that were lost in a crash; else the call fails with Denied and names them
+     */
+    recover?: "replay" | "skip" | "checkpoint";
+    /**
+     * ends the cell; the call fails with the signal's reason, and the session goes on
+     */
+    signal?: AbortSignal;
+    /**
+     * answers llm_query() and llm_query_batched() in the code
+     */
+    query?: (prompt: string, query: Query) => string | Promise<string>;
+};
+export type RunOptions = StreamOptions & {
+    onOutput?: (piece: Output) => void;
+};
 /** Files of a session. Paths are below /workspace: "data/a.csv". */
-export class Files {
-    /** @param {Sandbox} sandbox @internal */
-    constructor(sandbox: Sandbox);
+export declare class Files {
+    #private;
     /**
      * Read a file, whole. most: bytes, 1 GiB if not given. NotFound: there is none; LimitReached: it is larger.
      * @param {string} path
@@ -34,7 +129,6 @@ export class Files {
      * @returns {Promise<Entry[]>}
      */
     list(path?: string): Promise<Entry[]>;
-    #private;
 }
 /**
  * A session in which code runs contained.
@@ -45,7 +139,16 @@ export class Files {
  * Cells of a session run one after the other. Every method may fail with a SandboxError; SandboxLost if the daemon
  * went away, and the session is still there then.
  */
-export class Sandbox {
+export declare class Sandbox {
+    #private;
+    /** Name of the session. */
+    name: string;
+    /** Whether the session stays when this object is closed. */
+    isKept: boolean;
+    /** Its files. */
+    files: Files;
+    /** A session, which is opened when it is first used; nothing is asked of the daemon yet. @param {SandboxOptions} [options] */
+    constructor(options?: SandboxOptions);
     /**
      * Make a session, or go on with the one of that name, and have it ready.
      * @param {SandboxOptions} [options]
@@ -53,14 +156,6 @@ export class Sandbox {
     static create(options?: SandboxOptions): Promise<Sandbox>;
     /** List all sessions of this user. @returns {Promise<Session[]>} */
     static list(): Promise<Session[]>;
-    /** A session, which is opened when it is first used; nothing is asked of the daemon yet. @param {SandboxOptions} [options] */
-    constructor(options?: SandboxOptions);
-    /** Name of the session. */
-    name: string;
-    /** Whether the session stays when this object is closed. */
-    isKept: boolean;
-    /** Its files. */
-    files: Files;
     /** Have the session ready; other methods do so themselves. */
     open(): Promise<void>;
     /**
@@ -128,122 +223,4 @@ export class Sandbox {
     close(): Promise<void>;
     /** For `await using`; Node before 18.18 has no such symbol. */
     [Symbol.asyncDispose](): Promise<void>;
-    #private;
 }
-export type ExecRequest = Methods["exec"]["request"];
-/**
- * A cell of a session's history.
- */
-export type Cell = Methods["history"]["answer"]["cells"][number];
-/**
- * An entry of a folder.
- */
-export type Entry = Methods["ls"]["answer"]["entries"][number];
-/**
- * A row of Sandbox.list().
- */
-export type Session = Methods["sessions.list"]["answer"]["sessions"][number];
-/**
- * A snapshot of a session: its state after that cell.
- */
-export type Snapshot = {
-    name: string;
-    id: string;
-    cell: number;
-};
-/**
- * Bytes, or text as UTF-8.
- */
-export type Data = string | Uint8Array;
-/**
- * What a session is made with.
- */
-export type SandboxOptions = {
-    /**
-     * 1 to 64 characters of A-Z a-z 0-9 . _ -; a session of that name goes on, and stays afterwards. Without a name it is a new one, destroyed by close(), or when this object or the program ends.
-     */
-    name?: string | undefined;
-    /**
-     * seconds of one cell: 0.05 to 600, 30 if not given
-     */
-    timeout?: number | undefined;
-    /**
-     * "512m", or bytes
-     */
-    memory?: string | number | undefined;
-    /**
-     * "base", "data", "plot", or one you added
-     */
-    template?: string | undefined;
-    /**
-     * a folder seen at /workspace, never written to
-     */
-    project?: string | undefined;
-    /**
-     * variables for the code
-     */
-    env?: Record<string, string> | undefined;
-    /**
-     * "native", "local", "auto"; the strongest of this host if not given
-     */
-    tier?: string | undefined;
-    /**
-     * others by name, as in {cpus: 2, workspace_size: "2g"}
-     */
-    limits?: Limits | undefined;
-    /**
-     * run without a control that this host lacks
-     */
-    allowDegraded?: boolean | undefined;
-    /**
-     * refuse if a control is approximate
-     */
-    requireExact?: boolean | undefined;
-};
-export type Query = {
-    /**
-     * instructions that the code gave
-     */
-    system: string | null;
-    /**
-     * the most that it wants back
-     */
-    maxTokens: number | null;
-};
-export type StreamOptions = {
-    /**
-     * seconds of this cell, else the session's
-     */
-    timeout?: number | undefined;
-    /**
-     * standard input
-     */
-    input?: Data | undefined;
-    /**
-     * what the cell did is undone if it fails
-     */
-    atomic?: boolean | undefined;
-    /**
-     * what to do about cells that were lost in a crash; else the call fails with Denied and names them
-     */
-    recover?: "replay" | "skip" | "checkpoint" | undefined;
-    /**
-     * ends the cell; the call fails with the signal's reason, and the session goes on
-     */
-    signal?: AbortSignal | undefined;
-    /**
-     * answers llm_query() and llm_query_batched() in the code
-     */
-    query?: ((prompt: string, query: Query) => string | Promise<string>) | undefined;
-};
-/**
- * onOutput: called with each piece of output; what it throws ends the cell.
- */
-export type RunOptions = StreamOptions & {
-    onOutput?: (piece: Output) => void;
-};
-import { Result } from "./result.js";
-import { Stream } from "./stream.js";
-import type { Output } from "./result.js";
-import type { Methods } from "../types/wire.d.ts";
-import type { Limits } from "./limits.js";

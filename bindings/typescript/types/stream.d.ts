@@ -3,16 +3,10 @@
  * what it is of.
  * @template P, R
  */
-export class Stream<P, R> {
-    /**
-     * @param {(take: (piece: P) => void, signal: AbortSignal) => Promise<R>} begin
-     * @param {AbortSignal} [signal]
-     * @internal
-     */
-    constructor(begin: (take: (piece: P) => void, signal: AbortSignal) => Promise<R>, signal?: AbortSignal);
+export declare class Stream<P, R> {
+    #private;
     /** What it ends with. It begins when this or a piece is first asked for. */
     get result(): Promise<R>;
     /** @returns {AsyncGenerator<P, void, void>} */
     [Symbol.asyncIterator](): AsyncGenerator<P, void, void>;
-    #private;
 }

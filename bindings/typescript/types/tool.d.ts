@@ -1,16 +1,17 @@
-/** @import {Result} from "./result.js" */
-export const DESCRIPTION: string;
-export namespace CODE {
-    let type: "object";
-    namespace properties {
-        namespace code {
-            let type_1: "string";
-            export { type_1 as type };
-            export let description: string;
-        }
-    }
-    let required: ["code"];
-    let additionalProperties: false;
-}
-export function textForModel(result: Result): string;
 import type { Result } from "./result.js";
+/** @import {Result} from "./result.js" */
+export declare const DESCRIPTION: string;
+/** Arguments, as JSON Schema. */
+export declare const CODE: {
+    type: "object";
+    properties: {
+        code: {
+            type: "string";
+            description: string;
+        };
+    };
+    required: ["code"];
+    additionalProperties: false;
+};
+/** @param {Result} result */
+export declare const textForModel: (result: Result) => string;
