@@ -62,6 +62,19 @@ def test_a_shorter_file_replaces_a_longer_one(sandbox: lib.Sandbox, session: str
     assert sandbox.cli("get", f"{session}:again", "-").stdout == "short"
 
 
+def test_put_reads_standard_input(sandbox: lib.Sandbox, session: str) -> None:
+    """Of a pipe, of a device, and of a file from where somebody has read to."""
+    large = os.urandom(3 << 20)
+    done_well(sandbox.cli("put", "-", f"{session}:piped", input=large, text=False))
+    assert done_well(sandbox.cli("get", f"{session}:piped", "-", text=False)).stdout == large
+    with open(sandbox.make_file("home/lines", "1\n2\n")) as file, open(os.devnull) as null:
+        os.lseek(file.fileno(), 2, os.SEEK_SET)
+        done_well(sandbox.cli("put", "-s", session, "-", "rest", stdin=file))
+        done_well(sandbox.cli("put", "-", f"{session}:empty", stdin=null))
+    assert sandbox.exec("open('rest').read(), open('empty').read()", session)["value"] == "('2\\n', '')"
+    refused(sandbox.cli("put", "-", f"{session}:d/", input=""), "standard input has no name", "d/NAME")
+
+
 def test_modes_and_folders(sandbox: lib.Sandbox, session: str) -> None:
     script = sandbox.make_file("in/script.sh", "#!/bin/sh\necho ran\n", 0o755)
     done_well(sandbox.cli("put", script, f"{session}:new/folders/script.sh"))

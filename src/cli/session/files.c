@@ -97,13 +97,21 @@ static const char *base_name(const char *path)
 
 /* put --------------------------------------------------------------------------------------- */
 
+/* "-": standard input, of any kind. */
 static int source_open(const char *path,
                        int *ret_fd,
                        struct stat *ret_stat,
                        struct snp_err *err)
 {
     snp_autoclose int fd = -1;
-    int r = snp_file_open(path, &fd, err);
+    int r = 0;
+
+    if (snp_streq(path, "-")) {
+        ret_stat->st_mode = CREATED_MODE;
+        *ret_fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        return *ret_fd >= 0 ? 0 : snp_fail_sys(err, errno, "standard input");
+    }
+    r = snp_file_open(path, &fd, err);
 
     if (r == 0 && fstat(fd, ret_stat) < 0) {
         r = snp_fail_sys(err, errno, "open %s", path);
@@ -151,12 +159,15 @@ static uint64_t source_end(int fd, uint64_t offset)
 }
 
 /* The next bytes from offset on that the file has, *offset moved to them; 0 = none, -1 with errno. */
-static ssize_t source_next(int fd, uint64_t *offset, char *chunk)
+static ssize_t source_next(int fd, bool is_stream, uint64_t *offset, char *chunk)
 {
-    off_t data = lseek(fd, (off_t)*offset, SEEK_DATA);
+    off_t data = is_stream ? 0 : lseek(fd, (off_t)*offset, SEEK_DATA);
     struct stat st;
     uint64_t end;
 
+    if (is_stream) {
+        return snp_read_all(fd, chunk, SNP_FILE_CHUNK_MAX);
+    }
     if (data < 0 && errno == ENXIO) { /* a hole up to the end, or the end */
         if (fstat(fd, &st) < 0) {
             return -1;
@@ -179,13 +190,16 @@ int snp_file_put(const struct snp_remote_file *to,
     snp_autofree char *chunk = snp_need(malloc(SNP_FILE_CHUNK_MAX));
     uint64_t offset = 0;
     uint64_t sent = 0; /* up to here the session has it */
+    struct stat st;
+    /* A pipe, a device, or somebody has read of it. */
+    bool is_stream = fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || lseek(fd, 0, SEEK_CUR) != 0;
     bool is_first = true;
     ssize_t n;
 
     do {
         int r = 0;
 
-        n = source_next(fd, &offset, chunk);
+        n = source_next(fd, is_stream, &offset, chunk);
         if (n < 0) {
             return snp_fail_sys(err, errno, "read the file");
         }
@@ -299,7 +313,8 @@ static int put(struct snp_cli *cli,
     const char *source = snp_opts_arg(opts, 0);
     struct place *place = &copied->place;
     snp_autofree char *real = copied->is_tree ? realpath(source, NULL) : NULL;
-    const char *name = base_name(real == NULL ? source : real);
+    bool is_stdin = !copied->is_tree && snp_streq(source, "-");
+    const char *name = is_stdin ? NULL : base_name(real == NULL ? source : real);
     snp_autoclose int fd = -1;
     struct stat st = {0};
     struct snp_remote_file to = {.cli = cli};
@@ -308,6 +323,10 @@ static int put(struct snp_cli *cli,
                              : 0;
 
     r = r < 0 ? r : place_find(cli, opts, snp_opts_arg(opts, 1), name, place, err);
+    if (r == 0 && is_stdin && base_name(place->path)[0] == '\0') {
+        r = snp_fail(err, SNP_E_INVALID, "standard input has no name to keep; give %s:%sNAME",
+                     place->session, place->path);
+    }
     if (r < 0) {
         return r;
     }
@@ -677,7 +696,7 @@ static int run_ls(struct snp_cli *cli, const struct snp_opts *opts)
 /* Verbs ---------------------------------------------------------------------------------------- */
 
 static const struct snp_opt_arg put_args[] = {
-    {"SRC",          "a regular file; with -r a folder",                        1, 1},
+    {"SRC",          "a regular file, - for standard input; with -r a folder",  1, 1},
     {"SESSION:PATH", "where it goes, below /workspace; 'NAME:' keeps its name", 0, 1},
 };
 static const struct snp_opt_arg get_args[] = {
@@ -711,7 +730,8 @@ const struct snp_verb snp_verb_put = {
     .name = "put",
     .summary = "copy a file or folder into a session",
     .spec = SNP_SPEC(put_options, put_args),
-    .examples = "put data.csv work:data.csv\nput -r data work:\nput data.csv -s work",
+    .examples = "put data.csv work:data.csv\nput -r data work:\nput data.csv -s work\ngzip -dc "
+                "log.gz | put - work:log",
     .run = run_put,
 };
 const struct snp_verb snp_verb_get = {
