@@ -53,10 +53,19 @@ install: all
 uninstall:
 	@tools/install uninstall $(B)
 
+deb:
+	@tools/setup deb
+	@tools/configure $(B)
+	@$(ninja)
+	@tools/deb $(B)
+
+dist: all
+	@tools/dist $(B)
+
 mcpb: all
 	@tools/mcpb $(B) $(URL) $(NAME)
 
 clean:
 	@rm -rf $(B) $(B)-clang $(B)-asan $(B)-fuzz $(B)-faults $(B)-aarch64*
 
-.PHONY: all demo check aarch64 asan valgrind bench fuzz format install uninstall mcpb clean
+.PHONY: all demo check aarch64 asan valgrind bench fuzz format install uninstall deb dist mcpb clean

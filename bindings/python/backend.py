@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build backend of the wheel (PEP 517), in pure Python: the package, and the programs that it finds beside itself.
+"""The build backend of the wheel (PEP 517, 660), in pure Python: the package, and the programs beside it.
 
 The programs are those of the build folder (SNP_BUILD, else build), which is brought up to date, or made, first. That
-takes what `make` takes: tools/setup says which packages are missing.
+takes what `make` takes: tools/setup says which packages are missing. The same sources and tools make the same bytes.
 """
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
+import io
 import os
 import platform
 import re
 import shutil
 import subprocess
+import tarfile
 import tempfile
 import zipfile
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -26,7 +29,7 @@ COMMANDS = "[console_scripts]\nrlm = {0}.__main__:main\nsnipara-sandbox = {0}.__
 Entry = Tuple[str, bytes, int]  # name in the wheel, contents, permissions
 
 
-def _version() -> str:
+def version() -> str:
     with open(os.path.join(ROOT, "meson.build")) as file:
         found = re.search(r"^\s*version: '([^']+)'", file.read(), re.M)
     assert found is not None, "meson.build has no version"
@@ -34,7 +37,7 @@ def _version() -> str:
 
 
 def _metadata() -> str:
-    lines = ["Metadata-Version: 2.1", "Name: snipara-sandbox", "Version: " + _version(),
+    lines = ["Metadata-Version: 2.1", "Name: snipara-sandbox", "Version: " + version(),
              "Summary: Run code that nobody has checked, in sessions that last", "License: Apache-2.0",
              "Requires-Python: >=3.8", *("Provides-Extra: " + name for name in EXTRAS),
              "Description-Content-Type: text/markdown"]
@@ -47,7 +50,7 @@ def _tag() -> str:
 
 
 def _info(name: str) -> str:
-    return "{}-{}.dist-info/{}".format(NAME, _version(), name)
+    return "{}-{}.dist-info/{}".format(NAME, version(), name)
 
 
 def _metadata_files() -> List[Entry]:
@@ -58,7 +61,7 @@ def _metadata_files() -> List[Entry]:
             (_info("entry_points.txt"), COMMANDS.encode(), 0o644), (_info("LICENSE"), terms, 0o644)]
 
 
-def _files(folder: str) -> List[Tuple[str, str]]:
+def files(folder: str) -> List[Tuple[str, str]]:
     """(path below it, path) of all files of a folder."""
     found = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
     return [(os.path.relpath(path, folder), path) for path in sorted(found)]
@@ -69,19 +72,24 @@ def _read(path: str) -> Tuple[bytes, int]:
         return file.read(), 0o755 if os.access(path, os.X_OK) else 0o644
 
 
-def _programs() -> List[Entry]:
-    """What `make install` installs, as far as a program in Python needs it."""
+def _build() -> str:
+    """The build folder, brought up to date."""
     build = os.path.join(ROOT, os.environ.get("SNP_BUILD", "build"))
     if not os.path.exists(os.path.join(build, "build.ninja")):
         subprocess.run(["tools/configure", build], cwd=ROOT, check=True)
     subprocess.run(["ninja", "-C", build, "--quiet", "programs"], cwd=ROOT, check=True)
+    return build
+
+
+def _programs() -> List[Entry]:
+    """What `make install` installs, as far as a program in Python needs it."""
     entries: List[Entry] = []
-    with tempfile.TemporaryDirectory() as staged:
-        subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--strip", "--destdir", staged],
-                       cwd=ROOT, check=True)
-        for _, path in _files(staged):
-            kept = KEPT.search(path)
-            if kept is not None and "/share/" not in path:
+    with tempfile.TemporaryDirectory() as folder:
+        staged = os.path.join(folder, "staged")
+        subprocess.run(["tools/install", "stage", _build(), staged, "/usr"], cwd=ROOT, check=True)
+        for name, path in files(staged):
+            kept = KEPT.match(name)
+            if kept is not None:
                 name = "lib/" + kept.group(2) if kept.group(2) else kept.group(1)
                 entries.append(("{}/programs/{}".format(NAME, name), *_read(path)))
     return entries
@@ -89,7 +97,7 @@ def _programs() -> List[Entry]:
 
 def _package() -> List[Entry]:
     return [("{}/{}".format(package, name), *_read(path)) for package in (NAME, "rlm")
-            for name, path in _files(os.path.join(HERE, package)) if not name.endswith(".pyc")]
+            for name, path in files(os.path.join(HERE, package)) if not name.endswith(".pyc")]
 
 
 def _record(entries: List[Entry]) -> Entry:
@@ -108,13 +116,68 @@ def _write(path: str, entries: List[Entry]) -> None:
             wheel.writestr(info, data)
 
 
+def _unpack(folder: str, entries: List[Entry]) -> None:
+    for name, data, mode in entries:
+        path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(data)
+        os.chmod(path, mode)
+
+
+def install(folder: str) -> None:
+    """The package alone, for a system that has the programs and the library by another package."""
+    _unpack(folder, _package() + _metadata_files()[:1])
+
+
+def epoch() -> int:
+    """Seconds: SOURCE_DATE_EPOCH, else when the commit was made, else when the archive was that this is from."""
+    given = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not given:
+        done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL)
+        given = done.stdout.decode().strip() if _is_clone() else ""
+    return int(given or os.stat(os.path.join(ROOT, "meson.build")).st_mtime)
+
+
+def write_tar(path: str, base: str, files: Iterable[Tuple[str, str]], texts: Iterable[Tuple[str, bytes]] = ()) -> None:
+    """A tar.gz of (name, path) and (name, contents), below the folder base; of modes only x counts."""
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        both: Dict[str, Any] = {**dict(files), **dict(texts)}
+        for name in sorted(both):
+            source = both[name]
+            info = tarfile.TarInfo(base + "/" + name)
+            info.mtime, info.mode, data = epoch(), 0o644, b""
+            if isinstance(source, str) and os.path.islink(source):
+                info.type, info.linkname, info.mode = tarfile.SYMTYPE, os.readlink(source), 0o777
+            else:
+                data, info.mode = _read(source) if isinstance(source, str) else (source, 0o644)
+                info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    with open(path, "wb") as out, gzip.GzipFile("", "wb", 9, out, 0) as packed:
+        packed.write(plain.getvalue())
+
+
+def _is_clone() -> bool:
+    return os.path.exists(os.path.join(ROOT, ".git"))
+
+
+def _sources() -> List[str]:
+    """The files that git knows; of an archive all, but for what was built."""
+    if _is_clone():
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout.decode()
+        return [name for name in listed.split("\0") if name]
+    return [name for name, _ in files(ROOT) if not re.match(r"build[-/]|PKG-INFO$|.*\.pyc$", name)]
+
+
 # What pip calls ---------------------------------------------------------------------------------
 
 
 def build_wheel(wheel_directory: str, config_settings: Optional[Dict[str, Any]] = None,
                 metadata_directory: Optional[str] = None) -> str:
     """Make the wheel; its name."""
-    name = "{}-{}-{}.whl".format(NAME, _version(), _tag())
+    name = "{}-{}-{}.whl".format(NAME, version(), _tag())
     entries = sorted(_package() + _programs()) + _metadata_files()
     _write(os.path.join(wheel_directory, name), [*entries, _record(entries)])
     return name
@@ -122,23 +185,30 @@ def build_wheel(wheel_directory: str, config_settings: Optional[Dict[str, Any]] 
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Optional[Dict[str, Any]] = None) -> str:
     """Write the metadata alone; the name of its folder."""
-    for name, data, _ in _metadata_files():
-        path = os.path.join(metadata_directory, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(data)
+    _unpack(metadata_directory, _metadata_files())
     return _info("").rstrip("/")
 
 
 def build_sdist(sdist_directory: str, config_settings: Optional[Dict[str, Any]] = None) -> str:
-    """Pack the files that git knows; the name of the archive."""
-    base = "{}-{}".format(NAME, _version())
-    with tempfile.TemporaryDirectory() as staged:
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout.decode()
-        for name in filter(None, listed.split("\0")):
-            path = os.path.join(staged, base, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            shutil.copy2(os.path.join(ROOT, name), path, follow_symlinks=False)
-        with open(os.path.join(staged, base, "PKG-INFO"), "w") as file:
-            file.write(_metadata())
-        return os.path.basename(shutil.make_archive(os.path.join(sdist_directory, base), "gztar", staged, base))
+    """Pack the sources; the name of the archive."""
+    base = "{}-{}".format(NAME, version())
+    write_tar(os.path.join(sdist_directory, base + ".tar.gz"), base,
+              [(name, os.path.join(ROOT, name)) for name in _sources()], [("PKG-INFO", _metadata().encode())])
+    return base + ".tar.gz"
+
+
+def build_editable(wheel_directory: str, config_settings: Optional[Dict[str, Any]] = None,
+                   metadata_directory: Optional[str] = None) -> str:
+    """Make a wheel of a path: to links to the package's files, with the programs beside them, in the build folder."""
+    folder = os.path.join(_build(), "editable")
+    shutil.rmtree(folder, ignore_errors=True)
+    _unpack(folder, _programs())
+    for name, _, _ in _package():
+        os.symlink(os.path.join(HERE, name), os.path.join(folder, name))
+    name = "{}-{}-{}.whl".format(NAME, version(), _tag())
+    entries = [(NAME + ".pth", (os.path.abspath(folder) + "\n").encode(), 0o644), *_metadata_files()]
+    _write(os.path.join(wheel_directory, name), [*entries, _record(entries)])
+    return name
+
+
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel

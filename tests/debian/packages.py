@@ -1,0 +1,127 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Run as root in a Debian without our packages, by tests/integration/test_packages.py; they are in /new. Prints what it
+does; fails with what went wrong."""
+
+import glob
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+OURS = "snipara-sandbox libsnipara-sandbox0 libsnipara-sandbox-dev python3-snipara-sandbox"
+HOME = "/home/u"
+AS_USER: dict[str, Any] = {"user": "u", "group": "u", "extra_groups": [], "cwd": HOME, "text": True,
+                           "env": {**os.environ, "HOME": HOME}, "stdout": subprocess.PIPE}
+HOLDER = """from snipara_sandbox import Sandbox
+with Sandbox() as s:
+    s.run("held = 1")
+    print("ready", flush=True)
+    input()
+    print(s.run("held + 1").value)
+"""
+
+
+def run(command: str) -> str:
+    """Of root."""
+    print("+ " + command, flush=True)
+    return subprocess.run(command, shell=True, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def user(*command: str, status: int = 0) -> str:
+    done = subprocess.run(command, timeout=60, **AS_USER)
+    assert done.returncode == status, (command, done)
+    return str(done.stdout)
+
+
+def start(*command: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(command, stdin=subprocess.PIPE, **AS_USER)
+
+
+def said(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def daemons() -> list[int]:
+    found = []
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        try:
+            with open(path) as file:
+                if file.read() == "snipara-sandbox"[:15] + "\n" and "sandboxd" in os.readlink(path[:-4] + "exe"):
+                    found.append(int(path.split("/")[2]))
+        except OSError:
+            pass
+    return found
+
+
+def wait(check: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not check():
+        assert time.monotonic() < end, check
+        time.sleep(0.1)
+
+
+def files() -> set[str]:
+    """All but what is of processes, of the user, of the test, and what dpkg, apt and ldconfig write for any package."""
+    skipped = ("/proc", "/sys", "/dev", "/run", "/tmp", "/home", "/new", "/var/lib/dpkg", "/var/lib/apt", "/var/cache",
+               "/var/log", "/etc/ld.so.cache")
+    found: set[str] = set()
+    for folder, folders, names in os.walk("/"):
+        folders[:] = [name for name in folders if not os.path.join(folder, name).startswith(skipped)]
+        found.update(os.path.join(folder, name) for name in folders + names)
+    return {path for path in found if not path.startswith(skipped) and "__pycache__" not in path}
+
+
+def install(version: str) -> None:
+    os.chdir("/new/" + version)
+    run(sys.argv[1].replace("apt ", "apt-get -y "))  # as it is documented
+    assert version in run("dpkg-query -W snipara-sandbox python3-snipara-sandbox")
+
+
+before = files()
+install("8.0")
+assert user("snipara-sandbox", "exec", "-s", "work", "x = 41; x + 1") == "42\n"
+for name in ("bin/rlm", "share/man/man1/snipara-sandbox.1.gz", "share/man/man3/snipara_run.3.gz",
+             "share/bash-completion/completions/snipara-sandbox.bash", "share/zsh/vendor-completions/_snipara-sandbox",
+             "share/fish/vendor_completions.d/snipara-sandbox.fish", "include/snipara/sandbox.h",
+             "lib/systemd/user/snipara-sandbox.socket", "lib/systemd/user/snipara-sandbox.service"):
+    assert os.path.exists("/usr/" + name), name
+with open("/usr/lib/systemd/user/snipara-sandbox.service") as unit:
+    program = [line.split('"')[1] for line in unit if line.startswith("ExecStart=")]
+assert user(*program, "--version").startswith("snipara-sandboxd ")
+
+first = daemons()
+assert len(first) == 1, first
+with open(HOME + "/holder.py", "w") as script:
+    script.write(HOLDER)
+with start("python3", "holder.py") as holder, \
+        start("snipara-sandbox", "exec", "-s", "busy", "--timeout", "300",
+              "import os, time\nprint('begun', flush=True)\n"
+              "while not os.path.exists('/tmp/go'): time.sleep(0.1)\n'done'") as cell:
+    assert (said(holder), said(cell)) == ("ready\n", "begun\n")
+    install("9.0")
+    # Nobody is cut off, and sessions go on in the daemon that has them,
+    assert user("snipara-sandbox", "exec", "-s", "work", "x") == "41\n" and daemons() == first
+    user("snipara-sandbox", "put", "holder.py", "busy:/tmp/go")
+    assert cell.communicate(timeout=60)[0] == "'done'\n"
+    # then in the new one.
+    assert user("snipara-sandbox", "exec", "-s", "work", "x + 1") == "42\n"
+    assert set(daemons()).isdisjoint(first) or len(daemons()) == 2
+    assert holder.communicate("\n", timeout=60)[0] == "2\n"
+wait(lambda: len(daemons()) == 1 and daemons() != first)
+
+run("apt-get remove -y " + OURS)
+wait(lambda: daemons() == [])  # it has saved its sessions
+assert os.path.isdir(HOME + "/.local/state/snipara-sandbox")
+run("dpkg --purge " + OURS)
+assert files() == before, files() ^ before
+
+install("8.0")  # sessions outlive even that
+assert user("snipara-sandbox", "exec", "-s", "work", "x") == "41\n"
+user("snipara-sandbox", "daemon", "stop")
+run("apt-get purge -y snipara-sandbox")
+assert files() == before, files() ^ before
+print("all is as it was")
