@@ -380,9 +380,8 @@ struct snipara_prompt {
                    const char *arguments,
                    size_t len);
     void *ctx;
-    void (*noted)(void *ctx,
-                  const char *text,
-                  size_t len); /* a warning, a line for people: a file that is not trusted... */
+    /* A warning, a line for people: of a file that is not trusted... NULL = they are `warnings` of the answer. */
+    void (*noted)(void *ctx, const char *text, size_t len);
 };
 #define SNIPARA_PROMPT(...) \
     (&(const struct snipara_prompt){.size = sizeof(struct snipara_prompt), __VA_ARGS__})
@@ -395,7 +394,10 @@ struct snipara_prompt {
  */
 struct snipara_call *snipara_ask(struct snipara *box, const struct snipara_prompt *prompt);
 
-/* Get the configuration in force in a folder (NULL = the working one): a member for each key, as `config show --json`. */
+/*
+ * Get the configuration in force in a folder (NULL = the working one): a member for each key, as `config show --json`, and
+ * `warnings` if there are any.
+ */
 struct snipara_call *snipara_settings(struct snipara *box,
                                       const char *folder,
                                       const char *const *settings);

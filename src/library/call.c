@@ -77,6 +77,7 @@ void snipara_free(struct snipara_call *call)
         unlink_from(call);
     }
     json_decref(call->answer);
+    json_decref(call->notes);
     free(call->json);
     snp_buf_done(&call->data);
     free(call->session);

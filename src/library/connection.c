@@ -314,7 +314,7 @@ bool snipara_wait(struct snipara_call *call, int timeout_ms)
     struct snipara *box =
         call == NULL || call->box == NULL ? NULL : snp_library_root(call->box);
 
-    if (call == NULL || call->is_done || box->is_handling || box->pid != getpid()) {
+    if (box == NULL || call->is_done || box->is_handling || box->pid != getpid()) {
         return call == NULL || call->is_done;
     }
     snp_library_push(call->box);

@@ -45,6 +45,7 @@ struct snipara_call {
     /* Of a cell, or of a run; their strings are not looked at any more. */
     struct snipara_cell cell;
     struct snipara_prompt prompt;
+    json_t *notes; /* owned; of a run whose caller does not take them; NULL = none */
     /* An event of a run. A callback in it may free the call. */
     void (*event)(struct snipara_call *call,
                   const json_t *head,

@@ -34,6 +34,17 @@ static void on_part(struct snipara_call *call, const json_t *head, const char *r
     }
 }
 
+/* A warning; who does not take it finds it in the answer. */
+static void on_note(struct snipara_call *call, const char *raw, size_t raw_len)
+{
+    if (call->prompt.noted != NULL) {
+        call->prompt.noted(call->prompt.ctx, raw, raw_len);
+        return;
+    }
+    call->notes = call->notes == NULL ? json_array() : call->notes;
+    (void)json_array_append_new(call->notes, snp_json_bytes(raw, raw_len));
+}
+
 static void on_event(struct snipara_call *call,
                      const json_t *head,
                      const char *raw,
@@ -46,8 +57,8 @@ static void on_event(struct snipara_call *call,
         on_part(call, head, raw, raw_len);
     } else if (strcmp(event, "text") == 0 && prompt->streamed != NULL) {
         prompt->streamed(prompt->ctx, raw, raw_len);
-    } else if (strcmp(event, "note") == 0 && prompt->noted != NULL) {
-        prompt->noted(prompt->ctx, raw, raw_len);
+    } else if (strcmp(event, "note") == 0) {
+        on_note(call, raw, raw_len);
     } else if (strcmp(event, "tool") == 0 && prompt->called != NULL) {
         prompt->called(prompt->ctx, call, (uint32_t)snp_json_int(head, "call", 0),
                        snp_json_str(head, "tool", ""), raw, raw_len);
@@ -71,6 +82,9 @@ static bool on_end(struct snipara_call *call, json_t *answer, const char *raw, s
         return true;
     }
     snp_buf_clear(&call->data);
+    if (call->notes != NULL) {
+        (void)json_object_set(call->answer, "warnings", call->notes);
+    }
     return false;
 }
 
@@ -196,10 +210,10 @@ static struct snipara_call *ask(struct snipara_call *call, json_t *head, const c
     return snp_call_ask(call, head, raw, raw == NULL ? 0 : strlen(raw));
 }
 
-struct snipara_call *snipara_ask(struct snipara *box, const struct snipara_prompt *given)
+struct snipara_call *snipara_ask(struct snipara *box, const struct snipara_prompt *prompt)
 {
     struct snipara_call *call = snp_call_new(box);
-    struct snipara_prompt *prompt = call == NULL ? NULL : &call->prompt;
+    struct snipara_prompt *own = call == NULL ? NULL : &call->prompt;
     snp_autojson json_t *settings = NULL;
     snp_autojson json_t *tools = NULL;
     struct snp_err err;
@@ -208,18 +222,18 @@ struct snipara_call *snipara_ask(struct snipara *box, const struct snipara_promp
     if (call == NULL) {
         return NULL;
     }
-    snp_library_take(prompt, sizeof(*prompt), given);
-    r = list_make(prompt->settings, &settings, &err);
-    r = r < 0 ? r : tools_make(prompt->tools, &tools, &err);
+    snp_library_take(own, sizeof(*own), prompt);
+    r = list_make(own->settings, &settings, &err);
+    r = r < 0 ? r : tools_make(own->tools, &tools, &err);
     if (r < 0) {
         return snp_call_fail(call, &err);
     }
     return ask(call,
-               SNP_WRITE(snp_run_request, .system = prompt->system, .resume = prompt->resume,
-                         .agent = prompt->agent, .folder = prompt->folder, .settings = settings,
-                         .tools = tools, .records = prompt->record != NULL,
-                         .text = prompt->streamed != NULL),
-               prompt->text);
+               SNP_WRITE(snp_run_request, .system = own->system, .resume = own->resume,
+                         .agent = own->agent, .folder = own->folder, .settings = settings,
+                         .tools = tools, .records = own->record != NULL,
+                         .text = own->streamed != NULL),
+               own->text);
 }
 
 struct snipara_call *snipara_settings(struct snipara *box,

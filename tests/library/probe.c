@@ -477,8 +477,9 @@ static void settings(const char *argument)
     struct snipara_call *call = done(snipara_settings(box, NULL, list));
 
     if (snipara_call_error(call) == NULL) {
-        (void)printf("%lld %s\n", (long long)snipara_int(call, "max_depth", -1),
-                     snipara_text(call, "sources.max_depth", NULL));
+        (void)printf("%lld %s %zu\n", (long long)snipara_int(call, "max_depth", -1),
+                     snipara_text(call, "sources.max_depth", NULL),
+                     snipara_count(call, "warnings"));
     }
     end(call);
 }
