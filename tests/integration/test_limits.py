@@ -319,6 +319,18 @@ def test_inodes_of_the_workspace(sandbox: lib.Sandbox, project: bool) -> None:
     sandbox.destroy(name)
 
 
+def test_files_beyond_the_memory_are_refused(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
+    """Put beside cells: the session stays, and so does what is in it."""
+    session = open_session("--memory", "96m", "--workspace-size", "512m")
+    if not has_cgroup(sandbox.exec("x = 42", session), "memory"):
+        pytest.skip("nobody counts the memory between cells here")
+    done = sandbox.cli("put", "-", f"{session}:large", input=bytes(128 << 20), text=False)
+    assert done.returncode == 1 and b"memory is full (limit 96 MiB)" in done.stderr and b"--memory" in done.stderr
+    done = sandbox.exec("import os\nx, os.path.getsize('large') > 20 << 20, os.remove('large')", session)
+    assert done["value"] == "(42, True, None)" and done["epoch"] == 1
+    assert sandbox.cli("put", "-", f"{session}:small", input="x").returncode == 0
+
+
 def test_file_size(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
     session = open_session("--file-size", "3m")
     done = sandbox.exec(WRITE.format("f", 3), session)

@@ -11,6 +11,7 @@ enum {
 
 static const struct snp_remedy_limit limits[] = {
     {"workspace_size", "--workspace-size raises the limit, --file-size that of a single file"   },
+    {"memory",         "delete files or variables, or open the session with more --memory"      },
     {"project_size",
      "--workspace-size and --workspace-files raise that, or choose a smaller folder"            },
     {"journal_budget", "remove sessions or snapshots, or raise SNIPARA_SANDBOX_JOURNAL_BUDGET "

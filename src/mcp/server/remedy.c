@@ -83,6 +83,7 @@ static int ways_add(struct snp_buf *out, int64_t ways, const char *object)
 
 static const struct snp_remedy_limit limits[] = {
     {"workspace_size", "delete files that are not needed"                                    },
+    {"memory",         "delete files and variables that are not needed"                      },
     {"project_size",
      "ask the user to start this server with a larger --workspace-size and --workspace-files"},
     {"journal_budget", "SniparaSandbox.destroy_session frees what a session takes"           },

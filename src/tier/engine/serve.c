@@ -488,12 +488,34 @@ static int ask_file(struct request *rq,
     return 0;
 }
 
+/* Files in memory count as the session's: beyond its limit the kernel would end all of it. */
+static int room_check(const struct request *rq, struct snp_err *err)
+{
+    struct snp_sandbox *s = rq->sandbox;
+    const uint64_t limit = s->spec.limits.value[SNP_LIMIT_MEMORY];
+    const uint64_t most = limit - limit / 16;
+    char text[64];
+    uint64_t used = 0;
+
+    if (s->cgroup == NULL ||
+        !snp_meter_usage(&s->meter, &s->supervisor->cgroups, s->cgroup, limit / 2, &used) ||
+        used + rq->raw_len <= most) {
+        return 0;
+    }
+    (void)snp_fail_with(err, SNP_E_LIMIT, SNP_REMEDY_RAISE_LIMIT, "memory", 0,
+                        "the session's memory is full (limit %s): its files are kept there",
+                        snp_limit_format(SNP_LIMIT_MEMORY, limit, text, sizeof(text)));
+    snp_err_limit(err, "memory", (int64_t)limit);
+    return err->code;
+}
+
 static int on_put(struct request *rq, struct snp_err *err)
 {
     const struct snp_put_request *in = &rq->in.put;
     const struct snp_init_put head = {
         .offset = in->offset, .truncate = in->truncate ? 1 : 0, .mode = (uint32_t)in->mode};
 
+    SNP_TRY(room_check(rq, err));
     rq->sandbox->is_unwritten = false;
     snp_snapshot_stale(rq->sandbox);
     return ask_file(rq, SNP_INIT_PUT, in->path, &head, sizeof(head), err);
