@@ -326,8 +326,8 @@ def test_files_beyond_the_memory_are_refused(sandbox: lib.Sandbox, open_session:
         pytest.skip("nobody counts the memory between cells here")
     done = sandbox.cli("put", "-", f"{session}:large", input=bytes(128 << 20), text=False)
     assert done.returncode == 1 and b"memory is full (limit 96 MiB)" in done.stderr and b"--memory" in done.stderr
-    done = sandbox.exec("import os\nx, os.path.getsize('large') > 20 << 20, os.remove('large')", session)
-    assert done["value"] == "(42, True, None)" and done["epoch"] == 1
+    after = sandbox.exec("import os\nx, os.path.getsize('large') > 20 << 20, os.remove('large')", session)
+    assert after["value"] == "(42, True, None)" and after["epoch"] == 1
     assert sandbox.cli("put", "-", f"{session}:small", input="x").returncode == 0
 
 
