@@ -95,11 +95,12 @@ def test_a_notebook(box: lib.Sandbox) -> None:
     assert run(box, lib.PYTHON, *probe(box, "notebook")[3:]) == ""
 
 
-def test_the_daemon_dies_and_is_started_again() -> None:
+@pytest.mark.parametrize("name", ["daemon_dies", "daemon_dies_awaited"])
+def test_the_daemon_dies_and_is_started_again(name: str) -> None:
     box = with_package(lib.Sandbox("user"))
     pid = box.start()
     try:
-        with start(box, *probe(box, "daemon_dies")) as process:
+        with start(box, *probe(box, name)) as process:
             out = lib.some(process.stdout)
             assert out.readline() == "running\n"
             os.kill(pid, signal.SIGKILL)

@@ -486,6 +486,21 @@ def daemon_dies() -> None:
     print(r.value, [cell.number for cell in s.history()][-1])
 
 
+def daemon_dies_awaited() -> None:
+    async def main() -> None:
+        s = AsyncSandbox("survivor")
+        await s.run("x = 1")
+        await s.hibernate()
+        try:
+            async for piece in s.stream("print('running', flush=True)\nimport time\ntime.sleep(60)"):
+                print(end=piece, flush=True)
+        except SandboxLost as error:
+            print(error.code, str(error).endswith("; the session is still there: history() says what it has run"))
+        print((await s.run("x", recover="checkpoint")).value, [cell.number for cell in await s.history()][-1])
+
+    asyncio.run(main())
+
+
 if __name__ == "__main__":
     os.chdir(os.environ["HOME"])
     globals()[sys.argv[1]]()

@@ -8,6 +8,7 @@ pack(), unpack() and special() run here and, as source, in the sandbox: they use
 """
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, List
 
 from ._errors import SandboxError
@@ -142,6 +143,7 @@ del _Given
 """
 
 
+@lru_cache(maxsize=None)
 def _method(function: Any) -> str:
     from inspect import getsource
     return "".join("    " + line if line.strip() else line for line in getsource(function).splitlines(True))
