@@ -202,8 +202,9 @@ def build_editable(wheel_directory: str, config_settings: Optional[Dict[str, Any
     """Make a wheel of a path: to links to the package's files, with the programs beside them, in the build folder."""
     folder = os.path.join(_build(), "editable")
     shutil.rmtree(folder, ignore_errors=True)
-    _unpack(folder, _programs())
+    _unpack(folder, _package() + _programs())
     for name, _, _ in _package():
+        os.unlink(os.path.join(folder, name))
         os.symlink(os.path.join(HERE, name), os.path.join(folder, name))
     name = "{}-{}-{}.whl".format(NAME, version(), _tag())
     entries = [(NAME + ".pth", (os.path.abspath(folder) + "\n").encode(), 0o644), *_metadata_files()]
