@@ -8,7 +8,7 @@ import { after, test } from "node:test";
 import { Sandbox, agent, completion, streamCompletion } from "snipara-sandbox";
 
 const folder = mkdtempSync(join("/tmp", "snp-"));
-after(() => rmSync(folder, { recursive: true }));
+after(() => rmSync(folder, { recursive: true, maxRetries: 9 })); // a run may be writing its last
 let scripts = 0;
 
 /** A model that gives these answers, each a text and calls of tools. */

@@ -110,8 +110,8 @@ process.on("exit", () => { // nothing can be waited for any more
  * @returns {Promise<Result>}
  */
 function runCell(request, code, { input, signal, query, onOutput, timeout, atomic, recover }) {
-  /** @type {Record<string, {bytes: Buffer[], decoder: StringDecoder}>} */
-  const printed = { stdout: { bytes: [], decoder: new StringDecoder() }, stderr: { bytes: [], decoder: new StringDecoder() } };
+  /** @type {Record<string, {bytes: Buffer[], decoder: StringDecoder | null}>} */
+  const printed = { stdout: { bytes: [], decoder: null }, stderr: { bytes: [], decoder: null } };
   /** @type {Display[]} */
   const displays = [];
   return new Promise((resolve, reject) => {
@@ -141,7 +141,7 @@ function runCell(request, code, { input, signal, query, onOutput, timeout, atomi
     }, input === undefined ? code : Buffer.concat([code, bytesOf(input)]), (name, event, raw) => {
       if (name === "stdout" || name === "stderr") {
         printed[name].bytes.push(Buffer.from(raw));
-        const text = onOutput ? printed[name].decoder.write(raw) : "";
+        const text = onOutput ? (printed[name].decoder ??= new StringDecoder()).write(raw) : "";
         if (text) tell(() => onOutput?.({ stream: name, text }));
       } else if (name === "display" && Array.isArray(event.mime)) {
         displays.push(displayFrom(event.mime, raw));
