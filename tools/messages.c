@@ -168,31 +168,42 @@ enum {
 
 static void members_type(FILE *out, const struct snp_record *form, int indent);
 
+static const char *plain_type(unsigned types)
+{
+    static const struct {
+        unsigned all; /* no other types than these */
+        const char *text;
+    } names[] = {
+        {SNP_T_STR | SNP_T_TEXT,             "string"                 },
+        {SNP_T_INT | SNP_T_NEG | SNP_T_REAL, "number"                 },
+        {SNP_T_BOOL,                         "boolean"                },
+        {SNP_T_OBJ,                          "Record<string, unknown>"},
+        {SNP_T_ARR,                          "unknown[]"              },
+    };
+
+    if ((types & SNP_T_STRS) != 0) {
+        return "string[]";
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
+        if ((types & SNP_T_ANY & ~names[i].all) == 0) {
+            return names[i].text;
+        }
+    }
+    return "unknown";
+}
+
 /* What a field holds, without null. */
 static void value_type(FILE *out, const struct snp_field *field, int indent)
 {
-    const unsigned numbers = SNP_T_INT | SNP_T_REAL;
-    const unsigned texts = SNP_T_STR | SNP_T_TEXT;
-
     if (field->of != NULL) {
         (void)fputs("{\n", out);
         members_type(out, field->of, indent + INDENT);
         (void)fprintf(out, "%*s}%s", indent, "", (field->types & SNP_T_ARR) != 0 ? "[]" : "");
-    } else if (field->words != NULL) {
-        for (size_t i = 0; field->words[i] != NULL; i++) {
-            (void)fprintf(out, "%s\"%s\"", i == 0 ? "" : " | ", field->words[i]);
-        }
-    } else {
-        const unsigned types = field->types & SNP_T_ANY & ~(unsigned)SNP_T_NEG;
-
-        (void)fputs((types & ~texts) == 0              ? "string"
-                    : (types & ~numbers) == 0          ? "number"
-                    : types == SNP_T_BOOL              ? "boolean"
-                    : types == SNP_T_OBJ               ? "Record<string, unknown>"
-                    : (field->types & SNP_T_STRS) != 0 ? "string[]"
-                    : types == SNP_T_ARR               ? "unknown[]"
-                                                       : "unknown",
-                    out);
+    } else if (field->words == NULL) {
+        (void)fputs(plain_type(field->types), out);
+    }
+    for (size_t i = 0; field->words != NULL && field->words[i] != NULL; i++) {
+        (void)fprintf(out, "%s\"%s\"", i == 0 ? "" : " | ", field->words[i]);
     }
 }
 
