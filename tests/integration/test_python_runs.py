@@ -27,7 +27,7 @@ def box() -> Iterator[lib.Sandbox]:
     box.close()
 
 
-@pytest.mark.parametrize("name", ["names", "configuration", "results", "limits", "tools", "agents", "keys", "stops",
+@pytest.mark.parametrize("name", ["names", "arguments", "configuration", "results", "limits", "tools", "agents", "keys", "stops",
                                   "repl"])
 def test_a_program(box: lib.Sandbox, name: str) -> None:
     box.home = box.make_folder("home-" + name)  # a working folder, without what the one before left

@@ -138,7 +138,6 @@ def names() -> None:
     assert tool.to_openai_format() == {"type": "function", "function": {"name": "t", "description": "does",
                                                                         "parameters": {"type": "object"}}}
     assert tool.to_anthropic_format() == {"name": "t", "description": "does", "input_schema": {"type": "object"}}
-    arguments()
 
 
 def arguments() -> None:
@@ -272,6 +271,12 @@ def limits() -> None:
     result = SniparaSandbox(model=script(*more)).completion("x", options=CompletionOptions(tool_budget=1))
     assert result.success and result.total_tool_calls == 1  # calls beyond it are refused, and not counted
     refusing = script({"error": {"failure": "auth", "message": "no", "final": True}})
+    uses: List[Callable[[Sandbox], object]] = [lambda box: box.run("1"), lambda box: box.completion("x")]
+    for use in uses:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            use(SniparaSandbox(model=script(turn(text="done")), environment="wasm"))
+        assert "no wasm tier here" in str(seen[0].message) and seen[0].filename == __file__ and len(seen) == 1
     failed = SniparaSandbox(model=refusing).completion("x")
     raises(exceptions.BackendError, "", failed.raise_for_error)
 

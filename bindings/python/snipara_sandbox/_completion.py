@@ -75,6 +75,12 @@ def tell(message: str, place: Optional[Tuple[str, int]] = None) -> None:
     warn_explicit(message, UserWarning, file, line, registry=_told)
 
 
+def tier_of(environment: str) -> str:
+    """What code really runs in."""
+    from ._ask import settings
+    return str(settings({"environment": environment})["tier"])
+
+
 def checked(of: str, settings: Dict[str, Any]) -> Dict[str, Any]:
     """Those that are given. TypeError: there is no such argument. A warning names what has no effect."""
     for name in settings:
@@ -82,6 +88,8 @@ def checked(of: str, settings: Dict[str, Any]) -> Dict[str, Any]:
             raise TypeError("{}() has no argument {!r}{}".format(of, name, nearest(name, [*KEYS, *_OF_SESSIONS])))
     given = {name: value for name, value in settings.items() if value is not None}
     idle = [name for name in NO_EFFECT if name in given and given[name] != AS_IT_IS.get(name)]
+    if "docker_image" in idle and given.get("environment") == "docker" and tier_of("docker") == "docker":
+        idle.remove("docker_image")
     if idle:
         tell("this version has no use for {}".format(", ".join(name + "=" for name in idle)))
     return given

@@ -9,7 +9,7 @@ from typing import (
     TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, Deque, Dict, Generic, Iterable, Iterator, List, Mapping,
     Optional, Tuple, Type, TypeVar, Union)
 
-from ._completion import RLM, tell
+from ._completion import RLM, tell, tier_of
 from ._errors import InvalidArgument, NotFound, SandboxError
 from ._result import Cell, Entry, Output, Result, Snapshot, make_result
 
@@ -137,8 +137,9 @@ class Session(RLM):
             from ._library import Policy
             options = self._options
             if options["tier"] in STOOD_IN_FOR:
-                from ._ask import settings
-                options = {**options, "tier": settings({"environment": options["tier"]})["tier"]}
+                options = {**options, "tier": tier_of(options["tier"])}
+                if options["tier"] != self._options["tier"]:
+                    tell("no {} tier here; code runs in {}".format(self._options["tier"], options["tier"]))
             self._policy = Policy(**options)
         return self._policy
 
