@@ -23,8 +23,10 @@ pytestmark = pytest.mark.skipif("SNP_TEST_SANITIZE" in os.environ,
 def with_package(box: lib.Sandbox) -> lib.Sandbox:
     """Its user may read the package, and programs find it."""
     folder = os.path.join(box.folder, "python")
-    shutil.copytree(PACKAGE, os.path.join(folder, "snipara_sandbox"), ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("probe.py", "recorded.py"):
+    for name in ("snipara_sandbox", "rlm"):
+        shutil.copytree(os.path.join(os.path.dirname(PACKAGE), name), os.path.join(folder, name),
+                        ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("probe.py", "recorded.py", "runs.py"):
         shutil.copy(os.path.join(ROOT, "tests", "python", name), folder)
     box.env.update(PYTHONPATH=folder, PYTHONDONTWRITEBYTECODE="1", SNIPARA_SANDBOX_LIBRARY=box.bin)
     return box
@@ -80,11 +82,11 @@ def test_the_programs_on_python_3_13(box: lib.Sandbox) -> None:
     library = os.path.join(box.folder, "python", "libsnipara-sandbox.so.0")
     shutil.copy(os.path.join(box.bin, os.path.basename(library)), library)
     enter = ('mount --bind "$2" "$1$2"; mount --bind /proc "$1/proc"; exec /usr/sbin/chroot --userspec="$3" '
-             '--groups= "$1" python3.13 -W default "$2/python/probe.py" "$4"')
-    for name in PROGRAMS:
+             '--groups= "$1" python3.13 -W default "$2/python/$4.py" "$5"')
+    for script, name in (*(("probe", name) for name in PROGRAMS), ("runs", "names")):
         done = subprocess.run(["unshare", "-m", "sh", "-ec", enter, "sh", root, box.folder, f"{box.uid}:{box.uid}",
-                               name], env={**box.env, "SNIPARA_SANDBOX_LIBRARY": library}, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+                               script, name], env={**box.env, "SNIPARA_SANDBOX_LIBRARY": library},
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
         assert (done.returncode, done.stdout) == (0, ""), name
 
 

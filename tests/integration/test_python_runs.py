@@ -2,7 +2,6 @@
 """Runs of models from Python: tests/python/runs.py as a user, and the programs of earlier releases' pages."""
 
 import os
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 import lib
 import old_pages
 from test_models import KEY, Server, said, stream
-from test_python import ROOT, pytestmark as no_sanitizers, run, with_package
+from test_python import pytestmark as no_sanitizers, run, with_package
 
 pytestmark = no_sanitizers
 
@@ -18,17 +17,13 @@ pytestmark = no_sanitizers
 @pytest.fixture(scope="module")
 def box() -> Iterator[lib.Sandbox]:
     box = with_package(lib.Sandbox("user"))
-    folder = os.path.join(box.folder, "python")
-    shutil.copytree(os.path.join(ROOT, "bindings", "python", "rlm"), os.path.join(folder, "rlm"),
-                    ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(os.path.join(ROOT, "tests", "python", "runs.py"), folder)
     box.start()
     yield box
     box.close()
 
 
-@pytest.mark.parametrize("name", ["names", "arguments", "configuration", "results", "limits", "tools", "agents", "keys", "stops",
-                                  "repl"])
+@pytest.mark.parametrize("name", ["names", "arguments", "configuration", "results", "limits", "tools", "agents",
+                                  "keys", "stops", "repl"])
 def test_a_program(box: lib.Sandbox, name: str) -> None:
     box.home = box.make_folder("home-" + name)  # a working folder, without what the one before left
     script = os.path.join(box.folder, "python", "runs.py")
