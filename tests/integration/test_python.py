@@ -86,7 +86,8 @@ def test_the_programs_on_python_3_13(box: lib.Sandbox) -> None:
     for script, name in (*(("probe", name) for name in PROGRAMS), ("runs", "names")):
         done = subprocess.run(["unshare", "-m", "sh", "-ec", enter, "sh", root, box.folder, f"{box.uid}:{box.uid}",
                                script, name], env={**box.env, "SNIPARA_SANDBOX_LIBRARY": library},
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=120)
         assert (done.returncode, done.stdout) == (0, ""), name
 
 
