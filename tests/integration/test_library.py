@@ -126,10 +126,11 @@ def test_a_run(runs: Runs) -> None:
     (["no_project=maybe"], "invalid|||"), (["json=true"], "invalid|json||"),
     (["max_iterations=3"], "invalid|max_iterations||"), (["model=gpt-4o"], "not_found|||"),
     (["resume=0123"], "not_found|||"), (["folder=/no/such"], "not_found|||"),
-    (["empty"], "invalid|||"), (["bad", "model=replay//dev/null"], "invalid|bad||"),
+    (["empty"], "invalid|||"), (["huge"], "limit|||"), (["bad", "model=replay//dev/null"], "invalid|bad||"),
 ])
 def test_a_run_that_cannot_begin(runs: Runs, words: list[str], said: str) -> None:
     assert asked(runs, *words) == ([], {"failed": said})
+    assert lib.wait_for(lambda: not process_of_run(runs.folder), 60)
 
 
 def test_settings(runs: Runs) -> None:
@@ -180,13 +181,13 @@ def test_a_run_is_stopped_and_goes_on(runs: Runs) -> None:
 def test_killed(runs: Runs, who: str) -> None:
     """kill -9 of the program: its run is stopped, on record. Of the run: its program knows what to resume."""
     script = runs.script(work(1), turn(call("never")), turn(text="done"))
-    before = set(os.listdir(os.path.join(runs.folder, "logs")))
+    logs = os.path.join(runs.folder, "logs")
+    before = set(os.listdir(logs)) if os.path.isdir(logs) else set()
     with ask(runs, "patient", "on_never=" + {"caller": "die", "run": "", "free": "free"}[who],
              "model=replay/" + script) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["text: step 1\n", "never {}\n"]
-        ident, = {name.split(".")[0] for name in os.listdir(os.path.join(runs.folder, "logs"))} \
-            - {name.split(".")[0] for name in before}
+        ident, = {name.split(".")[0] for name in set(os.listdir(logs)) - before}
         if who == "run":
             os.kill(process_of_run(runs.folder)[0], signal.SIGKILL)
         out, _ = process.communicate(timeout=60)

@@ -411,6 +411,11 @@ static void ask(const char *argument)
             prompt.agent = true;
         } else if (strcmp(word, "empty") == 0) {
             prompt.text = "";
+        } else if (strcmp(word, "huge") == 0) {
+            static char huge[(5 << 20) + 1];
+
+            memset(huge, 'x', sizeof(huge) - 1);
+            prompt.text = huge;
         } else if (strcmp(word, "patient") == 0) {
             prompt.tools = patient;
         } else if (strcmp(word, "bad") == 0) {

@@ -41,6 +41,7 @@ void snp_caller_done(struct snp_caller *caller)
     snp_buf_done(&caller->in);
     snp_buf_done(&caller->out);
     json_decref(caller->head);
+    json_decref(caller->refusal);
     free(caller->prompt);
 }
 
@@ -199,22 +200,21 @@ static const struct snp_method_form *request_read(const struct snp_frame *frame,
     return NULL;
 }
 
-static void hello(struct snp_caller *caller, const struct snp_frame *frame, const json_t *head)
+/* False: it speaks another version, and whatever it asks is refused. */
+static bool version_check(struct snp_caller *caller, const json_t *head)
 {
     int64_t version = snp_json_int(head, "version", 0);
     struct snp_err err;
 
     if (version == SNP_RPC_VERSION) {
-        frame_send(caller, SNP_RPC_RESPONSE, frame->id,
-                   SNP_WRITE(snp_hello_answer, .version = SNP_RPC_VERSION,
-                             .program = SNP_VERSION, .pid = (uint64_t)getpid()),
-                   NULL, 0);
-        return;
+        return true;
     }
     (void)snp_fail(&err, SNP_E_UNSUPPORTED,
                    "the program speaks protocol version %lld, that of runs (%s) speaks %d",
                    (long long)version, SNP_VERSION, SNP_RPC_VERSION);
-    frame_send(caller, SNP_RPC_ERROR, frame->id, snp_json_from_err(&err), NULL, 0);
+    json_decref(caller->refusal);
+    caller->refusal = snp_json_from_err(&err);
+    return false;
 }
 
 /* The request that this process is for. */
@@ -227,6 +227,11 @@ static void begin(struct snp_caller *caller, const struct snp_frame *frame, json
     caller->prompt = strndup(frame->raw_len == 0 ? "" : frame->raw, frame->raw_len);
 }
 
+static void refuse(struct snp_caller *caller, uint32_t id, json_t *error)
+{
+    frame_send(caller, SNP_RPC_ERROR, id, error, NULL, 0);
+}
+
 static void frame_handle(struct snp_caller *caller,
                          const struct snp_frame *frame,
                          const struct snp_caller_ops *ops)
@@ -236,13 +241,23 @@ static void frame_handle(struct snp_caller *caller,
     const struct snp_method_form *form =
         frame->type != SNP_RPC_REQUEST ? NULL : request_read(frame, &head, &err);
     json_t *answer = NULL;
+    bool is_over = false;
 
     if (frame->type != SNP_RPC_REQUEST) {
         gone(caller);
-    } else if (form == NULL) {
-        frame_send(caller, SNP_RPC_ERROR, frame->id, snp_json_from_err(&err), NULL, 0);
-    } else if (form->request == &snp_hello_request_form) {
-        hello(caller, frame, head);
+    } else if (form == NULL && caller->refusal == NULL) {
+        refuse(caller, frame->id, snp_json_from_err(&err));
+        is_over = ops == NULL;
+    } else if (form != NULL && form->request == &snp_hello_request_form) {
+        if (!version_check(caller, head)) {
+            refuse(caller, frame->id, json_incref(caller->refusal));
+            return;
+        }
+        answer = SNP_WRITE(snp_hello_answer, .version = SNP_RPC_VERSION, .program = SNP_VERSION,
+                           .pid = (uint64_t)getpid());
+    } else if (caller->refusal != NULL) {
+        refuse(caller, frame->id, json_incref(caller->refusal));
+        is_over = true;
     } else if (form->request == &snp_interrupt_request_form && ops != NULL) {
         ops->interrupt(ops->ctx);
         answer = SNP_WRITE(snp_interrupt_answer, .interrupted = true);
@@ -256,10 +271,13 @@ static void frame_handle(struct snp_caller *caller,
         begin(caller, frame, head);
     } else {
         (void)snp_fail(&err, SNP_E_INVALID, "a process has one run");
-        frame_send(caller, SNP_RPC_ERROR, frame->id, snp_json_from_err(&err), NULL, 0);
+        refuse(caller, frame->id, snp_json_from_err(&err));
     }
     if (answer != NULL) {
         frame_send(caller, SNP_RPC_RESPONSE, frame->id, answer, NULL, 0);
+    }
+    if (is_over) { /* there will be no run */
+        gone(caller);
     }
 }
 

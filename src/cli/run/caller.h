@@ -17,10 +17,11 @@ struct snp_caller {
     bool is_gone;
     struct snp_buf in;
     struct snp_buf out;
-    uint32_t id;   /* of the request, which is answered once */
-    json_t *head;  /* owned: the request */
-    char *prompt;  /* owned; its raw */
-    bool is_begun; /* that the record has begun was told */
+    uint32_t id;     /* of the request, which is answered once */
+    json_t *head;    /* owned: the request */
+    json_t *refusal; /* owned: of all it asks; NULL = it speaks our version */
+    char *prompt;    /* owned; its raw */
+    bool is_begun;   /* that the record has begun was told */
     bool is_answered;
     struct snp_run_request
         request; /* borrowed from head; of `settings` only the members that both have */
