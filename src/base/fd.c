@@ -99,7 +99,8 @@ int snp_file_open(const char *path, int *ret_fd, struct snp_err *err)
     if (fd < 0) {
         int eno = errno;
         if (eno == ENOENT || eno == ENOTDIR) {
-            return snp_fail(err, SNP_E_NOT_FOUND, "%s: no such file", path);
+            return snp_fail(err, SNP_E_NOT_FOUND, "%s: no such file",
+                            path[0] == '\0' ? "''" : path);
         }
         return snp_fail_sys(err, eno, "open %s", path);
     }

@@ -364,6 +364,10 @@ static int unknown_verb(const struct snp_cli *cli,
                                  name, verbs[i]->name, name);
         }
     }
+    if (verbs != cli->verbs && find_verb(cli->verbs, name) != NULL) {
+        return snp_cli_usage(cli, "unknown command '%.*s'; did you mean snipara-sandbox %s?",
+                             TEXT_SHOWN, name, name);
+    }
     return snp_cli_usage(cli, "unknown command '%.*s'", TEXT_SHOWN, name);
 }
 

@@ -42,7 +42,8 @@ int snp_cli_project(const struct snp_config *config,
     int r;
 
     if (path == NULL && errno == ENOENT) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "%s: no such folder: %s", flag, dir);
+        return snp_fail(err, SNP_E_NOT_FOUND, "%s: no such folder: %s", flag,
+                        dir[0] == '\0' ? "''" : dir);
     }
     if (path == NULL || stat(path, &st) < 0) {
         return snp_fail_sys(err, errno, "%s %s", flag, dir);

@@ -36,7 +36,7 @@ int snp_socket_queue(struct snp_buf *out,
         return snp_fail(err, (enum snp_code)r, "too much waits for the daemon");
     }
     return r < 0 ? snp_fail(err, (enum snp_code)r,
-                            "the request is larger than the %d MiB of a frame",
+                            "what is sent at once has at most %d MiB: give large data as files",
                             SNP_FRAME_BODY_MAX >> 20)
                  : 0;
 }

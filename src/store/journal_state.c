@@ -94,7 +94,7 @@ static int snapshot_take(struct snp_tx *tx,
     return r;
 }
 
-/* "no snapshot wrok@x; did you mean work@x?" */
+/* "no snapshot 'wrok@x'; did you mean work@x?" */
 static int unknown_tell(struct snp_tx *tx, const char *ref, struct snp_err *err)
 {
     static const char names[] =
@@ -117,7 +117,7 @@ static int unknown_tell(struct snp_tx *tx, const char *ref, struct snp_err *err)
     return r < 0 ? r
                  : snp_fail_with(err, SNP_E_NOT_FOUND,
                                  nearest[0] == '\0' ? SNP_REMEDY_NONE : SNP_REMEDY_NEAR_NAME,
-                                 nearest, 0, "no snapshot %.130s%s%s%s", ref,
+                                 nearest, 0, "no snapshot '%.130s'%s%s%s", ref,
                                  nearest[0] == '\0' ? "" : "; did you mean ", nearest,
                                  nearest[0] == '\0' ? "" : "?");
 }

@@ -62,6 +62,20 @@ def test_a_shorter_file_replaces_a_longer_one(sandbox: lib.Sandbox, session: str
     assert sandbox.cli("get", f"{session}:again", "-").stdout == "short"
 
 
+@pytest.mark.parametrize("args, words", [
+    (["get"], ["give SESSION:PATH"]), (["get", "files"], ["'files' names no file; give SESSION:PATH"]),
+    (["get", "files:shown", "/nonexistent/d/f"], ["the folder of /nonexistent/d/f does not exist; make it first"]),
+    (["put", "-", "files:" + "n" * 256], ["n' is too long: a name has at most 255 bytes"]),
+    (["output", "nope"], ["'nope' is not an output handle: a result has one"]),
+    (["rollback", "nope"], ["no snapshot 'nope'"]), (["exec", "--file", ""], ["'': no such file"]),
+    (["exec", "--project", "", "1"], ["--project: no such folder: ''"])],
+    ids=lambda value: " ".join(value) if isinstance(value, list) and len(value) > 0 else None)
+def test_a_mistake_is_named_with_the_way_out(sandbox: lib.Sandbox, session: str, args: list[str],
+                                             words: list[str]) -> None:
+    done_well(sandbox.cli("put", "-", f"{session}:shown", input="x"))
+    refused(sandbox.cli(*args), *words)
+
+
 def test_put_reads_standard_input(sandbox: lib.Sandbox, session: str) -> None:
     """Of a pipe, of a device, and of a file from where somebody has read to."""
     large = os.urandom(3 << 20)

@@ -44,6 +44,12 @@ def results() -> None:
         assert large.error is not None and str(large.error.hint).endswith("with a larger limit memory.")
         missing = s.run("open('no.csv')").error
         assert missing is not None and "the option project" in str(missing.hint) and "--" not in str(missing.hint)
+        try:
+            s.run(5)  # type: ignore[arg-type]
+        except TypeError as e:
+            assert "int" in str(e)
+        else:
+            raise AssertionError("a number was run as code")
         slow = s.run("while True: pass", timeout=0.2)
         refuse(slow, "the cell ended with status timeout (limit: timeout 0.2 s); pass a higher timeout= to run()",
                "timeout")

@@ -47,7 +47,7 @@ def _nothing(call: Call) -> None:
 
 
 def _bytes_of(data: Union[str, bytes, bytearray, memoryview]) -> bytes:
-    return data.encode() if isinstance(data, str) else bytes(data)
+    return data.encode() if isinstance(data, str) else bytes(memoryview(data))
 
 
 class Session(RLM):

@@ -39,9 +39,9 @@ static int run_checkpoint(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_end(cli, r, &err, reply.head);
     }
     snp_record_read(reply.head, &snp_checkpoint_answer_form, &made);
-    (void)printf("Saved %s after cell %" PRIu64 ": %" PRIu64 " items, %" PRIu64
+    (void)printf("Saved %s after cell %" PRIu64 ": %" PRIu64 " item%s, %" PRIu64
                  " unchanged, %s written in %s\n",
-                 session, made.cell, made.items, made.same_items,
+                 session, made.cell, made.items, made.items == 1 ? "" : "s", made.same_items,
                  snp_human_bytes(made.written_bytes).text, snp_human_span(made.us).text);
     snp_lost_tell(made.lost, "not saved");
     return SNP_EXIT_OK;

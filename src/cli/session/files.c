@@ -75,10 +75,11 @@ static int place_find(struct snp_cli *cli,
     }
     path = path == NULL ? path_default : path;
     if (r == 0 && path == NULL) {
-        r = snp_fail(err, SNP_E_INVALID, "'%s' must be SESSION:PATH",
-                     word != NULL      ? word
-                     : session != NULL ? session
-                                       : "");
+        const char *name = word != NULL ? word : session;
+
+        r = name == NULL ? snp_fail(err, SNP_E_INVALID, "give SESSION:PATH")
+                         : snp_fail(err, SNP_E_INVALID,
+                                    "'%.80s' names no file; give SESSION:PATH", name);
     }
     if (r < 0) {
         return r;

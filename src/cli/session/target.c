@@ -68,7 +68,9 @@ int snp_target_open(const char *path,
         int eno = errno;
 
         free(SNP_TAKE_PTR(ret->temporary)); /* not ours to remove */
-        return snp_fail_sys(err, eno, "create %s", path);
+        return eno == ENOENT ? snp_fail(err, SNP_E_NOT_FOUND,
+                                        "the folder of %s does not exist; make it first", path)
+                             : snp_fail_sys(err, eno, "create %s", path);
     }
     return 0;
 }

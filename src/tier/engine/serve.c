@@ -364,6 +364,11 @@ static void file_error(const struct file_call *call, int eno)
                             snp_format_bytes(call->workspace_bytes, size, sizeof(size)));
         snp_err_limit(&err, "workspace_size", (int64_t)call->workspace_bytes);
         break;
+    case ENAMETOOLONG:
+        (void)snp_fail(&err, SNP_E_INVALID,
+                       "'%.200s' is too long: a name has at most 255 bytes, a path 4095",
+                       call->path);
+        break;
     case EINVAL:
         (void)snp_fail(&err, SNP_E_INVALID, "'%.200s' is not a regular file", call->path);
         break;

@@ -285,7 +285,10 @@ int snp_spool_read(const struct snp_spools *spools,
 
     if (!handle_name(handle, name, sizeof(name)) ||
         (!snp_streq(stream, "stdout") && !snp_streq(stream, "stderr"))) {
-        return snp_fail(err, SNP_E_INVALID, "'%.60s' is not an output handle", handle);
+        return snp_fail(err, SNP_E_INVALID,
+                        "'%.60s' is not an output handle: a result has one as output.handle if "
+                        "its output was cut",
+                        handle);
     }
     (void)snprintf(path, sizeof(path), "%s/%s.%s", spools->folder, name, stream);
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
