@@ -198,16 +198,15 @@ class Result:
         return self
 
     def _ending(self) -> str:
-        """How it ended, for people: the value, the traceback or the status."""
-        error = self.error
-        if error is not None:
-            return (error.traceback or "{}: {}".format(error.type, error.message)) + (error.hint or "")
-        if not self.ok:
-            limit = self.raw.get("limit")
-            if self.exit_code:
-                return "exit status {}".format(self.exit_code)
-            return "{} ({})".format(self.status, limit["text"]) if limit else self.status
-        return self.value or ""
+        """How it ended, for people: the value, or the traceback, and the status with its limit."""
+        error, limit = self.error, self.raw.get("limit")
+        if self.ok:
+            return self.value or ""
+        status = "{} ({})".format(self.status, limit["text"]) if limit else self.status
+        if error is None:
+            return "exit status {}".format(self.exit_code) if self.exit_code else status
+        return (error.traceback or "{}: {}\n".format(error.type, error.message)) + (
+            error.hint + "\n" if error.hint else "") + (status if limit else "")
 
     def __repr__(self) -> str:
         shown = [str(item.get("text/plain", "")) for item in self.displays]
