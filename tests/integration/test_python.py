@@ -115,7 +115,7 @@ def test_the_daemon_dies_and_is_started_again(name: str) -> None:
 
 def test_import_is_cheap(box: lib.Sandbox) -> None:
     costly = {"ctypes", "asyncio", "json", "dataclasses", "inspect"}
-    code = f"import sys, snipara_sandbox; print({costly} & set(sys.modules))"
+    code = f"import sys, rlm; print({costly} & set(sys.modules))"
     assert run(box, lib.PYTHON, "-c", code) == "set()\n"
 
 

@@ -8,10 +8,12 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from types import ModuleType
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import snipara_sandbox
-from snipara_sandbox import *  # noqa: F401, F403
+
+if TYPE_CHECKING:
+    from snipara_sandbox import *  # noqa: F401, F403
 
 
 class _Same(MetaPathFinder, Loader):
