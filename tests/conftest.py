@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
+import engine as engines
 import lib
 
 CALLERS_OWN = re.compile(r"(XDG_|SNIPARA_(?!SANDBOX_PYTHON$)|RLM_|LC_|LESS|PYTHON).*|.*_API_KEY|"
@@ -37,13 +38,29 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[lib.Sandbox]:
     box.close()
 
 
+@pytest.fixture(scope="session")
+def engine() -> Iterator[engines.Engine]:
+    """A container engine, shared by all tests of a run."""
+    own = engines.Engine()
+    yield own
+    own.close()
+
+
+def engine_env(request: pytest.FixtureRequest, tier: str) -> dict[str, str]:
+    """What a runtime of that tier needs to know."""
+    if tier != "docker":
+        return {}
+    own: engines.Engine = request.getfixturevalue("engine")
+    return own.env
+
+
 @pytest.fixture
-def fresh_sandbox() -> Iterator[Callable[..., lib.Sandbox]]:
+def fresh_sandbox(request: pytest.FixtureRequest) -> Iterator[Callable[..., lib.Sandbox]]:
     """A factory of runtimes of a test's own: fresh_sandbox("user", env={...})."""
     boxes = []
 
     def make(who: str = "root", env: Mapping[str, str] | None = None, tier: str = "native") -> lib.Sandbox:
-        boxes.append(lib.Sandbox(who, env=env, tier=tier))
+        boxes.append(lib.Sandbox(who, env={**engine_env(request, tier), **(env or {})}, tier=tier))
         return boxes[-1]
 
     yield make

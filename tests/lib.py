@@ -34,8 +34,9 @@ PYTHON = "/usr/bin/python3"
 # Without an entry in /etc/passwd, so nothing else runs as it; another one for each worker of pytest,
 # since some limits count all processes of a user.
 USER_ID = 23456 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
-PROGRAMS = ("snipara-sandbox", "snipara-sandboxd", "tier-native", "tier-local", "mcp-http", "snp-init", "snp-files",
-            "guest", "libsnipara-sandbox.so.0", "example-hello", "example-state", "example-loop", "library-probe")
+PROGRAMS = ("snipara-sandbox", "snipara-sandboxd", "tier-native", "tier-local", "tier-docker", "mcp-http", "snp-init",
+            "snp-files", "guest", "libsnipara-sandbox.so.0", "example-hello", "example-state", "example-loop",
+            "library-probe")
 HEADER = struct.Struct("<IIIB3x")
 REQUEST, RESPONSE, ERROR, EVENT = 1, 2, 3, 4
 Json = dict[str, Any]  # an object of JSON: heads of messages, results, rows
@@ -294,6 +295,7 @@ class Sandbox:
         self.socket = os.path.join(self.runtime, "sandboxd.sock")
         self.env = {
             "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": self.home, "LANG": "C.UTF-8",
+            "DOCKER_HOST": "unix:///nonexistent/docker.sock",  # an engine of this machine is not the tests'
             "SNIPARA_SANDBOX_RUNTIME_DIR": self.runtime, "SNIPARA_SANDBOX_STATE_DIR": self.state,
             **{name: value for name, value in os.environ.items()
                if name.endswith("SAN_OPTIONS") or name == "SNIPARA_SANDBOX_PYTHON"},

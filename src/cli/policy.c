@@ -10,6 +10,7 @@
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/tier.h"
+#include "config/config.h"
 #include "policy/project.h"
 #include "policy/template_name.h"
 #include "registry/registry.h"
@@ -78,7 +79,11 @@ json_t *snp_cli_session_defaults(const struct snp_config *config)
         ((snp_config_origin(config, SNP_KEY_TEMPLATE) != SNP_ORIGIN_DEFAULT &&
           json_object_set_new(defaults, "template",
                               json_string(snp_config_str(config, SNP_KEY_TEMPLATE))) < 0) ||
-         json_object_set_new(defaults, "tier", json_string(snp_cli_tier(config))) < 0)) {
+         json_object_set_new(defaults, "tier", json_string(snp_cli_tier(config))) < 0 ||
+         (snp_streq(snp_cli_tier(config), "docker") &&
+          json_object_set_new(defaults, "rootfs",
+                              json_string(snp_config_str(config, SNP_KEY_DOCKER_IMAGE))) <
+              0))) {
         json_decref(defaults);
         return NULL;
     }

@@ -12,6 +12,7 @@
 #include "cli/remote.h"
 #include "client/client.h"
 #include "config/config.h"
+#include "policy/engine_socket.h"
 #include "wire/session.h"
 
 enum {
@@ -34,9 +35,18 @@ static const char *configured(const struct snp_config *config)
     return name == NULL ? "" : name;
 }
 
+/* A tier of containers needs an engine that answers. */
+static bool has_engine(const char *name)
+{
+    char socket[SNP_ENGINE_PATH_MAX + 1];
+    struct snp_err ignored;
+
+    return !snp_streq(name, "docker") || snp_engine_find(socket, &ignored) == 0;
+}
+
 static const char *tier_of(const char *name, const struct snp_tier_files *files)
 {
-    if (snp_tier_files_of(files, name) != NULL) {
+    if (snp_tier_files_of(files, name) != NULL && has_engine(name)) {
         return name;
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(stand_ins); i++) {

@@ -12,7 +12,7 @@ struct snp_config;
 
 /*
  * The tier that code runs in as configured, borrowed from config or static. Where there is no
- * docker or wasm tier, native takes its place, so never anything weaker; NULL: a tier that
+ * wasm tier, or no container engine answers, native takes its place, so never anything weaker; NULL: a tier that
  * nothing here can stand in for.
  */
 const char *snp_cli_tier(const struct snp_config *config);

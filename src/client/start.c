@@ -47,6 +47,7 @@ static const char *const env_kept[] = {
     "LC_*",
     "XDG_*",
     "DBUS_SESSION_BUS_ADDRESS",
+    "DOCKER_HOST",
     "SNP_*",
     "SNIPARA_SANDBOX_*",
     "ASAN_OPTIONS",

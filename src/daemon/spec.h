@@ -28,6 +28,7 @@ struct snp_exec_spec {
     const char *tier;              /* name, for a new one: asked for, else the default */
     bool has_tier;                 /* asked for */
     const char *default_template;  /* for a new one, or NULL */
+    const char *default_rootfs;    /* likewise */
     struct snp_limits limits;      /* for a new session: defaults, then the explicit ones */
     enum snp_durability durability;
     bool has_checkpoint; /* asked for */

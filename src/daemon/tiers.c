@@ -100,6 +100,7 @@ static bool may_follow(const struct snp_found_tier *tier,
                        const char *verb)
 {
     return tier->path != NULL && !tier->is_claimed &&
+           !snp_json_bool(tier->about, "by_name", false) &&
            (than == NULL || (tier != than && tier->rank < than->rank)) &&
            (verb == NULL || snp_tier_can(tier, verb));
 }

@@ -438,6 +438,9 @@ static CURLcode set_request(struct snp_http_call *call, const struct snp_http_sp
     if (snp_http_is_loopback(spec->url)) { /* what is meant for this host must not leave it */
         SET(CURLOPT_NOPROXY, "*");
     }
+    if (spec->unix_socket != NULL) {
+        SET(CURLOPT_UNIX_SOCKET_PATH, spec->unix_socket);
+    }
     if (spec->ca_file != NULL) {
         SET(CURLOPT_CAINFO, spec->ca_file);
     }

@@ -23,8 +23,9 @@ struct snp_http_spec {
     const char *const *headers; /* "Name: value", NULL-terminated, copied; NULL = none */
     const void *body;           /* copied */
     size_t body_len;
-    const char *ca_file; /* certificates to trust instead of the system's; NULL = those */
-    uint64_t connect_ms; /* 0 = 10 s */
+    const char *unix_socket; /* connect to it instead of the URL's host; NULL = the host */
+    const char *ca_file;     /* certificates to trust instead of the system's; NULL = those */
+    uint64_t connect_ms;     /* 0 = 10 s */
     uint64_t idle_ms;  /* not a byte either way for so long: SNP_E_TIMEOUT; 0 = wait for ever */
     uint64_t total_ms; /* 0 = none */
     size_t max_bytes;  /* of the reply's body, else SNP_E_LIMIT; 0 = none; headers: 64 KiB */

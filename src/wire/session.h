@@ -176,6 +176,7 @@
     F(S, ARR,  features,  MUST,   256, &snp_feature_row_form, "what this host can do") \
     F(S, BOOL, usable,    MUST,   0, 0, "the tier works here") \
     F(S, INT,  rank,      MUST_3_1, 999, 0, "strength: `auto` takes the highest, one below 100 only with `allow_degraded`") \
+    F(S, BOOL, by_name,   OPT,    0, 0, "`auto` never takes it") \
     F(S, STRS, guarantees, MUST_3_1, 256, NULL, "controls that are always in force: those of the manifest; `namespaces`: the host's files and processes cannot be seen") \
     F(S, STRS, verbs,     MUST_3_1, 256, NULL, "methods of the tier protocol that it serves; `rootfs`: other file systems") \
     F(S, OBJ,  limits,    MUST_3_1, 0, NULL, "of each limit's key how it is enforced; `approximate: ...` where not exactly")

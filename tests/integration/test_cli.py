@@ -224,7 +224,7 @@ def complete(folder: Path, *words: str, env: dict[str, str] | None = None) -> li
 
 def test_bash_completion_offers_what_fits(folder: Path) -> None:
     assert complete(folder, "comp") == ["completion"]
-    assert complete(folder, "exec", "--env", "") == ["auto", "native", "local"]
+    assert complete(folder, "exec", "--env", "") == ["auto", "native", "docker", "local"]
     assert set(VERBS) <= set(complete(folder, ""))
     assert complete(folder, "config", "") == ["show", "--help"]
     assert complete(folder, "exec", "--mem") == ["--memory"]

@@ -99,19 +99,20 @@ def test_it_is_claimed_and_never_taken_unasked(sandbox: lib.Sandbox) -> None:
     assert taken["tier"] == "native" and not taken["claimed"] and taken["rank"] >= 100
     rows = {row["name"]: row for row in json.loads(sandbox.cli("doctor", "--json").stdout)["checks"]}
     assert "nothing checks what it claims: no guarantees" in rows["example tier"]["detail"]
-    assert sandbox.cli("doctor", "--names").stdout.split() == ["auto", "native", "local", "example"]
+    assert sandbox.cli("doctor", "--names").stdout.split() == ["auto", "native", "docker", "local", "example"]
     wrong = sandbox.cli("exec", "--env", "exampel", "1")
-    assert wrong.returncode == 2 and "auto, native, local, example" in wrong.stderr and "mean example?" in wrong.stderr
+    assert wrong.returncode == 2 and "mean example?" in wrong.stderr
+    assert "auto, native, docker, local, example" in wrong.stderr
 
 
 def test_a_name_that_is_promised_is_taken_once_there_is_such_a_tier(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     box = fresh_sandbox("user", tier="example")
-    assert box.exec("1", options=["--env", "docker"])["manifest"]["tier"] == "native"
+    assert box.exec("1", options=["--env", "wasm"])["manifest"]["tier"] == "native"
     with open(os.path.join(box.folder, NAME)) as source:
-        box.make_file(os.path.join(lib.TIERS, "tier-docker"), source.read(), 0o755)
-    assert box.exec("1", options=["--env", "docker"])["manifest"]["claimed"]
+        box.make_file(os.path.join(lib.TIERS, "tier-wasm"), source.read(), 0o755)
+    assert box.exec("1", options=["--env", "wasm"])["manifest"]["claimed"]
     # a file that anybody may have written does not choose it
-    box.make_file(os.path.join(box.home, "snipara-sandbox.toml"), '[snipara_sandbox]\nenvironment = "docker"\n')
+    box.make_file(os.path.join(box.home, "snipara-sandbox.toml"), '[snipara_sandbox]\nenvironment = "wasm"\n')
     done = box.cli("exec", "print('ran')")
     assert done.returncode == 1 and "ran" not in done.stdout and "may not name your own tier" in done.stderr
     assert box.cli("trust").returncode == 0

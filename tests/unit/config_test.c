@@ -291,7 +291,7 @@ TEST(wrong_types_in_the_environment_name_key_source_and_expectation)
     refused_env("RLM_VERBOSE=maybe", "verbose from RLM_VERBOSE: ", "expected true or false");
     refused_env("SNIPARA_SANDBOX_BACKEND=bard", "expected one of litellm, openai, anthropic",
                 "'bard'");
-    refused_env("SNIPARA_SANDBOX_ENVIRONMENT=moon", ", docker, wasm, vm", "'moon'");
+    refused_env("SNIPARA_SANDBOX_ENVIRONMENT=moon", ", wasm, vm", "'moon'");
     refused_env("SNIPARA_SANDBOX_ALLOWED_PATHS=[1]", "allowed_paths", "item 1 is 1");
     refused_env("SNIPARA_SANDBOX_ALLOWED_PATHS=[\"a\"", "comma list or a JSON array",
                 "allowed_paths");

@@ -52,11 +52,11 @@ export interface Methods {
       tier?: string | null;
       /** `base`, `data`, `plot`, an added one, or `venv`, the project's own. Default, if `defaults` has none: `venv` if the project has one, else base */
       template?: string | null;
-      /** limits for a session that this call opens; may contain `template` and `tier` */
+      /** limits for a session that this call opens; may contain `template`, `tier` and `rootfs` */
       defaults?: Record<string, unknown> | null;
       /** absolute path of the folder seen at /workspace */
       project?: string | null;
-      /** absolute path of a folder whose /usr and /etc are seen instead of the host's */
+      /** absolute path of a folder whose /usr and /etc are seen instead of the host's; in the docker tier, an image */
       rootfs?: string | null;
       /** variables that reach the code, strings */
       env?: Record<string, unknown> | null;
@@ -882,6 +882,8 @@ export interface Methods {
       usable: boolean;
       /** strength: `auto` takes the highest, one below 100 only with `allow_degraded` */
       rank: number;
+      /** `auto` never takes it */
+      by_name?: boolean;
       /** controls that are always in force: those of the manifest; `namespaces`: the host's files and processes cannot be seen */
       guarantees: string[];
       /** methods of the tier protocol that it serves; `rootfs`: other file systems */

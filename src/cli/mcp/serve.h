@@ -25,7 +25,7 @@
                     "folder seen at /workspace (default: the working directory)", 0),          \
         SNP_MCP_ROW("no-project", 0, SNP_OPT_FLAG, NULL, "show no folder at /workspace", 0),   \
         SNP_MCP_ROW("env", 'e', SNP_OPT_STRING, "TIER",                                        \
-                    "where code runs: native, local (weaker), or auto (default): the "         \
+                    "where code runs: native, docker, local (weaker), or auto (default): the " \
                     "strongest there is",                                                      \
                     SNP_KEY_ENVIRONMENT),                                                      \
         SNP_MCP_ROW("template", 0, SNP_OPT_STRING, "NAME",                                     \

@@ -27,22 +27,23 @@ enum {
 static const char unpriced[] = "unpriced";
 
 /* Options that run and agent share. */
-#define OPT_MODEL                                                                             \
-    {"model",                                                                                 \
-     'm',                                                                                     \
-     SNP_OPT_STRING,                                                                          \
-     "NAME",                                                                                  \
-     "the model, as gpt-4o-mini or anthropic/claude-...",                                     \
-     SNP_KEY_MODEL},                                                                          \
-        {"backend",                                                                           \
-         'b',                                                                                 \
-         SNP_OPT_STRING,                                                                      \
-         "NAME",                                                                              \
-         "who talks to it (see docs/reference/configuration.md)",                             \
-         SNP_KEY_BACKEND},                                                                    \
-    {                                                                                         \
-        "env", 'e', SNP_OPT_STRING, "TIER",                                                   \
-            "where code runs: native, local (weaker), or auto (default)", SNP_KEY_ENVIRONMENT \
+#define OPT_MODEL                                                                 \
+    {"model",                                                                     \
+     'm',                                                                         \
+     SNP_OPT_STRING,                                                              \
+     "NAME",                                                                      \
+     "the model, as gpt-4o-mini or anthropic/claude-...",                         \
+     SNP_KEY_MODEL},                                                              \
+        {"backend",                                                               \
+         'b',                                                                     \
+         SNP_OPT_STRING,                                                          \
+         "NAME",                                                                  \
+         "who talks to it (see docs/reference/configuration.md)",                 \
+         SNP_KEY_BACKEND},                                                        \
+    {                                                                             \
+        "env", 'e', SNP_OPT_STRING, "TIER",                                       \
+            "where code runs: native, docker, local (weaker), or auto (default)", \
+            SNP_KEY_ENVIRONMENT                                                   \
     }
 #define OPT_OUTPUT                                                                \
     {                                                                             \

@@ -37,7 +37,7 @@ static const struct snp_opt options[] = {
     {"session",        's', SNP_OPT_STRING, "NAME",
      "run in this session, which lasts; made if it does not exist",                                           0                    },
     {"env",            'e', SNP_OPT_STRING, "TIER",
-     "where it runs: native, local (weaker), or auto (default): the strongest there is",                      SNP_KEY_ENVIRONMENT  },
+     "where it runs: native, docker, local (weaker), or auto (default): the strongest there is",              SNP_KEY_ENVIRONMENT  },
     {"template",       0,   SNP_OPT_STRING, "NAME",
      "what a new session has: base, data (numpy, pandas), plot (matplotlib), or a template of "
      "yours",                                                                                                 SNP_KEY_TEMPLATE     },

@@ -228,7 +228,7 @@ static const struct snp_opt import_options[] = {
     {"name",           0,   SNP_OPT_STRING, "NAME",
      "name of the session here (default: the name in the file)",         0                    },
     {"env",            'e', SNP_OPT_STRING, "TIER",
-     "where it runs: native, local (weaker), or auto (default)",         SNP_KEY_ENVIRONMENT  },
+     "where it runs: native, docker, local (weaker), or auto (default)", SNP_KEY_ENVIRONMENT  },
     SNP_CLI_OPT_LIMITS,
     {"allow-degraded", 0,   SNP_OPT_FLAG,   NULL,
      "make the session even if this host lacks a control",               0                    },

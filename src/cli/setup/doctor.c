@@ -55,11 +55,10 @@ static const struct {
     const char *cost;
     const char *fix;
 } tools[] = {
-    {"python3", "interpreter of the sandboxes", "no Python cells",                 "apt-get install python3"                },
+    {"python3", "interpreter of the sandboxes", "no Python cells",                 "apt-get install python3"   },
     {"git",     "version control of projects",  "projects have no history inside",
-     "apt-get install git"                                                                                                  },
-    {"docker",  "for a later tier",             "no docker tier",                  "https://docs.docker.com/engine/install/"},
-    {"bwrap",   "for comparison only",          NULL,                              "apt-get install bubblewrap"             },
+     "apt-get install git"                                                                                     },
+    {"bwrap",   "for comparison only",          NULL,                              "apt-get install bubblewrap"},
 };
 
 static const char *const state_names[] = {"ok", "missing", "failed", "warning"};
@@ -237,7 +236,8 @@ static const struct snp_tier_file *taken(const struct report *report, const char
         const struct snp_tier_file *file = &report->tiers->files[i];
 
         if (report->works[i] && (name == NULL || snp_streq(file->name, name) ||
-                                 (is_auto && file->rank >= SNP_TIER_RANK_WHOLE))) {
+                                 (is_auto && file->rank >= SNP_TIER_RANK_WHOLE &&
+                                  !snp_json_bool(file->about, "by_name", false)))) {
             return file;
         }
     }

@@ -45,11 +45,12 @@ static int session_fill(struct snp_session *session,
 {
     const char *name =
         spec->asked.template != NULL ? spec->asked.template : spec->default_template;
+    const char *rootfs = spec->asked.rootfs != NULL ? spec->asked.rootfs : spec->default_rootfs;
 
     (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
                    name == NULL ? "" : name);
     session->policy.project = spec->asked.project == NULL ? NULL : strdup(spec->asked.project);
-    session->policy.rootfs = spec->asked.rootfs == NULL ? NULL : strdup(spec->asked.rootfs);
+    session->policy.rootfs = rootfs == NULL ? NULL : strdup(rootfs);
     session->policy.env =
         spec->asked.env == NULL ? json_object() : json_incref(spec->asked.env);
     session->policy.limits = spec->limits;
@@ -62,7 +63,7 @@ static int session_fill(struct snp_session *session,
                              &session->policy.tier, err));
     if (session->policy.env == NULL ||
         (spec->asked.project != NULL && session->policy.project == NULL) ||
-        (spec->asked.rootfs != NULL && session->policy.rootfs == NULL)) {
+        (rootfs != NULL && session->policy.rootfs == NULL)) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     return 0;

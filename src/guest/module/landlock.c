@@ -164,8 +164,10 @@ int snp_landlock_apply(const struct snp_landlock_own *own,
 
 static const uint64_t accesses[] = {
     [SNP_LANDLOCK_READ] = FS_READ,
+    [SNP_LANDLOCK_LIST] = LANDLOCK_ACCESS_FS_READ_DIR,
     [SNP_LANDLOCK_RUN] = FS_RUN,
     [SNP_LANDLOCK_EDIT] = FS_EDIT | FS_IOCTL,
+    [SNP_LANDLOCK_ALL] = FS_ALL1 | FS_REFER | FS_TRUNC,
     [SNP_LANDLOCK_OWN] = FS_OWN,
     [SNP_LANDLOCK_SCRATCH] = FS_OWN & ~LANDLOCK_ACCESS_FS_EXECUTE,
     [SNP_LANDLOCK_STORE] = FS_STORE,
@@ -190,11 +192,13 @@ static int add_any(int ruleset,
 int snp_landlock_fence(const struct snp_landlock_rule *list,
                        size_t n,
                        int most_abi,
+                       bool refuses_tcp,
                        int *ret_abi,
                        struct snp_err *err)
 {
     int abi = usable_abi(most_abi);
-    snp_autoclose int ruleset = abi == 0 ? -1 : open_ruleset(abi, NET_TCP, err);
+    snp_autoclose int ruleset =
+        abi == 0 ? -1 : open_ruleset(abi, refuses_tcp ? NET_TCP : 0, err);
     int r = 0;
 
     *ret_abi = abi;

@@ -2,6 +2,7 @@
 #ifndef SNP_GUEST_MODULE_LANDLOCK_H
 #define SNP_GUEST_MODULE_LANDLOCK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -27,8 +28,10 @@ int snp_landlock_apply(const struct snp_landlock_own *own,
 /* What a rule permits below its path. */
 enum snp_landlock_access {
     SNP_LANDLOCK_READ = 0,
-    SNP_LANDLOCK_RUN,     /* read and execute */
-    SNP_LANDLOCK_EDIT,    /* read and write what is there */
+    SNP_LANDLOCK_LIST, /* names in folders */
+    SNP_LANDLOCK_RUN,  /* read and execute */
+    SNP_LANDLOCK_EDIT, /* read and write what is there */
+    SNP_LANDLOCK_ALL,
     SNP_LANDLOCK_OWN,     /* everything but devices and sockets */
     SNP_LANDLOCK_SCRATCH, /* the same without execute */
     SNP_LANDLOCK_STORE,   /* files made, read and removed */
@@ -42,11 +45,12 @@ struct snp_landlock_rule {
 /*
  * The fence of processes that stay in the host's mount namespace: only what the list names can
  * be opened; TCP, and signals and abstract sockets across the fence, are refused where the
- * ABI can (4, 6). most_abi: the newest ABI to use. SNP_E_UNSUPPORTED: no Landlock.
+ * ABI can (4, 6), TCP only if refuses_tcp. most_abi: the newest ABI to use. SNP_E_UNSUPPORTED: no Landlock.
  */
 int snp_landlock_fence(const struct snp_landlock_rule *list,
                        size_t n,
                        int most_abi,
+                       bool refuses_tcp,
                        int *ret_abi,
                        struct snp_err *err) SNP_NODISCARD;
 

@@ -137,7 +137,7 @@ static int step_landlock(struct snp_setup *s, struct snp_err *err)
     if (s->copies_fd >= 0) {
         rules[n++] = (struct snp_landlock_rule){copies, SNP_LANDLOCK_STORE};
     }
-    return snp_landlock_fence(rules, n, (int)s->spec.landlock_abi, &s->landlock_abi, err);
+    return snp_landlock_fence(rules, n, (int)s->spec.landlock_abi, true, &s->landlock_abi, err);
 }
 
 static int step_seccomp(struct snp_setup *s, struct snp_err *err)

@@ -9,9 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "base/fd.h"
+#include "guest/pid1/container.h"
 #include "guest/pid1/files.h"
 #include "guest/spec.h"
 
@@ -63,8 +65,10 @@ struct program {
     char **argv;
     char **envp;
     const char *cwd;
-    int stdin_fd; /* owned; -1 = ours */
-    int guest_fd; /* of an interpreter; -1 = none */
+    int stdin_fd;    /* owned; -1 = ours */
+    int guest_fd;    /* of an interpreter; -1 = none */
+    int pristine_fd; /* likewise, for its pristine copy */
+    bool is_fenced;
 };
 
 static SNP_NORETURN void run(const struct program *p)
@@ -84,8 +88,14 @@ static SNP_NORETURN void run(const struct program *p)
         (p->guest_fd >= 0 && dup2(p->guest_fd, SNP_GUEST_FD) < 0)) {
         _exit(126);
     }
+    if (p->is_fenced && snp_container_fence() < 0) {
+        _exit(126);
+    }
     if (p->guest_fd >= 0) { /* under memory pressure the code goes first */
-        (void)syscall(SYS_close_range, SNP_GUEST_FD + 1, ~0U, 0);
+        (void)(p->pristine_fd >= 0 && dup2(p->pristine_fd, SNP_GUEST_PRISTINE_FD) >= 0);
+        (void)syscall(SYS_close_range,
+                      p->pristine_fd >= 0 ? SNP_GUEST_PRISTINE_FD + 1 : SNP_GUEST_FD + 1, ~0U,
+                      0);
         (void)!snp_file_poke("/proc/self/oom_score_adj", "500");
     }
     if (chdir(p->cwd) < 0) {
@@ -119,7 +129,8 @@ static char **take_list(struct snp_body *c)
 /* 0 or errno. */
 static int take_program(struct snp_body *c, struct program *ret)
 {
-    *ret = (struct program){.argv = take_list(c), .stdin_fd = -1, .guest_fd = -1};
+    *ret = (struct program){
+        .argv = take_list(c), .stdin_fd = -1, .guest_fd = -1, .pristine_fd = -1};
     ret->envp = take_list(c);
     ret->cwd = snp_body_text(c);
     return c->bad || ret->argv == NULL || ret->argv[0] == NULL ? EINVAL : 0;
@@ -153,6 +164,7 @@ int snp_command_start(struct snp_init *in, uint32_t id, struct snp_body *c)
     int r = take_program(c, &p);
     bool has_stdin = snp_body_take(c, 1) != 0;
 
+    p.is_fenced = in->relay > 0;
     r = r != 0 || c->bad ? EINVAL : in->command != -1 ? EBUSY : 0;
     if (r == 0 && has_stdin) {
         p.stdin_fd = input_fd(c->at, (size_t)(c->end - c->at));
@@ -167,13 +179,34 @@ int snp_command_start(struct snp_init *in, uint32_t id, struct snp_body *c)
     return r;
 }
 
+/* The socket to the first interpreter's pristine copy. *ret_fd: its end. 0 or errno. */
+static int make_pristine(struct snp_init *in, int *ret_fd)
+{
+    const int on = 1;
+    int ends[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+        return errno;
+    }
+    (void)setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+    snp_sleepers_init(&in->sleepers, ends[0]);
+    *ret_fd = ends[1];
+    return 0;
+}
+
 int snp_interpreter_start(struct snp_init *in, struct snp_body *c, int guest_fd)
 {
     struct program p;
     int r = take_program(c, &p);
 
     p.guest_fd = guest_fd;
-    r = r != 0 || guest_fd < 0 ? EINVAL : start(&p, &in->interpreter);
+    p.is_fenced = in->relay > 0;
+    r = r != 0 || guest_fd < 0 ? EINVAL : 0;
+    if (r == 0 && in->relay > 0 && in->sleepers.n == 0) {
+        r = make_pristine(in, &p.pristine_fd);
+    }
+    r = r == 0 ? start(&p, &in->interpreter) : r;
+    snp_closep(&p.pristine_fd);
     program_done(&p);
     return r;
 }

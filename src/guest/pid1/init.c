@@ -12,6 +12,7 @@
  * adopts what is orphaned, and the supervisor sweeps, watches and kills from outside.
  *
  * usage: init INTERPRETER_PID [FOLDER]   (0: there is none yet; descriptors as in guest/spec.h)
+ *        init                            in a container (container.h)
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,6 +28,7 @@
 #include "base/fd.h"
 #include "guest/body.h"
 #include "guest/pid1/command.h"
+#include "guest/pid1/container.h"
 #include "guest/pid1/files.h"
 #include "guest/pid1/frame.h"
 #include "guest/pid1/inside.h"
@@ -494,23 +496,24 @@ int main(int argc, char **argv)
 
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)prctl(PR_SET_NAME, "init", 0, 0, 0);
-    if (argc != 2 && argc != 3) {
+    if (argc < 1 || argc > 3) {
         return 2;
     }
+    in.relay = argc == 1 ? snp_container_enter() : 0;
     in.is_local = argc == 3;
-    snp_files_locate(argv[2]);
-    in.interpreter = snp_pid_of(argv[1]);
+    snp_files_locate(in.is_local ? argv[2] : NULL);
+    in.interpreter = argc == 1 ? 0 : snp_pid_of(argv[1]);
     in.sleepers.done = on_sleeper;
     in.sleepers.spared = tell_spared;
     in.sleepers.is_alone = is_alone;
     in.sleepers.data = &in;
     if (fcntl(SNP_INIT_PRISTINE_FD, F_SETFD, FD_CLOEXEC) == 0) { /* nobody forked it in else */
-        snp_sleepers_init(&in.sleepers);
+        snp_sleepers_init(&in.sleepers, SNP_INIT_PRISTINE_FD);
     }
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
-    in.has_store =
-        snp_helper_start(&in.helper, argv[2]); /* before their numbers are anybody's */
+    in.has_store = snp_helper_start(
+        &in.helper, in.is_local ? argv[2] : NULL); /* before their numbers are anybody's */
     (void)sigemptyset(&all);
     (void)sigaddset(&all, SIGCHLD);
     in.children_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);

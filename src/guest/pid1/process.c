@@ -33,7 +33,8 @@ unsigned snp_processes_each(const struct snp_init *in, void (*visit)(pid_t, void
     }
     while ((name = snp_dir_next(dir)) != NULL) {
         pid_t pid = snp_pid_of(name);
-        if (pid > 1 && pid != in->helper.pid && !snp_sleepers_spare(&in->sleepers, pid)) {
+        if (pid > 1 && pid != in->helper.pid && pid != in->relay &&
+            !snp_sleepers_spare(&in->sleepers, pid)) {
             visit(pid, data);
             n++;
         }

@@ -25,10 +25,10 @@ enum {
     PRISTINE = 0
 };
 
-void snp_sleepers_init(struct snp_sleepers *bs)
+void snp_sleepers_init(struct snp_sleepers *bs, int pristine_fd)
 {
     bs->at[0] = (struct snp_sleeper){
-        .number = PRISTINE, .fd = SNP_INIT_PRISTINE_FD, .waits_for = SNP_COPY_ASLEEP};
+        .number = PRISTINE, .fd = pristine_fd, .waits_for = SNP_COPY_ASLEEP};
     bs->n = 1;
 }
 

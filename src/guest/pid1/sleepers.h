@@ -59,8 +59,8 @@ struct snp_sleepers {
     void *data;
 };
 
-/* The pristine copy's socket is SNP_INIT_PRISTINE_FD. */
-void snp_sleepers_init(struct snp_sleepers *bs);
+/* pristine_fd: the socket to the pristine copy; owned. */
+void snp_sleepers_init(struct snp_sleepers *bs, int pristine_fd);
 
 /* Is it a copy or a job? */
 bool snp_sleepers_spare(const struct snp_sleepers *bs, pid_t pid);

@@ -108,5 +108,8 @@ int snp_sweep(struct snp_init *in)
     if (in->helper.pid > 0 && !in->is_local) {
         (void)snp_init_kill(in->helper.pid, SIGCONT);
     }
+    if (in->relay > 0) {
+        (void)snp_init_kill(in->relay, SIGCONT);
+    }
     return 0;
 }

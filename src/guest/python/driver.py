@@ -725,6 +725,7 @@ def main() -> None:
     where.add_argument("--zygote", type=int, metavar="FD", help="preload, then fork")
     where.add_argument("--fd", type=int, metavar="FD", help="serve cells on this socket")
     parser.add_argument("--start", action="store_true", help="wait for the order to start")
+    parser.add_argument("--pristine", type=int, default=-1, metavar="FD", help="leave a copy on this socket when told")
     options = parser.parse_args()
     site = options.site
     names = options.preload.split(",") if options.preload else []
@@ -751,7 +752,7 @@ def main() -> None:
     session.install()
     session.announce()
     if options.zygote is not None or options.start:
-        session.start(PRISTINE_FD if options.zygote is not None else -1)
+        session.start(PRISTINE_FD if options.zygote is not None else options.pristine if snp else -1)
     if site is not None and not names:
         try:  # code of others: after the pristine copy was left
             activate(site)

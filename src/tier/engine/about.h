@@ -4,11 +4,14 @@
 
 /* What a tier says of itself, as data (docs/wire.md, `probe`). */
 
+#include <stdbool.h>
+
 #include "base/json.h"
 
 /* The part that a tier brings. */
 struct snp_about {
     int rank;                      /* policy/tier_file.h says what it means */
+    bool is_by_name;               /* `auto` never takes it */
     const char *const *guarantees; /* names; NULL after the last */
     const char *const *verbs;      /* besides the methods that all serve; likewise */
 };

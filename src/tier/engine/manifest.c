@@ -48,7 +48,7 @@ static const char *how_limited(const struct snp_sandbox *s,
     for (size_t i = 0; i < SNP_ARRAY_LEN(by_cgroup); i++) {
         const struct snp_cgroup_slot *slot =
             &s->supervisor->cgroups.slot[by_cgroup[i].controller];
-        if (by_cgroup[i].limit != limit) {
+        if (by_cgroup[i].limit != limit || s->supervisor->ops->limits_itself) {
             continue;
         }
         if (slot->version == 0 && limit == SNP_LIMIT_CPUS && is_whole(&s->spec.limits)) {
@@ -94,7 +94,8 @@ static bool can_swap(const struct snp_supervisor *supervisor)
 static json_t *resources(const struct snp_sandbox *s)
 {
     json_t *limits = json_object();
-    bool exact = snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY) &&
+    bool exact = !s->supervisor->ops->limits_itself &&
+                 snp_cgroups_has(&s->supervisor->cgroups, SNP_CGROUP_MEMORY) &&
                  !can_swap(s->supervisor) && s->supervisor->uncounted == NULL;
 
     for (int i = 0; i < SNP_LIMIT_N; i++) {
@@ -134,6 +135,9 @@ void snp_manifest_degraded(const struct snp_supervisor *supervisor,
                            json_t *list)
 {
     supervisor->ops->degraded(supervisor, list);
+    if (supervisor->ops->limits_itself) {
+        return;
+    }
     if (!snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_MEMORY)) {
         (void)json_array_append_new(
             list, json_sprintf("memory: approximate, up to 140 MiB more were "

@@ -51,6 +51,7 @@ struct snp_tier_ops {
     bool can_pool;         /* sandboxes can be made before it is known whose they are */
     bool shows_project;    /* the host's folder lies below the workspace; else it is copied */
     bool bounds_workspace; /* while a cell runs; else its size is looked at afterwards, too */
+    bool limits_itself;    /* our control groups hold none of it: limited_by says what does */
     bool holds_files_in_memory; /* copies of the workspace count as the sandbox's memory */
 
     /* The supervisor --------------------------------------------------------------------- */
@@ -123,6 +124,9 @@ struct snp_tier_ops {
 
     /* Pid 1 has said that its first copy is there, and so that it has seen the workspace. NULL = of no interest. */
     void (*settled)(struct snp_sandbox *s);
+
+    /* These are the ends of one socket pair, each to be passed to another process inside. NULL = of no interest. */
+    void (*paired)(struct snp_sandbox *s, const int ends[2]);
 
     /* Kill everything in it. May be called again. Only with s->has_process. */
     void (*kill)(struct snp_sandbox *s);

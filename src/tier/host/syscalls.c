@@ -190,6 +190,9 @@ static const struct {
 };
 
 /* What a zygote's child calls on its way to being a sandbox, besides what is conditional and asked for: everywhere ... */
+static const char *const landlock_calls[] = {
+    "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
+};
 static const char *const setup_calls[] = {
     "capset", "seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "sched_setaffinity",
 };
@@ -430,6 +433,116 @@ int snp_filters_compile(const struct snp_filter_parts *session,
     int r = compile(session, ret_session_fd, err);
 
     return r < 0 ? r : compile(zygote, ret_zygote_fd, err);
+}
+
+/* Profiles of engines ------------------------------------------------------------------------- */
+
+struct profile_arg {
+    unsigned index;
+    uint64_t mask;
+    uint64_t value;
+};
+
+/* One rule of a profile; name is taken for one call, or names (taken) for more. */
+static void profile_add(
+    json_t *list, json_t *names, int error, const struct profile_arg *args, size_t n)
+{
+    json_t *rule = json_pack("{s:o,s:s}", "names", names, "action",
+                             error != 0 ? "SCMP_ACT_ERRNO" : "SCMP_ACT_ALLOW");
+    json_t *conditions = json_array();
+
+    for (size_t i = 0; i < n; i++) {
+        (void)json_array_append_new(
+            conditions, json_pack("{s:i,s:I,s:I,s:s}", "index", (int)args[i].index, "value",
+                                  (json_int_t)args[i].mask, "valueTwo",
+                                  (json_int_t)args[i].value, "op", "SCMP_CMP_MASKED_EQ"));
+    }
+    (void)json_object_set_new(rule, "args", conditions);
+    if (error != 0) {
+        (void)json_object_set_new(rule, "errnoRet", json_integer(error));
+    }
+    (void)json_array_append_new(list, rule);
+}
+
+static json_t *names_of(const char *const *names, size_t n)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n && names[i] != NULL; i++) {
+        (void)json_array_append_new(list, json_string(names[i]));
+    }
+    return list;
+}
+
+static void profile_values(
+    json_t *list, const char *name, unsigned arg, const uint64_t *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct profile_arg is = {arg, 0xffffffffU, values[i]};
+
+        profile_add(list, names_of(&name, 1), 0, &is, 1);
+    }
+}
+
+static void profile_sockets(json_t *list)
+{
+    static const char *const calls[] = {"getsockopt", "setsockopt"};
+    static const char *const make = "socket";
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(sockets); i++) {
+        const struct profile_arg are[] = {
+            {0, 0xffffffffU, sockets[i].domain  },
+            {1, 0xfU,        sockets[i].kind    },
+            {2, 0xffffffffU, sockets[i].protocol},
+        };
+        profile_add(list, names_of(&make, 1), 0, are, SNP_ARRAY_LEN(are));
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(options); i++) {
+        for (const int *name = options[i].names; *name != 0; name++) {
+            const struct profile_arg are[] = {
+                {1, 0xffffffffU, options[i].level},
+                {2, 0xffffffffU, (uint64_t)*name },
+            };
+            profile_add(list, names_of(calls, SNP_ARRAY_LEN(calls)), 0, are,
+                        SNP_ARRAY_LEN(are));
+        }
+    }
+}
+
+json_t *snp_syscalls_profile(void)
+{
+    static const char *const whole[] = {"memfd_create", "mmap", "prlimit64"};
+    static const char *const clone_call = "clone";
+    static const char *const pair_call = "socketpair";
+    static const uint64_t dumpable[] = {PR_SET_DUMPABLE};
+    const struct profile_arg no_namespace = {0, NAMESPACE_FLAGS, 0};
+    const struct profile_arg is_unix = {0, 0xffffffffU, AF_UNIX};
+    json_t *list = json_array();
+
+    for (size_t g = 0; g < SNP_ARRAY_LEN(groups); g++) {
+        profile_add(list, names_of(groups[g].calls, SIZE_MAX), 0, NULL, 0);
+    }
+    profile_add(list, names_of(asked, SNP_ARRAY_LEN(asked)), 0, NULL, 0);
+    profile_add(list, names_of(whole, SNP_ARRAY_LEN(whole)), 0, NULL, 0);
+    profile_add(list, names_of(landlock_calls, SNP_ARRAY_LEN(landlock_calls)), 0, NULL, 0);
+    profile_add(list, names_of(&clone_call, 1), 0, &no_namespace, 1);
+    profile_add(list, names_of(&pair_call, 1), 0, &is_unix, 1);
+    profile_values(list, "ioctl", 1, ioctls, SNP_ARRAY_LEN(ioctls));
+    profile_values(list, "prctl", 0, prctls, SNP_ARRAY_LEN(prctls));
+    profile_values(list, "prctl", 0, dumpable, SNP_ARRAY_LEN(dumpable));
+    profile_values(list, "fcntl", 1, fcntls, SNP_ARRAY_LEN(fcntls));
+    profile_sockets(list);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(absent); i++) {
+        profile_add(list, names_of(&absent[i].name, 1), absent[i].error, NULL, 0);
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(stand_ins); i++) {
+        const struct profile_arg oneself = {0, 0xffffffffU, 0};
+
+        if (!has_call(SNP_ARCH_NATIVE, stand_ins[i].missing)) {
+            profile_add(list, names_of(&stand_ins[i].name, 1), 0, &oneself, 1);
+        }
+    }
+    return json_pack("{s:s,s:o}", "defaultAction", "SCMP_ACT_ERRNO", "syscalls", list);
 }
 
 static bool stands_in(enum snp_arch arch, const char *name)

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/json.h"
 
 enum snp_arch {
     SNP_ARCH_NATIVE, /* what this program was built for */
@@ -89,6 +90,12 @@ void snp_filter_marked(struct snp_making *m, const char *name, unsigned last);
 void snp_filter_conditional(struct snp_making *m, bool counts_memory);
 /* Allow what any sandbox needs until its own filter is in force. */
 void snp_filter_setup(struct snp_making *m);
+
+/*
+ * The same as a profile for container engines (JSON), which record no refusals. Signals are not checked in it,
+ * and Landlock may be used, because pid 1 comes under it too. New reference, NULL when out of memory.
+ */
+json_t *snp_syscalls_profile(void);
 
 /* The table as Markdown, the same whatever this was built for. */
 void snp_syscalls_print(FILE *out);

@@ -154,7 +154,8 @@ static int step_landlock(struct snp_launch *l, struct snp_err *err)
     };
     int abi;
 
-    return snp_landlock_fence(rules, SNP_ARRAY_LEN(rules), (int)l->landlock_abi, &abi, err);
+    return snp_landlock_fence(rules, SNP_ARRAY_LEN(rules), (int)l->landlock_abi, true, &abi,
+                              err);
 }
 
 /* Folders before ids, which end the right to give them away; seccomp last. */

@@ -578,9 +578,13 @@ static void send_hold(struct snp_sandbox *s, uint32_t number)
     int pair[2] = {-1, -1};
 
     /* The copy may speak before pid 1 listens; then, too, the kernel is to say who it is. */
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 ||
-        setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
-        snp_link_send_fd(&s->guest, &frame, pair[1]) < 0) {
+    bool has_pair = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0 &&
+                    setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0;
+
+    if (has_pair && s->supervisor->ops->paired != NULL) {
+        s->supervisor->ops->paired(s, pair);
+    }
+    if (!has_pair || snp_link_send_fd(&s->guest, &frame, pair[1]) < 0) {
         on_copied(s, ECHILD, NULL, 0);
     } else {
         snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_HOLD, &number, sizeof(number), pair[0]),

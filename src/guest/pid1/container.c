@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/pid1/container.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/close_range.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "base/fd.h"
+#include "guest/channels.h"
+#include "guest/dir.h"
+#include "guest/module/landlock.h"
+#include "guest/spec.h"
+
+enum {
+    LOW_FDS = 16, /* what is made here is first put above these */
+    RULES_MAX = 64,
+    ABI_MAX = 6,
+};
+
+static SNP_NORETURN void fail(const char *what)
+{
+    (void)dprintf(2, "%s: %s\n", what, strerror(errno)); /* NOLINT(concurrency-mt-unsafe) */
+    _exit(1);
+}
+
+static int high(int fd, const char *what)
+{
+    int r = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, LOW_FDS);
+
+    if (r < 0) {
+        fail(what);
+    }
+    (void)close(fd);
+    return r;
+}
+
+/* Both ends of a stream, above the numbers that mean something. */
+static void make_stream(int ends[2], bool is_pipe)
+{
+    if ((is_pipe ? pipe2(ends, O_CLOEXEC)
+                 : socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) < 0) {
+        fail("a stream");
+    }
+    ends[0] = high(ends[0], "a stream");
+    ends[1] = high(ends[1], "a stream");
+}
+
+static void complain(void *data, const char *bytes, size_t n)
+{
+    (void)data;
+    (void)bytes;
+    (void)n;
+}
+
+static SNP_NORETURN void relay(int control_fd, const int out_fd[2])
+{
+    struct snp_channels_spec spec = {.in_fd = high(0, "standard input"),
+                                     .out_fd = high(1, "standard output"),
+                                     .is_inner = true,
+                                     .complain = complain};
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct snp_channels *cs = snp_channels_new(&spec);
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    (void)prctl(PR_SET_NAME, "relay", 0, 0, 0);
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+    if (cs == NULL ||
+        snp_channels_add(cs, SNP_CHANNEL_INIT, control_fd,
+                         SNP_CHANNEL_READ | SNP_CHANNEL_WRITE) < 0 ||
+        snp_channels_add(cs, SNP_CHANNEL_STDOUT, out_fd[0], SNP_CHANNEL_READ) < 0 ||
+        snp_channels_add(cs, SNP_CHANNEL_STDERR, out_fd[1], SNP_CHANNEL_READ) < 0) {
+        _exit(1);
+    }
+    while (snp_channels_step(cs, -1) == 0) {
+    }
+    _exit(0);
+}
+
+static void place(int fd, int number)
+{
+    if (dup2(fd, number) < 0) {
+        fail("a descriptor");
+    }
+    (void)close(fd);
+}
+
+pid_t snp_container_enter(void)
+{
+    int control[2];
+    int out[2];
+    int err[2];
+    pid_t pid;
+
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    (void)umask(0022);
+    /* An engine may have given them the modes that they have in the image. */
+    (void)chmod("/tmp", 01777);
+    (void)chmod("/workspace", 0755);
+    (void)chmod(SNP_CONTAINER_COPIES, 0700);
+    (void)mkdir("/tmp/.home", 0755);
+    make_stream(control, false);
+    make_stream(out, true);
+    make_stream(err, true);
+    pid = fork();
+    if (pid == 0) {
+        const int read_fd[2] = {out[0], err[0]};
+
+        (void)close(control[0]);
+        (void)close(out[1]);
+        (void)close(err[1]);
+        relay(control[1], read_fd);
+    }
+    if (pid < 0) {
+        fail("the relay");
+    }
+    (void)syscall(SYS_close_range, SNP_INIT_CONTROL_FD, LOW_FDS - 1, 0);
+    place(high(open("/workspace", O_PATH | O_DIRECTORY | O_CLOEXEC), "/workspace"),
+          SNP_INIT_UPPER_FD);
+    place(high(open(SNP_CONTAINER_OURS "/snp-files", O_RDONLY | O_CLOEXEC), "snp-files"),
+          SNP_INIT_FILES_FD);
+    place(high(open(SNP_CONTAINER_COPIES, O_RDONLY | O_DIRECTORY | O_CLOEXEC), "copies"),
+          SNP_INIT_COPIES_FD);
+    place(high(open("/dev/null", O_RDWR | O_CLOEXEC), "/dev/null"), 0);
+    place(control[0], SNP_INIT_CONTROL_FD);
+    place(out[1], 1);
+    place(err[1], 2);
+    (void)close(control[1]);
+    (void)close(out[0]);
+    (void)close(err[0]);
+    return pid;
+}
+
+/* Folders of the image: all of the root but those that are not of it. */
+static size_t add_image(struct snp_landlock_rule *rules, char (*paths)[NAME_MAX + 2], size_t n)
+{
+    static const char *const others[] = {"run", "proc", "sys", "dev", "tmp", "workspace"};
+    snp_autodir DIR *dir = opendir("/");
+    const char *name;
+
+    while (n < RULES_MAX && (name = snp_dir_next(dir)) != NULL) {
+        bool is_other = false;
+
+        for (size_t i = 0; i < SNP_ARRAY_LEN(others); i++) {
+            is_other = is_other || strcmp(others[i], name) == 0;
+        }
+        if (!is_other) {
+            (void)snprintf(paths[n], sizeof(paths[n]), "/%s", name);
+            rules[n] = (struct snp_landlock_rule){paths[n], SNP_LANDLOCK_RUN};
+            n++;
+        }
+    }
+    return n;
+}
+
+static int limit_data(void)
+{
+    const char *text = getenv(SNP_CONTAINER_DATA); /* NOLINT(concurrency-mt-unsafe) */
+    rlim_t bytes = 0;
+
+    for (; text != NULL && *text >= '0' && *text <= '9'; text++) {
+        bytes = bytes * 10 + (rlim_t)(*text - '0');
+    }
+    const struct rlimit limit = {.rlim_cur = bytes, .rlim_max = bytes};
+    return bytes == 0 ? 0 : setrlimit(RLIMIT_DATA, &limit);
+}
+
+int snp_container_fence(void)
+{
+    static const struct snp_landlock_rule own[] = {
+        {"/",                         SNP_LANDLOCK_LIST},
+        {SNP_CONTAINER_OURS "/guest", SNP_LANDLOCK_RUN },
+        {"/proc",                     SNP_LANDLOCK_EDIT},
+        {"/dev",                      SNP_LANDLOCK_EDIT},
+        {"/dev/shm",                  SNP_LANDLOCK_ALL },
+        {"/tmp",                      SNP_LANDLOCK_ALL },
+        {"/workspace",                SNP_LANDLOCK_ALL },
+    };
+    static char paths[RULES_MAX][NAME_MAX + 2];
+    struct snp_landlock_rule rules[RULES_MAX];
+    struct snp_err err;
+    int abi;
+    size_t n = SNP_ARRAY_LEN(own);
+
+    if (limit_data() < 0) {
+        return -1;
+    }
+    memcpy(rules, own, sizeof(own));
+    n = add_image(rules, paths, n);
+    if (snp_landlock_fence(rules, n, ABI_MAX, false, &abi, &err) < 0 &&
+        err.code != SNP_E_UNSUPPORTED) {
+        return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_GUEST_PID1_CONTAINER_H
+#define SNP_GUEST_PID1_CONTAINER_H
+
+/*
+ * Pid 1 of a container. Its standard input and output are all there is between it and the supervisor;
+ * a child, the relay, makes of them the streams that pid 1 has elsewhere (guest/channels.h). When the relay
+ * ends, the stream does, and so pid 1.
+ */
+
+#include <sys/types.h>
+
+/* Where the engine shows what is ours, and the folder that the copies of the workspace are kept in. */
+#define SNP_CONTAINER_OURS   "/run/snipara"
+#define SNP_CONTAINER_COPIES "/run/copies"
+
+/*
+ * A variable of its environment: RLIMIT_DATA of what runs code, in bytes. Not a limit of the container: runtimes
+ * written in Go do not start below about 100 MiB.
+ */
+#define SNP_CONTAINER_DATA "SNIPARA_SANDBOX_DATA"
+
+/* Make the descriptors of pid 1 (guest/spec.h). The relay's number; ends the process when that fails. */
+pid_t snp_container_enter(void);
+
+/*
+ * For a process that runs code, before that: it has its limit, does not see the copies, and cannot signal us. Where
+ * the kernel has no Landlock it can. -1 with errno.
+ */
+int snp_container_fence(void);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_POLICY_ENGINE_SOCKET_H
+#define SNP_POLICY_ENGINE_SOCKET_H
+
+/* Where a container engine (dockerd, podman's service) answers on this host. */
+
+#include "base/err.h"
+
+enum {
+    SNP_ENGINE_PATH_MAX = 107 /* bytes of a unix socket's path */
+};
+
+/*
+ * The socket that DOCKER_HOST names, else the first of the usual ones that somebody answers at, else the usual one.
+ * SNP_E_UNSUPPORTED: DOCKER_HOST is no unix socket.
+ */
+int snp_engine_socket(char out[SNP_ENGINE_PATH_MAX + 1], struct snp_err *err) SNP_NODISCARD;
+
+/* Does somebody answer there? *ret_fd is a stream to it. SNP_E_UNSUPPORTED says why not, with the way out. */
+int snp_engine_connect(const char *path, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
+
+/* Both; nothing stays open. */
+int snp_engine_find(char out[SNP_ENGINE_PATH_MAX + 1], struct snp_err *err) SNP_NODISCARD;
+
+#endif

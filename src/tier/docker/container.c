@@ -1,0 +1,642 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a container.
+ *
+ *   look at the image -> create -> attach -> connect the streams -> start -> the interpreter is ready
+ *   -> ... -> remove
+ *
+ * Attached before it is started, so that nothing it says is lost. When the connection ends, its
+ * standard input does, and pid 1 with it: so nothing stays when we are killed. What an engine was
+ * too slow to remove is found by its labels when the next tier starts.
+ */
+#include "guest/pid1/container.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "guest/pid1/wire.h"
+#include "tier/docker/docker.h"
+#include "tier/engine/inside.h"
+#include "tier/engine/open.h"
+#include "tier/engine/program.h"
+#include "tier/engine/stream/handle.h"
+#include "wire/rpc.h"
+
+enum {
+    OPEN_MS = 60000,
+    REMOVE_MS = 20,
+    NO_PROGRAM = 127,
+    NO_PRELOAD = 3,
+    PATH_LEN = 512,
+};
+
+static void step_image(struct snp_sandbox *s);
+
+int snp_container_make(struct snp_sandbox *s)
+{
+    struct snp_docker_sandbox *d = calloc(1, sizeof(*d));
+
+    if (d == NULL || (d->timer = snp_timer_new(s->supervisor->loop, s)) == NULL) {
+        free(d);
+        return -1;
+    }
+    d->attach_fd = -1;
+    s->own = d;
+    return 0;
+}
+
+static void close_stream(struct snp_docker_sandbox *d)
+{
+    snp_handle_close(&d->poll);
+    snp_channels_free(SNP_TAKE_PTR(d->channels));
+    snp_closep(&d->attach_fd);
+}
+
+void snp_container_unmake(struct snp_sandbox *s)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+
+    close_stream(d);
+    snp_handle_close(&d->timer);
+    json_decref(d->image);
+    free(SNP_TAKE_PTR(s->own));
+}
+
+/* The end ------------------------------------------------------------------------------------ */
+
+static void gone_if_all_is_done(struct snp_sandbox *s)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+
+    if (d->is_removed && d->n_asked == 0) {
+        (void)uv_timer_stop(d->timer);
+        snp_sandbox_gone(s);
+    }
+}
+
+static void ended(struct snp_sandbox *s)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+
+    if (!d->has_ended) {
+        d->has_ended = true;
+        close_stream(d);
+        snp_sandbox_ended(s);
+    }
+}
+
+static void removed(struct snp_sandbox *s)
+{
+    ended(s);
+    snp_docker_sandbox_of(s)->is_removed = true;
+    gone_if_all_is_done(s);
+}
+
+static void on_remove_again(uv_timer_t *timer);
+
+static void on_removed(void *data, int status, json_t *body, const struct snp_err *err)
+{
+    struct snp_sandbox *s = data;
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+
+    d->n_asked--;
+    if (err == NULL &&
+        status == SNP_DOCKER_CONFLICT) { /* it removes itself when it has ended, too */
+        (void)uv_timer_start(d->timer, on_remove_again, REMOVE_MS, 0);
+        return;
+    }
+    if (err != NULL || (status != SNP_DOCKER_NO_CONTENT && status != SNP_DOCKER_NOT_FOUND)) {
+        snp_log(SNP_LOG_WARN, "remove", "container=%.12s error=%s", d->id,
+                err != NULL ? err->msg : snp_docker_message(body));
+    }
+    removed(s);
+}
+
+static void remove_container(struct snp_sandbox *s)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+    char path[PATH_LEN];
+    struct snp_err err;
+
+    (void)snprintf(path, sizeof(path), "/containers/%s?force=1&v=1", d->id);
+    if (snp_docker_ask(&snp_docker_of(s->supervisor)->api,
+                       &(const struct snp_docker_request){
+                           .method = "DELETE", .path = path, .cb = on_removed, .data = s},
+                       &err) < 0) {
+        snp_log(SNP_LOG_WARN, "remove", "container=%.12s error=%s", d->id, err.msg);
+        removed(s);
+        return;
+    }
+    d->n_asked++;
+}
+
+static void on_remove_again(uv_timer_t *timer)
+{
+    remove_container(timer->data);
+}
+
+void snp_container_kill(struct snp_sandbox *s)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+
+    if (d->stage != SNP_DOCKER_REMOVING) {
+        d->stage = SNP_DOCKER_REMOVING;
+        remove_container(s);
+    }
+}
+
+/* It cannot be opened, for the reason in s->open_err. */
+static void give_up(struct snp_sandbox *s)
+{
+    struct snp_err err = s->open_err;
+
+    if (s->has_process) {
+        snp_container_kill(s);
+    } else {
+        snp_sandbox_failed(s, &err);
+    }
+}
+
+/* What the container itself said, on one line; "" = nothing. */
+static const char *last_words(struct snp_docker_sandbox *d)
+{
+    while (d->said_len > 0 && (unsigned char)d->said[d->said_len - 1] <= ' ') {
+        d->said_len--;
+    }
+    d->said[d->said_len] = '\0';
+    const char *line = strrchr(d->said, '\n');
+    return line == NULL ? d->said : line + 1;
+}
+
+static void hear(struct snp_docker_sandbox *d, const char *bytes, size_t n)
+{
+    if (n > SNP_DOCKER_SAID_MAX) {
+        bytes += n - SNP_DOCKER_SAID_MAX;
+        n = SNP_DOCKER_SAID_MAX;
+    }
+    if (d->said_len + n > SNP_DOCKER_SAID_MAX) { /* the end of it says what is wrong */
+        size_t less = d->said_len + n - SNP_DOCKER_SAID_MAX;
+        memmove(d->said, d->said + less, d->said_len - less);
+        d->said_len -= less;
+    }
+    memcpy(d->said + d->said_len, bytes, n);
+    d->said_len += n;
+}
+
+static void stream_ended(struct snp_sandbox *s)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+
+    if (s->state == SNP_SANDBOX_OPENING && s->open_err.code == SNP_OK) {
+        (void)snp_fail(&s->open_err, SNP_E_INTERNAL,
+                       "the container ended before it was ready: %s",
+                       last_words(d)[0] == '\0' ? "it said nothing" : last_words(d));
+    }
+    snp_sandbox_kill(s, "the container ended");
+    ended(s);
+}
+
+/* Opening ------------------------------------------------------------------------------------- */
+
+/* Ask the engine for the next step. */
+static void ask(struct snp_sandbox *s, const char *path, json_t *body, snp_docker_cb cb)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+    const struct snp_docker_request request = {
+        .method = d->stage == SNP_DOCKER_INSPECTING ? NULL : "POST",
+        .path = path,
+        .body = body,
+        .cb = cb,
+        .data = s};
+
+    if (snp_docker_ask(&snp_docker_of(s->supervisor)->api, &request, &s->open_err) < 0) {
+        give_up(s);
+        return;
+    }
+    d->n_asked++;
+}
+
+/* An answer is there. False: there is nobody to go on for, or nobody answered; that is seen to. */
+static bool goes_on(struct snp_sandbox *s, const struct snp_err *err)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+
+    d->n_asked--;
+    if (d->stage == SNP_DOCKER_REMOVING) {
+        gone_if_all_is_done(s);
+        return false;
+    }
+    if (err == NULL && s->reason[0] == '\0') {
+        return true;
+    }
+    if (err != NULL) {
+        s->open_err = *err;
+    } else {
+        (void)snp_fail(&s->open_err, SNP_E_PEER, "%s", s->reason);
+    }
+    give_up(s);
+    return false;
+}
+
+static void refused(struct snp_sandbox *s, const char *what, const json_t *body)
+{
+    (void)snp_fail(&s->open_err, SNP_E_UNSUPPORTED, "the container engine could not %s: %.400s",
+                   what, snp_docker_message(body));
+    give_up(s);
+}
+
+static void on_opening_timeout(uv_timer_t *timer)
+{
+    struct snp_sandbox *s = timer->data;
+
+    (void)snp_fail(&s->open_err, SNP_E_TIMEOUT, "the container was not ready within %d s%s%s",
+                   OPEN_MS / 1000, last_words(snp_docker_sandbox_of(s))[0] == '\0' ? "" : ": ",
+                   last_words(snp_docker_sandbox_of(s)));
+    snp_sandbox_kill(s, s->open_err.msg);
+}
+
+static void add_text(struct snp_buf *raw, const char *text)
+{
+    (void)!snp_buf_add(raw, text, strlen(text) + 1);
+}
+
+static void add_list(struct snp_buf *raw, const char *const *list, uint32_t n)
+{
+    (void)!snp_buf_add(raw, &n, sizeof(n));
+    for (uint32_t i = 0; i < n; i++) {
+        add_text(raw, list[i]);
+    }
+}
+
+static void on_spawned(void *data, int eno, const char *bytes, size_t n)
+{
+    struct snp_sandbox *s = data;
+
+    (void)bytes;
+    (void)n;
+    if (eno != 0 && eno != EPIPE) {
+        (void)snp_fail(&s->open_err, SNP_E_INTERNAL, "python3 could not be started: %s",
+                       strerrordesc_np(eno));
+        snp_sandbox_kill(s, s->open_err.msg);
+    }
+}
+
+/* Pid 1 is asked before it is there: what it will read waits in the container's standard input. */
+static int spawn(struct snp_sandbox *s, struct snp_err *err)
+{
+    const char *const argv[] = {"python3",
+                                "-I",
+                                SNP_CONTAINER_OURS "/guest/driver.py",
+                                "--template",
+                                s->spec.python.name,
+                                "--start",
+                                "--pristine",
+                                "4",
+                                "--fd",
+                                "3"};
+    static const char *const envp[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8",
+                                       "PYTHONDONTWRITEBYTECODE=1", "HOME=/tmp/.home"};
+    snp_autobuf struct snp_buf raw = {0};
+    snp_autoclose int fd = -1;
+    int r = snp_sandbox_new_guest(s, &fd, err);
+
+    if (r < 0) {
+        return r;
+    }
+    snp_buf_init(&raw, 4096);
+    add_list(&raw, argv, SNP_ARRAY_LEN(argv));
+    add_list(&raw, envp, SNP_ARRAY_LEN(envp));
+    add_text(&raw, "/workspace");
+    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_SPAWN, snp_buf_bytes(&raw), raw.len, fd),
+                         on_spawned, s);
+    return 0;
+}
+
+static void complain(void *data, const char *bytes, size_t n)
+{
+    hear(snp_docker_sandbox_of(data), bytes, n);
+}
+
+static void on_channels(uv_poll_t *poll, int status, int events)
+{
+    struct snp_sandbox *s = poll->data;
+
+    (void)status;
+    (void)events;
+    if (snp_channels_step(snp_docker_sandbox_of(s)->channels, 0) < 0) {
+        stream_ended(s);
+    }
+}
+
+/* The engine's streams become channels of the attached one. */
+static int connect_streams(struct snp_sandbox *s, struct snp_err *err)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+    int fd = SNP_TAKE_FD(d->attach_fd);
+    const struct snp_channels_spec spec = {
+        .in_fd = fd, .out_fd = fd, .is_attached = true, .complain = complain, .data = s};
+    int out[2] = {-1, -1};
+    int pair[2];
+    int r;
+
+    snp_handle_close(&d->poll);
+    d->channels = snp_channels_new(&spec);
+    d->poll = d->channels == NULL
+                  ? NULL
+                  : snp_poll_new(s->supervisor->loop, snp_channels_fd(d->channels), s);
+    if (d->poll == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory or file descriptors");
+    }
+    r = snp_channels_add(d->channels, SNP_CHANNEL_INIT, pair[1],
+                         SNP_CHANNEL_READ | SNP_CHANNEL_WRITE) < 0
+            ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+            : snp_sandbox_new_output(s, 0, out, err);
+    if (r == 0 &&
+        (snp_channels_add(d->channels, SNP_CHANNEL_STDOUT, out[0], SNP_CHANNEL_WRITE) < 0 ||
+         snp_channels_add(d->channels, SNP_CHANNEL_STDERR, out[1], SNP_CHANNEL_WRITE) < 0)) {
+        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    r = r == 0 ? snp_sandbox_connect(s, pair[0], err) : r;
+    r = r == 0 ? spawn(s, err) : r;
+    (void)uv_poll_start(d->poll, UV_READABLE, on_channels);
+    return r;
+}
+
+static void on_started(void *data, int status, json_t *body, const struct snp_err *err)
+{
+    struct snp_sandbox *s = data;
+
+    if (!goes_on(s, err)) {
+        return;
+    }
+    if (status != SNP_DOCKER_NO_CONTENT) {
+        refused(s, "start the container", body);
+    }
+}
+
+static void step_start(struct snp_sandbox *s)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+    char path[PATH_LEN];
+
+    d->stage = SNP_DOCKER_STARTING;
+    (void)snprintf(path, sizeof(path), "/containers/%s/start", d->id);
+    if (connect_streams(s, &s->open_err) < 0) {
+        give_up(s);
+        return;
+    }
+    ask(s, path, NULL, on_started);
+}
+
+/* The answer to attach; what follows its head is the stream. */
+static void on_attached(uv_poll_t *poll, int status, int events)
+{
+    struct snp_sandbox *s = poll->data;
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+    ssize_t n = 0;
+
+    (void)status;
+    (void)events;
+    while (d->head_len < SNP_DOCKER_HEAD_MAX - 1 &&
+           (n = read(d->attach_fd, d->head + d->head_len, 1)) == 1) {
+        d->head[++d->head_len] = '\0';
+        if (snp_has_suffix(d->head, "\r\n\r\n")) {
+            break;
+        }
+    }
+    if (n < 0 && errno == EAGAIN) {
+        return;
+    }
+    if (n == 1 &&
+        (snp_has_prefix(d->head, "HTTP/1.1 101") || snp_has_prefix(d->head, "HTTP/1.1 200"))) {
+        step_start(s);
+        return;
+    }
+    snp_handle_close(&d->poll);
+    (void)snp_fail(&s->open_err, SNP_E_PEER,
+                   "the container engine did not attach to the container: %.*s",
+                   (int)strcspn(d->head, "\r\n"), d->head);
+    give_up(s);
+}
+
+static void step_attach(struct snp_sandbox *s)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+    struct snp_err *err = &s->open_err;
+    char request[PATH_LEN];
+    int n = snprintf(request, sizeof(request),
+                     "POST /v1.41/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1 "
+                     "HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+                     "Content-Length: 0\r\n\r\n",
+                     d->id);
+
+    d->stage = SNP_DOCKER_ATTACHING;
+    if (snp_engine_connect(snp_docker_of(s->supervisor)->api.socket, &d->attach_fd, err) < 0) {
+        give_up(s);
+        return;
+    }
+    if (snp_write_all(d->attach_fd, request, (size_t)n) < 0 ||
+        snp_set_nonblock(d->attach_fd, true) < 0) {
+        (void)snp_fail_sys(err, errno, "attach to the container");
+        give_up(s);
+        return;
+    }
+    d->poll = snp_poll_new(s->supervisor->loop, d->attach_fd, s);
+    if (d->poll == NULL) {
+        (void)snp_fail(err, SNP_E_NOMEM, "out of memory");
+        give_up(s);
+        return;
+    }
+    (void)uv_poll_start(d->poll, UV_READABLE, on_attached);
+}
+
+static void on_created(void *data, int status, json_t *body, const struct snp_err *err)
+{
+    struct snp_sandbox *s = data;
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+
+    if (err == NULL && status == SNP_DOCKER_CREATED) {
+        (void)snprintf(d->id, sizeof(d->id), "%s", snp_json_str(body, "Id", ""));
+        s->has_process = true;
+    }
+    if (!goes_on(s, err)) {
+        return;
+    }
+    if (!s->has_process) {
+        refused(s, "create the container", body);
+        return;
+    }
+    step_attach(s);
+}
+
+/* Is the image for this machine's processors? */
+static int check_image(const struct snp_sandbox *s, const json_t *image, struct snp_err *err)
+{
+    const char *has = snp_json_str(image, "Architecture", "");
+    struct utsname host;
+    const char *wanted;
+
+    (void)uname(&host);
+    wanted = snp_streq(host.machine, "x86_64")    ? "amd64"
+             : snp_streq(host.machine, "aarch64") ? "arm64"
+                                                  : has;
+    if (!snp_streq(snp_json_str(image, "Os", "linux"), "linux") || !snp_streq(has, wanted)) {
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "image %.200s is for %.20s/%.20s, and this host is linux/%s; docker "
+                        "pull --platform linux/%s %.200s",
+                        s->spec.python.rootfs, snp_json_str(image, "Os", "linux"), has, wanted,
+                        wanted, s->spec.python.rootfs);
+    }
+    return 0;
+}
+
+static void on_image(void *data, int status, json_t *body, const struct snp_err *err)
+{
+    struct snp_sandbox *s = data;
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+
+    if (!goes_on(s, err)) {
+        return;
+    }
+    if (status == SNP_DOCKER_NOT_FOUND) {
+        (void)snp_fail(&s->open_err, SNP_E_NOT_FOUND,
+                       "no image %.200s; docker pull %.200s, or name another: docker_image",
+                       s->spec.python.rootfs, s->spec.python.rootfs);
+        give_up(s);
+        return;
+    }
+    if (status != SNP_DOCKER_OK) {
+        refused(s, "look at the image", body);
+        return;
+    }
+    if (check_image(s, body, &s->open_err) < 0) {
+        give_up(s);
+        return;
+    }
+    d->image = json_incref(body);
+    d->stage = SNP_DOCKER_CREATING;
+    ask(s, "/containers/create", snp_docker_create_body(s), on_created);
+}
+
+static void step_image(struct snp_sandbox *s)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+    char path[PATH_LEN];
+
+    d->stage = SNP_DOCKER_INSPECTING;
+    (void)snprintf(path, sizeof(path), "/images/%.400s/json", s->spec.python.rootfs);
+    ask(s, path, NULL, on_image);
+}
+
+void snp_container_open(struct snp_sandbox *s)
+{
+    struct snp_docker *docker = snp_docker_of(s->supervisor);
+
+    snp_docker_reap(s->supervisor);
+    if (docker->no_engine.code != SNP_OK) {
+        s->open_err = docker->no_engine;
+        give_up(s);
+        return;
+    }
+    (void)uv_timer_start(snp_docker_sandbox_of(s)->timer, on_opening_timeout, OPEN_MS, 0);
+    step_image(s);
+}
+
+void snp_container_paired(struct snp_sandbox *s, const int ends[2])
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+
+    if (d->channels != NULL) {
+        snp_channels_pair(d->channels, ends);
+    }
+}
+
+/* What happens inside until the interpreter is ready ----------------------------------------- */
+
+static void on_guest_frame(struct snp_sandbox *s, const struct snp_frame *frame)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+
+    snp_tier_events.guest_frame(s, frame);
+    if (frame->type == SNP_GUEST_READY && s->state == SNP_SANDBOX_OPENING &&
+        d->stage == SNP_DOCKER_STARTING) {
+        d->stage = SNP_DOCKER_RUNNING;
+        (void)uv_timer_stop(d->timer);
+        snp_sandbox_opened(s);
+    }
+}
+
+static void no_interpreter(struct snp_sandbox *s, int status)
+{
+    const char *image = s->spec.python.rootfs;
+    const char *said = last_words(snp_docker_sandbox_of(s));
+
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NO_PROGRAM) {
+        (void)snp_fail(&s->open_err, SNP_E_UNSUPPORTED,
+                       "image %.200s has no python3; use one with Python 3.8 or later, such "
+                       "as " SNP_DOCKER_IMAGE,
+                       image);
+    } else if (WIFEXITED(status) && WEXITSTATUS(status) == NO_PRELOAD) {
+        (void)snp_fail(&s->open_err, SNP_E_UNSUPPORTED,
+                       "image %.200s lacks packages of template %.60s: %.200s", image,
+                       s->spec.python.name, said);
+    } else {
+        (void)snp_fail(&s->open_err, SNP_E_UNSUPPORTED,
+                       "python3 of image %.200s does not work here (Python 3.8 or later is "
+                       "needed): %.200s",
+                       image, said[0] == '\0' ? "it said nothing" : said);
+    }
+}
+
+static void on_exited(struct snp_sandbox *s, uint32_t id, const char *raw)
+{
+    uint32_t status;
+
+    if (s->state != SNP_SANDBOX_OPENING) {
+        snp_tier_events.exited(s, id, raw);
+        return;
+    }
+    memcpy(&status, raw + 1, sizeof(status));
+    if (raw[0] == SNP_INIT_INTERPRETER && s->open_err.code == SNP_OK) {
+        snp_sandbox_drain(s);
+        no_interpreter(s, (int)status);
+        snp_sandbox_kill(s, s->open_err.msg);
+    }
+}
+
+static void on_guest_end(struct snp_sandbox *s, const struct snp_err *err)
+{
+    if (s->state != SNP_SANDBOX_OPENING) {
+        snp_tier_events.guest_end(s, err);
+    }
+}
+
+static void on_output(struct snp_sandbox *s, int stream, const char *bytes, size_t n)
+{
+    if (s->state == SNP_SANDBOX_OPENING) {
+        hear(snp_docker_sandbox_of(s), bytes, n);
+    } else {
+        snp_tier_events.output(s, stream, bytes, n);
+    }
+}
+
+const struct snp_sandbox_events *snp_docker_events(void)
+{
+    static struct snp_sandbox_events events;
+
+    events = snp_tier_events;
+    events.guest_frame = on_guest_frame;
+    events.guest_end = on_guest_end;
+    events.exited = on_exited;
+    events.output = on_output;
+    return &events;
+}

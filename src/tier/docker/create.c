@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a container may do: nothing but run programs of its image on its own files. Everything is
+ * said explicitly, since an engine's defaults can be configured.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "guest/pid1/container.h"
+#include "guest/spec.h"
+#include "tier/docker/docker.h"
+
+enum {
+    COPIES_IN_RESERVE =
+        66, /* sleeping copies of the interpreter, as many as snapshots may be */
+    OWN_PROCESSES = SNP_OWN_PROCESSES + 2, /* ... the relay, and a process on its way out */
+    RESERVE = 64 << 20, /* of memory, for what is ours inside, and for copies */
+    FILES_STORE = SNP_COPIES_BYTES_MAX,
+    SMALL = 4096,
+};
+
+static uint64_t limit_of(const struct snp_sandbox *s, enum snp_limit limit)
+{
+    return s->spec.limits.value[limit];
+}
+
+static void add_tmpfs(
+    json_t *tmpfs, const char *path, const char *flags, uint64_t bytes, uint64_t files)
+{
+    (void)json_object_set_new(tmpfs, path,
+                              json_sprintf("rw,nosuid,nodev,%s,size=%llu,nr_inodes=%llu", flags,
+                                           (unsigned long long)bytes,
+                                           (unsigned long long)files));
+}
+
+/* All that can be written; volumes that the image declares would be writable without bound. */
+static json_t *make_tmpfs(const struct snp_sandbox *s)
+{
+    const json_t *volumes =
+        json_object_get(json_object_get(snp_docker_sandbox_of(s)->image, "Config"), "Volumes");
+    uint64_t tmp = limit_of(s, SNP_LIMIT_TMP);
+    json_t *tmpfs = json_object();
+    const char *path;
+    json_t *ignored;
+
+    json_object_foreach((json_t *)(uintptr_t)volumes, path, ignored)
+    {
+        add_tmpfs(tmpfs, path, "noexec,mode=0555", SMALL, 1);
+    }
+    add_tmpfs(tmpfs, "/tmp", "noexec,mode=1777,uid=65534,gid=65534", tmp, tmp / 4096 + 64);
+    add_tmpfs(tmpfs, "/workspace", "exec,strictatime,mode=0755,uid=65534,gid=65534",
+              limit_of(s, SNP_LIMIT_WORKSPACE), limit_of(s, SNP_LIMIT_INODES) + 1);
+    add_tmpfs(tmpfs, SNP_CONTAINER_COPIES, "noexec,mode=0700,uid=65534,gid=65534", FILES_STORE,
+              SNP_COPIES_FILES_MAX + 1);
+    return tmpfs;
+}
+
+static json_t *make_ulimits(const struct snp_sandbox *s)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } rows[] = {
+        {"core",                 1         },
+        {"fsize",                limit_of(s, SNP_LIMIT_FILE)},
+        {"memlock",                      64 << 10                       },
+        {"msgqueue",                      0},
+        {"nofile",                      limit_of(s,                          SNP_LIMIT_OPEN_FILES)},
+        {"sigpending", 1024},
+        {"stack",                  8 << 20                                          },
+    };
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        (void)json_array_append_new(list, json_pack("{s:s,s:I,s:I}", "Name", rows[i].name,
+                                                    "Soft", (json_int_t)rows[i].value, "Hard",
+                                                    (json_int_t)rows[i].value));
+    }
+    return list;
+}
+
+/* Our programs, read-only. */
+static json_t *make_mounts(const struct snp_sandbox *s)
+{
+    static const char *const shown[] = {"guest", "snp-init", "snp-files"};
+    const char *ours = snp_docker_of(s->supervisor)->ours;
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(shown); i++) {
+        (void)json_array_append_new(
+            list, json_pack("{s:s,s:o,s:o,s:b,s:{s:s}}", "Type", "bind", "Source",
+                            json_sprintf("%s/%s", ours, shown[i]), "Target",
+                            json_sprintf(SNP_CONTAINER_OURS "/%s", shown[i]), "ReadOnly", 1,
+                            "BindOptions", "Propagation", "rprivate"));
+    }
+    return list;
+}
+
+static json_t *make_host(const struct snp_sandbox *s)
+{
+    uint64_t memory = limit_of(s, SNP_LIMIT_MEMORY);
+    json_int_t bytes = (json_int_t)(memory + memory / 4 + RESERVE);
+    json_int_t pids = (json_int_t)limit_of(s, SNP_LIMIT_PROCESSES) + OWN_PROCESSES +
+                      (s->spec.is_lasting ? COPIES_IN_RESERVE : 0);
+    json_t *host = json_pack(
+        "{s:s,s:b,s:b,s:b,s:[s],s:[s,o],s:s,s:s}", "NetworkMode", "none", "ReadonlyRootfs", 1,
+        "AutoRemove", 1, "Privileged", 0, "CapDrop", "ALL", "SecurityOpt",
+        "no-new-privileges:true",
+        json_sprintf("seccomp=%s", json_string_value(snp_docker_of(s->supervisor)->filter)),
+        "IpcMode", "private", "CgroupnsMode", "private");
+
+    (void)json_object_update_new(
+        host, json_pack("{s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:{s:s,s:{}}}", "Memory", bytes,
+                        "MemorySwap", bytes, "NanoCpus",
+                        (json_int_t)limit_of(s, SNP_LIMIT_CPUS) * 1000000, "PidsLimit", pids,
+                        "ShmSize", (json_int_t)limit_of(s, SNP_LIMIT_TMP), "Ulimits",
+                        make_ulimits(s), "Tmpfs", make_tmpfs(s), "Mounts", make_mounts(s),
+                        "LogConfig", "Type", "none", "Config"));
+    return host;
+}
+
+json_t *snp_docker_create_body(const struct snp_sandbox *s)
+{
+    const struct snp_docker *docker = snp_docker_of(s->supervisor);
+
+    return json_pack("{s:s,s:[s],s:s,s:[],s:[o],s:s,s:s,s:b,s:b,s:b,s:b,s:b,s:b,s:b,s:{s:[s]},"
+                     "s:{s:s,s:s,s:s},s:o}",
+                     "Image", s->spec.python.rootfs, "Entrypoint",
+                     SNP_CONTAINER_OURS "/snp-init", "StopSignal", "SIGKILL", "Cmd", "Env",
+                     json_sprintf(SNP_CONTAINER_DATA "=%llu",
+                                  (unsigned long long)limit_of(s, SNP_LIMIT_MEMORY)),
+                     "User", "65534:65534", "WorkingDir", "/", "OpenStdin", 1, "StdinOnce", 1,
+                     "AttachStdin", 1, "AttachStdout", 1, "AttachStderr", 1, "Tty", 0,
+                     "NetworkDisabled", 1, "Healthcheck", "Test", "NONE", "Labels",
+                     "snipara-sandbox.session", s->is_pooled ? "" : s->spec.id,
+                     "snipara-sandbox.state", s->supervisor->state_dir, "snipara-sandbox.mark",
+                     docker->mark, "HostConfig", make_host(s));
+}

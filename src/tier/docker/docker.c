@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tier/docker/docker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/rundir.h"
+#include "base/str.h"
+#include "guest/pid1/wire.h"
+#include "tier/engine/inside.h"
+#include "tier/host/syscalls.h"
+
+/* The programs that run inside, beside our own. */
+static int find_ours(struct snp_docker *docker, struct snp_err *err)
+{
+    snp_autofree char *init = NULL;
+    int r = snp_own_program("snp-init", &init, err);
+
+    if (r == 0 && init != NULL) {
+        *strrchr(init, '/') = '\0';
+        (void)snprintf(docker->ours, sizeof(docker->ours), "%s", init);
+    }
+    return r == 0 && docker->ours[0] == '\0'
+               ? snp_fail(err, SNP_E_INTERNAL, "snp-init is missing beside tier-docker")
+               : r;
+}
+
+static int start(struct snp_supervisor *supervisor, struct snp_err *err)
+{
+    struct snp_docker *docker = snp_docker_of(supervisor);
+    snp_autojson json_t *profile = snp_syscalls_profile();
+    snp_autofree char *text = snp_json_text(profile);
+    struct snp_err no_engine;
+    uint64_t mark;
+    int r = find_ours(docker, err);
+
+    if (r < 0) {
+        return r;
+    }
+    if (text == NULL || getrandom(&mark, sizeof(mark), 0) != (ssize_t)sizeof(mark)) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    (void)snprintf(docker->mark, sizeof(docker->mark), "%016llx", (unsigned long long)mark);
+    docker->filter = json_string(text);
+    docker->api.loop = supervisor->loop;
+    supervisor->events = snp_docker_events();
+    supervisor->can_run = true; /* an engine may come and go: each sandbox finds out */
+    if (snp_engine_socket(docker->api.socket, &no_engine) < 0) {
+        docker->no_engine = no_engine;
+    }
+    return 0;
+}
+
+static void await(struct snp_sandbox *s)
+{
+    (void)s; /* the loop goes on turning until is_over */
+}
+
+static void stop(struct snp_supervisor *supervisor)
+{
+    (void)supervisor;
+}
+
+static bool is_over(struct snp_supervisor *supervisor)
+{
+    return supervisor->sandboxes == NULL && supervisor->pooled == NULL &&
+           snp_docker_of(supervisor)->n_left == 0;
+}
+
+static void done(struct snp_supervisor *supervisor)
+{
+    snp_docker_api_done(&snp_docker_of(supervisor)->api);
+    json_decref(snp_docker_of(supervisor)->filter);
+}
+
+/* A reference of an image, as it goes into a path. */
+static int check_image_name(const char *image, struct snp_err *err)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@";
+    size_t n = strlen(image);
+
+    return n == 0 || n > 300 || strspn(image, plain) != n || strstr(image, "..") != NULL ||
+                   image[0] == '/'
+               ? snp_fail(err, SNP_E_INVALID,
+                          "'%.60s' is not a valid image name; write it as NAME:TAG", image)
+               : 0;
+}
+
+/* The image's own python3. */
+static int find_python(const struct snp_python_query *query,
+                       struct snp_python *ret,
+                       struct snp_err *err)
+{
+    static const char *const templates[] = {"base", "data", "plot"};
+    const char *name = query->name == NULL ? "base" : query->name;
+    const char *image = query->rootfs == NULL ? SNP_DOCKER_IMAGE : query->rootfs;
+    bool is_known = false;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(templates); i++) {
+        is_known = is_known || snp_streq(templates[i], name);
+    }
+    if (!is_known) {
+        return snp_fail_with(err, SNP_E_UNSUPPORTED, SNP_REMEDY_TIER, "native", 0,
+                             "template %.60s is a folder of this host, which containers do not "
+                             "see; the docker tier has the templates base, data and plot",
+                             name);
+    }
+    if (check_image_name(image, err) < 0) {
+        return err->code;
+    }
+    *ret = (struct snp_python){
+        .name = strdup(name), .exe = strdup("python3"), .rootfs = strdup(image)};
+    if (ret->name == NULL || ret->exe == NULL || ret->rootfs == NULL) {
+        snp_python_done(ret);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return 0;
+}
+
+static int folder(const struct snp_supervisor *supervisor,
+                  const char *session_id,
+                  char *out,
+                  size_t len,
+                  struct snp_err *err)
+{
+    (void)supervisor;
+    (void)session_id;
+    (void)len;
+    (void)err;
+    out[0] = '\0';
+    return 0;
+}
+
+static int check(const struct snp_sandbox *s, struct snp_err *err)
+{
+    return s->spec.project == NULL
+               ? 0
+               : snp_fail_with(err, SNP_E_UNSUPPORTED, SNP_REMEDY_TIER, "native", 0,
+                               "the docker tier does not show projects yet");
+}
+
+static void on_swept(void *data, int eno, const char *bytes, size_t n)
+{
+    (void)bytes;
+    (void)n;
+    snp_sandbox_swept(data, eno);
+}
+
+static void sweep(struct snp_sandbox *s)
+{
+    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_SWEEP, NULL, 0, -1), on_swept, s);
+}
+
+/* The container's own bound leaves room for copies of the interpreter; pid 1 looks at the code's part. */
+static void watch(struct snp_sandbox *s, bool is_running)
+{
+    const uint64_t *value = s->spec.limits.value;
+    const struct snp_init_watch raw = {
+        .memory = is_running ? value[SNP_LIMIT_MEMORY] : 0,
+        .processes = is_running ? (uint32_t)value[SNP_LIMIT_PROCESSES] : 0};
+
+    snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_WATCH, &raw, sizeof(raw), -1), snp_sandbox_ignore,
+                         NULL);
+}
+
+/* Maps of others cannot be seen from here. */
+static uint64_t own_memory(const struct snp_sandbox *s, pid_t copy)
+{
+    (void)s;
+    (void)copy;
+    return UINT64_MAX;
+}
+
+static void copies_usage(const struct snp_sandbox *s,
+                         const pid_t *copies,
+                         size_t n,
+                         struct snp_copies_usage *ret)
+{
+    (void)s;
+    (void)copies;
+    (void)n;
+    *ret = (struct snp_copies_usage){0};
+}
+
+const struct snp_tier_ops snp_docker_ops = {
+    .name = "docker",
+    .about = &snp_docker_about,
+    .output_prefix = "docker/",
+    .can_pool = true,
+    .bounds_workspace = true,
+    .limits_itself = true,
+    .holds_files_in_memory = true,
+    .start = start,
+    .probe = snp_docker_probe,
+    .await = await,
+    .stop = stop,
+    .is_over = is_over,
+    .done = done,
+    .find_python = find_python,
+    .folder = folder,
+    .limited_by = snp_docker_limited_by,
+    .degraded = snp_docker_degraded,
+    .check = check,
+    .controls = snp_docker_controls,
+    .make = snp_container_make,
+    .unmake = snp_container_unmake,
+    .open = snp_container_open,
+    .paired = snp_container_paired,
+    .kill = snp_container_kill,
+    .sweep = sweep,
+    .watch = watch,
+    .own_memory = own_memory,
+    .copies_usage = copies_usage,
+};

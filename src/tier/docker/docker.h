@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_DOCKER_DOCKER_H
+#define SNP_TIER_DOCKER_DOCKER_H
+
+/* Sandboxes in containers: one warm container for each, of whatever engine answers the Docker Engine API. */
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "guest/channels.h"
+#include "tier/docker/api.h"
+#include "tier/engine/ops.h"
+#include "tier/engine/sandbox.h"
+#include "tier/engine/supervisor.h"
+
+#define SNP_DOCKER_IMAGE "python:3.11-slim" /* the default of docker_image */
+
+enum {
+    SNP_DOCKER_ID_LEN = 64,
+    SNP_DOCKER_MARK_LEN = 16,
+    SNP_DOCKER_HEAD_MAX = 4096, /* of the answer to attach */
+    SNP_DOCKER_SAID_MAX = 400,  /* of what a container says before it is ready */
+    SNP_DOCKER_USER = 65534,
+};
+
+struct snp_sandbox_events;
+
+struct snp_docker {
+    struct snp_docker_api api;
+    struct snp_err
+        no_engine; /* DOCKER_HOST names none that can be used; code SNP_OK = it may */
+    char mark[SNP_DOCKER_MARK_LEN + 1]; /* of this process, on its containers */
+    char ours[4096];                    /* folder of guest/, snp-init and snp-files */
+    json_t *filter;                     /* owned; a text: the seccomp profile */
+    bool has_reaped;
+    unsigned n_left; /* containers that are being removed */
+};
+
+static inline struct snp_docker *snp_docker_of(const struct snp_supervisor *supervisor)
+{
+    return supervisor->own;
+}
+
+/* How far a container has come. */
+enum snp_docker_stage {
+    SNP_DOCKER_NEW = 0,
+    SNP_DOCKER_INSPECTING,
+    SNP_DOCKER_CREATING,
+    SNP_DOCKER_ATTACHING,
+    SNP_DOCKER_STARTING,
+    SNP_DOCKER_RUNNING,
+    SNP_DOCKER_REMOVING,
+};
+
+struct snp_docker_sandbox {
+    enum snp_docker_stage stage;
+    unsigned n_asked; /* answers of the engine that are awaited */
+    bool has_ended;   /* the engine has been told */
+    bool is_removed;
+    char id[SNP_DOCKER_ID_LEN + 1];
+    json_t *image;                 /* owned: what the engine says of it */
+    struct snp_channels *channels; /* owned; NULL = not attached */
+    uv_poll_t *poll; /* of their descriptor, or of the one that is being attached */
+    uv_timer_t *timer;
+    int attach_fd; /* owned, until channels have it */
+    char head[SNP_DOCKER_HEAD_MAX];
+    size_t head_len;
+    char said[SNP_DOCKER_SAID_MAX + 1];
+    size_t said_len;
+};
+
+static inline struct snp_docker_sandbox *snp_docker_sandbox_of(const struct snp_sandbox *s)
+{
+    return s->own;
+}
+
+extern const struct snp_about snp_docker_about;
+extern const struct snp_tier_ops snp_docker_ops;
+
+/* container.c: the life of a container; for the table ----------------------------------------- */
+
+int snp_container_make(struct snp_sandbox *s) SNP_NODISCARD;
+void snp_container_unmake(struct snp_sandbox *s);
+void snp_container_open(struct snp_sandbox *s);
+void snp_container_kill(struct snp_sandbox *s);
+void snp_container_paired(struct snp_sandbox *s, const int ends[2]);
+/* The engine's table of events, with what is said while a sandbox is opened looked at. */
+const struct snp_sandbox_events *snp_docker_events(void);
+
+/* reap.c: remove containers of earlier tiers with this state folder; once, when an engine answers. */
+void snp_docker_reap(struct snp_supervisor *supervisor);
+
+/* create.c: what a container is made of; the body of `create`. New reference. */
+json_t *snp_docker_create_body(const struct snp_sandbox *s);
+
+/* manifest.c ------------------------------------------------------------------------------------ */
+
+const char *snp_docker_limited_by(const struct snp_supervisor *supervisor,
+                                  enum snp_limit limit);
+void snp_docker_degraded(const struct snp_supervisor *supervisor, json_t *list);
+json_t *snp_docker_controls(const struct snp_sandbox *s, json_t *resources);
+json_t *snp_docker_probe(struct snp_supervisor *supervisor);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is asked of the engine, and what that leaves open. */
+#include "tier/engine/manifest.h"
+
+#include <stdio.h>
+
+#include "tier/docker/docker.h"
+#include "tier/engine/about.h"
+#include "tier/host/features.h"
+
+static const char *const guarantees[] = {"network",    "filesystem", "syscalls", "resources",
+                                         "disposable", "namespaces", NULL};
+static const char *const verbs[] = {"rootfs", NULL};
+const struct snp_about snp_docker_about = {
+    .rank = 150, .is_by_name = true, .guarantees = guarantees, .verbs = verbs};
+
+const char *snp_docker_limited_by(const struct snp_supervisor *supervisor, enum snp_limit limit)
+{
+    static const char *const by[SNP_LIMIT_N] = {
+        [SNP_LIMIT_MEMORY] = "approximate: RLIMIT_DATA and sampling every 20 ms; the container "
+                             "may have a quarter and 64 MiB more, without swap",
+        [SNP_LIMIT_PROCESSES] = "the container's pids limit, which is higher by as many copies "
+                                "of the interpreter as may be kept",
+        [SNP_LIMIT_CPUS] = "the container's CPU quota",
+        [SNP_LIMIT_TMP] = "size of the tmpfs",
+        [SNP_LIMIT_WORKSPACE] = "size of the tmpfs",
+        [SNP_LIMIT_INODES] = "inodes of the tmpfs",
+    };
+
+    (void)supervisor;
+    return by[limit];
+}
+
+void snp_docker_degraded(const struct snp_supervisor *supervisor, json_t *list)
+{
+    static const char *const always[] = {
+        "memory: approximate (RLIMIT_DATA and sampling; the container's bound is higher)",
+        "processes: the container's pids limit counts copies of the interpreter, too",
+        "denials: refused calls fail, but only what Python notices of them is recorded",
+        "signals: code can end the sleeping copies of its interpreter; then a killed cell "
+        "loses the session's variables",
+    };
+
+    (void)supervisor;
+    for (size_t i = 0; i < SNP_ARRAY_LEN(always); i++) {
+        (void)json_array_append_new(list, json_string(always[i]));
+    }
+}
+
+json_t *snp_docker_controls(const struct snp_sandbox *s, json_t *resources)
+{
+    const struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+    json_t *network = json_pack("{s:b,s:s}", "enforced", 1, "how",
+                                "network none: a loopback and nothing else");
+    json_t *files =
+        json_pack("{s:b,s:s,s:s,s:s?}", "enforced", 1, "root", "the image, read-only",
+                  "workspace", "empty scratch: a sized tmpfs", "image",
+                  json_string_value(json_object_get(d->image, "Id")));
+    json_t *calls = json_pack("{s:b,s:s,s:b,s:i,s:s}", "enforced", 1, "seccomp", "allow-list",
+                              "no_new_privs", 1, "capabilities", 0, "user", "65534");
+    json_t *disposable =
+        json_pack("{s:b,s:s}", "enforced", 1, "how",
+                  "the container ends with its pid 1, which ends with the supervisor");
+
+    return json_pack("{s:o,s:o,s:o,s:o,s:o}", "network", network, "resources", resources,
+                     "filesystem", files, "syscalls", calls, "disposable", disposable);
+}
+
+json_t *snp_docker_probe(struct snp_supervisor *supervisor)
+{
+    struct snp_docker *docker = snp_docker_of(supervisor);
+    snp_autojson json_t *version = NULL;
+    json_t *features = json_array();
+    struct snp_err err;
+    char detail[200] = "";
+    int status = 0;
+    bool usable = false;
+
+    err = docker->no_engine;
+    if (err.code == SNP_OK) {
+        usable = snp_docker_ask_now(docker->api.socket, NULL, "/version", &status, &version,
+                                    &err) == 0 &&
+                 status == SNP_DOCKER_OK;
+        (void)snprintf(detail, sizeof(detail), "engine %.40s at %.80s",
+                       snp_json_str(version, "Version", "?"), docker->api.socket);
+    }
+    (void)json_array_append_new(
+        features, snp_probe_row("docker tier", usable, usable ? detail : "",
+                                "environment docker runs in native", usable ? "" : err.msg));
+    return json_pack("{s:o,s:b}", "features", features, "usable", usable);
+}

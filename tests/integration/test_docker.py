@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The docker tier on an engine of the tests' own. Sessions, cells and results are as in native: the same tests run here
+again."""
+
+import json
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import engine as engines
+import lib
+# collected again here, for the box below
+from test_exec import (  # noqa: F401
+    test_a_line_split_over_writes, test_arguments_arrive_as_they_are,
+    test_commands_and_cells_share_workspace_and_session, test_displays, test_output_is_streamed_while_the_cell_runs,
+    test_result_variable_is_reset_by_each_cell, test_standard_input,
+    test_stdout_and_stderr_are_told_apart, test_sys_exit_ends_the_cell_and_not_the_session,
+    test_two_cells_at_once_on_one_session_queue)
+from test_transaction import (  # noqa: F401
+    test_files_that_are_put_while_a_cell_runs_stay_if_it_is_undone, test_forks_of_the_same_moment_draw_other_numbers,
+    test_room_of_deleted_files_is_free_at_once)
+
+
+@pytest.fixture(scope="module")
+def sandbox(engine: engines.Engine) -> Iterator[lib.Sandbox]:
+    box = lib.Sandbox("root", tier="docker", env=engine.env)
+    yield box
+    box.close()
+
+
+@pytest.fixture
+def tier() -> str:
+    return "docker"
+
+
+@pytest.fixture
+def session(sandbox: lib.Sandbox) -> Iterator[str]:
+    """A session with x = 1 and a file of the same."""
+    name = "d-" + secrets.token_hex(4)
+    assert sandbox.exec("x = 1\nopen('f', 'w').write('one')", name)["status"] == "ok"
+    yield name
+    sandbox.destroy(name)
+
+
+def container_of(engine: engines.Engine, box: lib.Sandbox, session: str) -> Any:
+    """What the engine says of the container of a session."""
+    box.exec("1", session)
+    for container in engine.containers():
+        status, shown = engine.ask("GET", f"/containers/{container}/json")
+        name = box.exec("open('/etc/hostname').read().strip()", session)["value"]
+        if status == 200 and repr(shown["Config"]["Hostname"]) == name:
+            return shown
+    raise AssertionError("no container has the session")
+
+
+def state_of(box: lib.Sandbox) -> str:
+    """The folder of its tier, a label of its containers."""
+    return os.path.join(box.state, "docker")
+
+
+def wait_for_none(engine: engines.Engine, ids: list[str]) -> None:
+    until = time.monotonic() + lib.PATIENCE
+    while set(engine.containers()) & set(ids):
+        assert time.monotonic() < until, "containers stay"
+        time.sleep(0.05)
+
+
+# What a container may do ---------------------------------------------------------------------------------------------
+
+
+def test_a_container_is_given_nothing(engine: engines.Engine, sandbox: lib.Sandbox, session: str) -> None:
+    """As the engine has it, and as the code finds it."""
+    host = container_of(engine, sandbox, session)["HostConfig"]
+    assert (host["NetworkMode"], host["ReadonlyRootfs"], host["CapDrop"]) == ("none", True, ["ALL"])
+    assert not host["Privileged"] and host["IpcMode"] == "private" and host["LogConfig"]["Type"] == "none"
+    assert host["Memory"] == host["MemorySwap"] > 512 << 20 and host["NanoCpus"] == 10**9 and host["PidsLimit"] > 64
+    assert all(mount["ReadOnly"] for mount in host["Mounts"]) and not host["Binds"]
+    assert any(option.startswith("seccomp={") for option in host["SecurityOpt"])
+    done = sandbox.exec('''
+import os
+status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines())
+facts = {name: status[name].split()[0] for name in ("Uid", "Gid", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")}
+facts["net"] = [line.split(":")[0].strip() for line in open("/proc/net/dev").read().splitlines()[2:]]
+facts["kept"] = [mount.split()[1] for mount in open("/proc/self/mounts") if " rw," in mount
+                 and mount.split()[2] in ("ext4", "overlay", "xfs", "btrfs")]
+facts''', session)
+    facts = eval(done["value"])
+    assert facts == {"Uid": "65534", "Gid": "65534", "CapEff": "0" * 16, "CapBnd": "0" * 16, "NoNewPrivs": "1",
+                     "Seccomp": "2", "net": ["lo"], "kept": facts["kept"]}
+    # what an engine puts into containers from its own folders is shown read-only
+    assert set(facts["kept"]) <= {"/etc/resolv.conf", "/etc/hostname", "/etc/hosts"}
+
+
+@pytest.mark.parametrize("code, error", [
+    ("open('/usr/bin/x', 'w')", "OSError"),
+    ("open('/run/snipara/guest/driver.py', 'a')", "PermissionError"),
+    ("open('/run/snipara/snp-init')", "PermissionError"),
+    ("open('/run/copies/x', 'w')", "PermissionError"),
+    ("open('/etc/hosts', 'a')", "OSError"),
+    ("__import__('os').kill(1, 9)", "PermissionError"),
+    ("__import__('os').listdir('/proc/1/fd')", "PermissionError"),
+    ("__import__('socket').create_connection(('192.0.2.1', 80), 5)", "OSError"),
+    ("__import__('socket').socket(16, 3, 0)", "PermissionError"),
+    ("__import__('ctypes').CDLL(None, use_errno=True).unshare(0x10000000) == 0 or 1 / 0", "ZeroDivisionError"),
+    ("open('/tmp/x', 'wb').write(bytes(65 << 20))", "OSError"),
+    ("open('/tmp/p', 'w').write('#!/bin/sh'); __import__('os').chmod('/tmp/p', 0o755); "
+     "__import__('os').execv('/tmp/p', ['p'])", "PermissionError"),
+])
+def test_what_is_refused(sandbox: lib.Sandbox, session: str, code: str, error: str) -> None:
+    done = sandbox.exec(code, session)
+    found = done["error"]["type"]
+    assert done["status"] == "error" and found in (error, "PermissionError"), done["error"]
+    assert sandbox.exec("x", session)["value"] == "1"
+
+
+def test_volumes_of_an_image_cannot_be_written(engine: engines.Engine, sandbox: lib.Sandbox) -> None:
+    status, made = engine.ask("POST", "/containers/create", json.dumps(
+        {"Image": engines.IMAGE, "Cmd": ["true"], "Volumes": {"/data": {}}}).encode())
+    assert status == 201
+    assert engine.ask("POST", f"/commit?container={made['Id']}&repo=volumes&tag=1")[0] == 201
+    engine.ask("DELETE", f"/containers/{made['Id']}?v=1")
+    done = sandbox.exec("open('/data/x', 'w')", env={"SNIPARA_SANDBOX_DOCKER_IMAGE": "volumes:1"})
+    assert done["error"]["type"] == "PermissionError"
+
+
+def test_memory_and_processes_are_bounded(sandbox: lib.Sandbox) -> None:
+    done = sandbox.exec("x = bytearray(1 << 30)", options=["--memory", "64m"])
+    assert done["error"]["type"] == "MemoryError" or done["status"] == "oom"
+    done = sandbox.exec("import os, time\nn = 0\ntry:\n    while os.fork(): n += 1\n    time.sleep(60)\n"
+                        "except OSError: print(n)", options=["--processes", "8"])
+    assert done["status"] == "ok" and int(done["stdout"]) <= 8 + 6
+
+
+# A session is one warm container -------------------------------------------------------------------------------------
+
+
+def test_a_session_keeps_its_container_to_the_end(engine: engines.Engine, sandbox: lib.Sandbox) -> None:
+    first = container_of(engine, sandbox, "warm")["Id"]
+    assert container_of(engine, sandbox, "warm")["Id"] == first
+    sandbox.destroy("warm")
+    wait_for_none(engine, [first])
+
+
+def test_a_session_is_saved_and_woken_in_another_container(engine: engines.Engine, sandbox: lib.Sandbox) -> None:
+    sandbox.exec("x = {'n': [1, 2]}\ndef f(): return x\nopen('f', 'w').write('kept')", "sleeper")
+    first = container_of(engine, sandbox, "sleeper")["Id"]
+    assert sandbox.cli("hibernate", "sleeper").returncode == 0
+    wait_for_none(engine, [first])
+    done = sandbox.exec("f(), open('f').read()", "sleeper")
+    assert done["value"] == "({'n': [1, 2]}, 'kept')" and done["manifest"]["tier"] == "docker"
+    sandbox.destroy("sleeper")
+
+
+@pytest.mark.parametrize("code", ["import os\nos._exit(1)", "while True: pass"], ids=["exit", "time"])
+def test_a_killed_cell_leaves_variables_and_files_as_before(sandbox: lib.Sandbox, session: str, code: str) -> None:
+    change = "import signal\nsignal.signal(2, signal.SIG_IGN)\nx = 2\nopen('f', 'w').write('two')\n"
+    assert sandbox.exec(change + code, session, options=["--timeout", "1"])["state"] == "rolled_back"
+    assert sandbox.exec("x, open('f').read()", session)["value"] == "(1, 'one')"
+
+
+def test_back_to_a_snapshot(sandbox: lib.Sandbox, session: str) -> None:
+    assert sandbox.cli("snapshot", "-s", session, "one").returncode == 0
+    sandbox.exec("x = 2\nopen('f', 'w').write('two')\nopen('g', 'w')", session)
+    assert sandbox.cli("rollback", "-s", session, "one").returncode == 0
+    assert sandbox.exec("x, open('f').read(), __import__('os').listdir()", session)["value"] == "(1, 'one', ['f'])"
+
+
+def test_output_comes_whole_and_before_the_end(sandbox: lib.Sandbox, session: str) -> None:
+    """More than the streams hold at once, on both of them."""
+    code = "import os\nfor n in range(200):\n    os.write(1, b'o' * 40000); os.write(2, b'e' * 40000)\n'end'"
+    done = sandbox.exec(code, session)
+    assert done["value"] == "'end'" and done["usage"]["stdout_bytes"] == done["usage"]["stderr_bytes"] == 200 * 40000
+
+
+# The end -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_nothing_is_left_when_daemon_and_tier_are_killed(
+        engine: engines.Engine, fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
+    box = fresh_sandbox(who, tier="docker")
+    pid = box.start()
+    box.exec("1", "left")
+    mine = engine.containers(state_of(box))
+    tiers = [int(name) for name in os.listdir("/proc") if name.isdigit() and parent_of(int(name)) == pid]
+    assert mine and tiers
+    for number in (pid, *tiers):
+        os.kill(number, signal.SIGKILL)
+    wait_for_none(engine, mine)
+
+
+def parent_of(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return int(stat.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def test_what_an_earlier_tier_left_is_removed(
+        engine: engines.Engine, fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+    """By its labels; what another's tier has made stays."""
+    box = fresh_sandbox(tier="docker")
+    state = state_of(box)
+    made = {}
+    for folder in state, "/somebody/else":
+        labels = {"snipara-sandbox.state": folder, "snipara-sandbox.mark": "0" * 16}
+        made[folder] = engine.ask("POST", "/containers/create", json.dumps(
+            {"Image": engines.IMAGE, "Cmd": ["sleep", "1000"], "Labels": labels}).encode())[1]["Id"]
+    box.exec("1")
+    wait_for_none(engine, [made[state]])
+    assert made["/somebody/else"] in engine.containers()
+    engine.ask("DELETE", f"/containers/{made['/somebody/else']}?force=1")
+
+
+# Errors, and what doctor says ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("image, words", [
+    ("nobody/has:this", ("no image nobody/has:this", "docker pull nobody/has:this", "docker_image")),
+    (engines.NO_PYTHON, ("has no python3", "Python 3.8 or later")),
+    ("arm:1", ("is for linux/arm64", "this host is linux/", "--platform linux/")),
+    ("../etc", ("not a valid image name", "NAME:TAG")),
+])
+def test_an_image_that_cannot_be_used(
+        engine: engines.Engine, sandbox: lib.Sandbox, image: str, words: tuple[str, ...]) -> None:
+    if image == "arm:1":
+        assert engine.ask("POST", "/images/load", engines.foreign_image(image))[0] == 200
+    done = sandbox.cli("exec", "--env", "docker", "1", env={"SNIPARA_SANDBOX_DOCKER_IMAGE": image})
+    assert done.returncode != 0 and len(done.stderr.strip().splitlines()) <= 2, done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_an_engine_that_goes_away_and_comes_back(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+    own = engines.Engine()
+    try:
+        box = lib.Sandbox("user", tier="docker", env=own.env)
+        box.exec("x = 1", "s")
+        assert box.cli("hibernate", "s").returncode == 0
+        own.stop()
+        done = box.cli("exec", "-s", "s", "x")
+        assert done.returncode != 0 and "no container engine answers" in done.stderr and "start docker" in done.stderr
+        # a new session takes what is there
+        done = box.cli("exec", "--env", "docker", "--json", "1")
+        assert json.loads(done.stdout)["manifest"]["tier"] == "native"
+        assert "no docker tier here (--env); code runs in native" in done.stderr
+        own.start()
+        assert box.exec("x", "s")["value"] == "1"
+        os.chmod(own.socket, 0o600)
+        done = box.cli("doctor", "--env", "docker")
+        assert "no permission" in done.stdout and "usermod -aG docker" in done.stdout
+    finally:
+        box.close()
+        own.close()
+
+
+def test_doctor_tells_of_the_engine(
+        engine: engines.Engine, sandbox: lib.Sandbox, fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+    done = sandbox.cli("doctor", "--env", "docker")
+    assert done.returncode == 0 and "docker tier" in done.stdout and engine.socket in done.stdout
+    done = fresh_sandbox().cli("doctor")  # nobody has asked for it
+    assert done.returncode == 0 and "sandboxes can run here" in done.stdout
+
+
+def test_a_configuration_file_is_enough(sandbox: lib.Sandbox) -> None:
+    box = sandbox
+    path = box.make_file(os.path.join(box.home, "p", "snipara-sandbox.toml"),
+                         f'[snipara_sandbox]\nenvironment = "docker"\ndocker_image = "{engines.IMAGE}"\n')
+    done = box.cli("exec", "--json", "1", cwd=os.path.dirname(path))
+    assert json.loads(done.stdout)["manifest"]["rootfs"] == engines.IMAGE, done.stderr
+
+
+def test_projects_are_named_as_what_native_does(sandbox: lib.Sandbox) -> None:
+    folder = sandbox.make_folder("project")
+    done = sandbox.cli("exec", "--env", "docker", "--project", folder, "1")
+    assert done.returncode != 0 and "does not show projects" in done.stderr and "--env native" in done.stderr
