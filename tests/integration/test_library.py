@@ -237,7 +237,8 @@ def test_the_daemon_dies_and_is_started_again() -> None:
             assert [process.stdout.readline() for _ in range(3)] == ["ok\n", "ok\n", "running\n"]
             os.kill(pid, signal.SIGKILL)
             said = process.stdout.read().splitlines()
-            assert said == ["the cell that ran: peer", "afterwards: 42; children: none", "ok"]
+            assert said == ["the cell that ran: peer", "without recover: replay checkpoint",
+                            "afterwards: 42; children: none", "ok"]
         with start(box, "library-probe", "older", "", "no_start") as process:
             assert (process.communicate(timeout=60), process.returncode) == (("not_found|||\n", ""), 3)
     finally:

@@ -193,6 +193,9 @@ static void daemon_dies(const char *argument)
         struct pollfd p = {.fd = snipara_fd(box), .events = POLLIN};
         (void)poll(&p, 1, 60000);
     }
+    call = done(snipara_run(box, SNIPARA_RUN(.session = "kept", .code = "x + 1")));
+    (void)printf("without recover: %s\n", snipara_call_error(call)->remedy_ways);
+    snipara_free(call);
     call = done(snipara_run(
         box, SNIPARA_RUN(.session = "kept", .code = "x + 1", .recover = "checkpoint")));
     (void)printf("afterwards: %s; children: %s\n", snipara_text(call, "value", NULL),
