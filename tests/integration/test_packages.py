@@ -104,6 +104,17 @@ def test_lintian(debs: str) -> None:
     assert tool("lintian", "--allow-root", "--fail-on", "error,warning", changes) == ""
 
 
+def test_systemd_finds_no_fault_in_the_units(tmp_path: Path) -> None:
+    analyze = shutil.which("systemd-analyze", path="/usr/bin")
+    lib.need("systemd", analyze is not None, "systemd is not installed")
+    for name in ("snipara-sandbox.socket", "snipara-sandbox.service"):
+        with open(os.path.join(ROOT, "dist", "systemd", name)) as unit:
+            (tmp_path / name).write_text(unit.read().replace("@LIBEXEC@", lib.BUILD))
+    done = subprocess.run([analyze or "", "--user", "--man=no", "verify", *tmp_path.iterdir()], text=True,
+                          env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 @pytest.fixture(scope="module")
 def dist() -> str:
     tool("tools/dist", lib.BUILD)
