@@ -20,7 +20,7 @@ from .core import raised_by
 from .exceptions import ConfigValidationError, ToolExecutionError
 from .tools import Tool
 
-LATER_S = 1.0  # how much longer than here the run waits for a tool
+LATER_S = 5.0  # how much longer than here the run waits for a tool
 TICK_S = 0.2  # how long the main thread waits before Python looks for signals
 _OnText = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
 _OnCalled = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_uint32, c_char_p, c_void_p, c_size_t)
