@@ -92,9 +92,9 @@ static void leave(struct snp_hibernation *h)
 /* A save that is under way, maybe of a snapshot, is waited for by making another behind it. */
 static bool needs_saving(const struct snp_session *session)
 {
-    return (session->unsaved.is_dirty || session->unsaved.save != NULL ||
-            snp_checkpoint_is_moving(session)) &&
-           session->durable.is_recorded;
+    return session->unsaved.save != NULL ||
+           ((session->unsaved.is_dirty || snp_checkpoint_is_moving(session)) &&
+            session->durable.is_recorded);
 }
 
 /* Not now; but what runs in it may have ended when it would be idle for as long again. */
