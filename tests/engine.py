@@ -28,6 +28,8 @@ TOOLS = ["/bin/sh", *("/usr/bin/" + name for name in (
 ).split())]
 USERS = b"root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/sh\n"
 START_S = 60
+PATH = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
+CONFIG = "/etc/docker"  # where dockerd puts a key
 
 
 class _Connection(http.client.HTTPConnection):
@@ -109,12 +111,14 @@ class Engine:
     """dockerd, and its API."""
 
     def __init__(self) -> None:
-        lib.need("docker", shutil.which("dockerd") is not None and os.geteuid() == 0, "no dockerd, or not root")
+        present = shutil.which("dockerd", path=PATH) is not None and os.geteuid() == 0
+        lib.need("docker", present, "no dockerd, or not root")
         self.folder = tempfile.mkdtemp(prefix="snp-docker-", dir="/tmp")
         os.chmod(self.folder, 0o755)
         self.group = "/" + os.path.basename(self.folder)
         self.socket = os.path.join(self.folder, "docker.sock")
         self.process: subprocess.Popen[bytes] | None = None
+        self.had_config = os.path.exists(CONFIG)
         self.start()
         for name, has_python in (IMAGE, True), (NO_PYTHON, False):
             repository, tag = name.split(":")
@@ -133,7 +137,7 @@ class Engine:
         with open(f"{self.folder}/log", "ab") as log:
             self.process = subprocess.Popen(
                 ["unshare", "-m", "--propagation", "private", *command], stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, start_new_session=True)
+                stderr=log, start_new_session=True, env={"PATH": PATH, "HOME": self.folder})
         until = time.monotonic() + START_S
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > until:
@@ -187,6 +191,8 @@ class Engine:
             for path, _, _ in os.walk("/sys/fs/cgroup" + self.group, topdown=False):
                 os.rmdir(path)
         shutil.rmtree(self.folder)
+        if not self.had_config:
+            shutil.rmtree(CONFIG, ignore_errors=True)
 
 
 if __name__ == "__main__":  # for a look by hand

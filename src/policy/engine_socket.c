@@ -45,7 +45,7 @@ int snp_engine_connect(const char *path, int *ret_fd, struct snp_err *err)
 static bool answers(const char *path)
 {
     struct snp_err ignored;
-    int fd;
+    int fd = -1;
 
     if (snp_engine_connect(path, &fd, &ignored) < 0) {
         return false;
@@ -98,7 +98,7 @@ int snp_engine_socket(char out[SNP_ENGINE_PATH_MAX + 1], struct snp_err *err)
 
 int snp_engine_find(char out[SNP_ENGINE_PATH_MAX + 1], struct snp_err *err)
 {
-    int fd;
+    int fd = -1;
     int r = snp_engine_socket(out, err);
 
     r = r < 0 ? r : snp_engine_connect(out, &fd, err);

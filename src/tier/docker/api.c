@@ -87,7 +87,7 @@ int snp_docker_ask(struct snp_docker_api *api,
     if (r == 0 && api->http == NULL) {
         r = snp_http_new(api->loop, &api->http, err);
     }
-    if (r == 0) {
+    if (r == 0 && call != NULL) {
         *call = (struct call){.cb = request->cb, .data = request->data};
         snp_buf_init(&call->body, BODY_MAX);
         r = snp_http_start(api->http, &spec, &http, err);

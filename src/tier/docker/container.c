@@ -293,16 +293,10 @@ static void on_spawned(void *data, int eno, const char *bytes, size_t n)
 /* Pid 1 is asked before it is there: what it will read waits in the container's standard input. */
 static int spawn(struct snp_sandbox *s, struct snp_err *err)
 {
-    const char *const argv[] = {"python3",
-                                "-I",
-                                SNP_CONTAINER_OURS "/guest/driver.py",
-                                "--template",
-                                s->spec.python.name,
-                                "--start",
-                                "--pristine",
-                                "4",
-                                "--fd",
-                                "3"};
+    static const char driver[] = SNP_CONTAINER_OURS "/guest/driver.py";
+    const char *const argv[] = {
+        "python3", "-I",         driver, "--template", s->spec.python.name,
+        "--start", "--pristine", "4",    "--fd",       "3"};
     static const char *const envp[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8",
                                        "PYTHONDONTWRITEBYTECODE=1", "HOME=/tmp/.home"};
     snp_autobuf struct snp_buf raw = {0};

@@ -99,7 +99,7 @@ static json_t *make_mounts(const struct snp_sandbox *s)
 static json_t *make_host(const struct snp_sandbox *s)
 {
     uint64_t memory = limit_of(s, SNP_LIMIT_MEMORY);
-    json_int_t bytes = (json_int_t)(memory + memory / 4 + RESERVE);
+    json_int_t bytes = (json_int_t)memory + (json_int_t)(memory / 4) + RESERVE;
     json_int_t pids = (json_int_t)limit_of(s, SNP_LIMIT_PROCESSES) + OWN_PROCESSES +
                       (s->spec.is_lasting ? COPIES_IN_RESERVE : 0);
     json_t *host = json_pack(
