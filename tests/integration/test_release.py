@@ -37,19 +37,25 @@ def test_no_fault_points_in_programs_that_are_installed(name: str) -> None:
 
 
 def test_manual_page_and_completions_come_and_go_with_the_programs(tmp_path: Path) -> None:
-    env = {**os.environ, "DESTDIR": str(tmp_path), "PREFIX": "/usr/local"}
-    subprocess.run(["meson", "install", "-C", lib.BUILD, "--no-rebuild", "--quiet"], check=True, capture_output=True,
-                   env=env)
-    share = tmp_path / "usr/local/share"
+    env = {**os.environ, "DESTDIR": str(tmp_path / "root"), "PREFIX": "/opt/a b"}
+
+    def make(action: str) -> None:
+        done = subprocess.run([os.path.join(lib.HERE, "..", "tools", "install"), action, lib.BUILD],
+                              capture_output=True, text=True, env=env)
+        assert done.returncode == 0, done.stderr
+
+    make("install")
+    prefix = tmp_path / "root/opt/a b"
     for name in ("man/man1/snipara-sandbox.1", "man/man1/rlm.1", "bash-completion/completions/snipara-sandbox.bash",
                  "bash-completion/completions/rlm.bash", "zsh/site-functions/_snipara-sandbox",
                  "fish/vendor_completions.d/snipara-sandbox.fish"):
-        assert (share / name).stat().st_size > 10000, name
-    done = subprocess.run([os.path.join(lib.HERE, "..", "tools", "install"), "uninstall", lib.BUILD],
-                          capture_output=True,
-                          text=True, env=env)
-    assert done.returncode == 0, done.stderr
-    assert [path for path in tmp_path.rglob("*") if not path.is_dir()] == []
+        assert (prefix / "share" / name).stat().st_size > 10000, name
+    unit = (prefix / "share/systemd/user/snipara-sandbox.service").read_text()
+    assert 'ExecStart="/opt/a b/libexec/snipara-sandbox/snipara-sandboxd"' in unit
+    shown = subprocess.run([prefix / "bin/rlm", "version"], capture_output=True, text=True, check=True).stdout
+    assert "snipara-sandbox" in shown
+    make("uninstall")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_manual_page_is_sound() -> None:
