@@ -320,14 +320,18 @@ def test_inodes_of_the_workspace(sandbox: lib.Sandbox, project: bool) -> None:
 
 
 def test_files_beyond_the_memory_are_refused(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
-    """Put beside cells: the session stays, and so does what is in it."""
+    """Whoever writes them: the session stays, and so does what is in it."""
     session = open_session("--memory", "96m", "--workspace-size", "512m")
-    if not has_cgroup(sandbox.exec("x = 42", session), "memory"):
+    first = sandbox.exec("x = 42", session)
+    done = sandbox.exec(sh="head -c 128000000 /dev/zero >f; ls -s; rm f", session=session)
+    assert named_limits(done) | guest_rules(done) == {"memory"} and "No space left" in done["stderr"]
+    if not has_cgroup(first, "memory"):
         pytest.skip("nobody counts the memory between cells here")
-    done = sandbox.cli("put", "-", f"{session}:large", input=bytes(128 << 20), text=False)
-    assert done.returncode == 1 and b"memory is full (limit 96 MiB)" in done.stderr and b"--memory" in done.stderr
-    after = sandbox.exec("import os\nx, os.path.getsize('large') > 20 << 20, os.remove('large')", session)
-    assert after["value"] == "(42, True, None)" and after["epoch"] == 1
+    assert sandbox.exec("kept = b'x' * (50 << 20)", session)["status"] == "ok"
+    put = sandbox.cli("put", "-", f"{session}:large", input=bytes(128 << 20), text=False)
+    assert put.returncode == 1 and b"memory is full (limit 96 MiB)" in put.stderr and b"--memory" in put.stderr
+    done = sandbox.exec("import os\nx, os.path.getsize('large') > 10 << 20, os.remove('large')", session)
+    assert done["value"] == "(42, True, None)" and done["epoch"] == 1
     assert sandbox.cli("put", "-", f"{session}:small", input="x").returncode == 0
 
 

@@ -40,16 +40,18 @@ static json_t *make_tmpfs(const struct snp_sandbox *s)
         json_object_get(json_object_get(snp_docker_sandbox_of(s)->image, "Config"), "Volumes");
     uint64_t tmp = limit_of(s, SNP_LIMIT_TMP);
     json_t *tmpfs = json_object();
+    uint64_t room;
     const char *path;
     json_t *ignored;
 
+    (void)snp_sandbox_room(s, &room);
     json_object_foreach((json_t *)(uintptr_t)volumes, path, ignored)
     {
         add_tmpfs(tmpfs, path, "noexec,mode=0555", SMALL, 1);
     }
     add_tmpfs(tmpfs, "/tmp", "noexec,mode=1777,uid=65534,gid=65534", tmp, tmp / 4096 + 64);
     add_tmpfs(tmpfs, "/workspace", "exec,strictatime,mode=0755,uid=65534,gid=65534",
-              limit_of(s, SNP_LIMIT_WORKSPACE), limit_of(s, SNP_LIMIT_INODES) + 1);
+              room, limit_of(s, SNP_LIMIT_INODES) + 1);
     add_tmpfs(tmpfs, SNP_CONTAINER_COPIES, "noexec,mode=0700,uid=65534,gid=65534", FILES_STORE,
               SNP_COPIES_FILES_MAX + 1);
     return tmpfs;

@@ -140,6 +140,21 @@ bool snp_spared_has(const struct snp_spared *spared, pid_t pid)
     return false;
 }
 
+enum snp_limit snp_sandbox_room(const struct snp_sandbox *s, uint64_t *ret_bytes)
+{
+    const uint64_t processes_need = 24 << 20;
+    const uint64_t memory = s->spec.limits.value[SNP_LIMIT_MEMORY];
+    const uint64_t rest = memory / 8 > processes_need ? memory / 8 : processes_need;
+    const uint64_t room = memory > 2 * rest ? memory - rest : memory / 2;
+
+    *ret_bytes = s->spec.limits.value[SNP_LIMIT_WORKSPACE];
+    if (!s->supervisor->ops->holds_files_in_memory || *ret_bytes <= room) {
+        return SNP_LIMIT_WORKSPACE;
+    }
+    *ret_bytes = room;
+    return SNP_LIMIT_MEMORY;
+}
+
 bool snp_sandbox_is_unwritten(struct snp_sandbox *s, uint64_t *ret_bytes)
 {
     return s->supervisor->ops->is_unwritten != NULL &&

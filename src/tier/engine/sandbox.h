@@ -156,6 +156,12 @@ bool snp_sandbox_exists(struct snp_supervisor *supervisor, const char *id);
 void snp_sandbox_kill(struct snp_sandbox *s, const char *reason);
 
 /*
+ * How much the workspace holds: the limit of that name, or what that of memory leaves where files count as memory, and the
+ * kernel would end all of the sandbox beyond. Returns which of the two it is.
+ */
+enum snp_limit snp_sandbox_room(const struct snp_sandbox *s, uint64_t *ret_bytes);
+
+/*
  * Whether the workspace has held nothing at every look and holds nothing now, and no file
  * system is full: then there is nothing to ask pid 1. Once it has held something pid 1 may
  * know files of which it has to report the end. *ret_bytes: what is written to it.

@@ -321,7 +321,8 @@ struct file_call {
     uint32_t id;
     uint8_t type;
     uint64_t offset;
-    uint64_t workspace_bytes;
+    enum snp_limit full;      /* what the workspace is full by */
+    uint64_t full_bytes;
     uint64_t room_bytes; /* of all files that get can read, but for a project's */
     uint32_t length;     /* asked for */
     bool tells_holes;    /* else a hole is answered with zeros */
@@ -359,10 +360,11 @@ static void file_error(const struct file_call *call, int eno)
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
-        (void)snp_fail_with(&err, SNP_E_LIMIT, SNP_REMEDY_RAISE_LIMIT, "workspace_size", 0,
+        (void)snp_fail_with(&err, SNP_E_LIMIT, SNP_REMEDY_RAISE_LIMIT,
+                            snp_limit_info(call->full)->key, 0,
                             "no room for '%.150s': the workspace holds %s", call->path,
-                            snp_format_bytes(call->workspace_bytes, size, sizeof(size)));
-        snp_err_limit(&err, "workspace_size", (int64_t)call->workspace_bytes);
+                            snp_format_bytes(call->full_bytes, size, sizeof(size)));
+        snp_err_limit(&err, snp_limit_info(call->full)->key, (int64_t)call->full_bytes);
         break;
     case ENAMETOOLONG:
         (void)snp_fail(&err, SNP_E_INVALID,
@@ -471,13 +473,13 @@ static int ask_file(struct request *rq,
         .id = rq->id,
         .type = type,
         .offset = asks == NULL ? 0 : asks->offset,
-        .workspace_bytes = rq->sandbox->spec.limits.value[SNP_LIMIT_WORKSPACE],
         .room_bytes = rq->sandbox->spec.limits.value[SNP_LIMIT_WORKSPACE] +
                       rq->sandbox->spec.limits.value[SNP_LIMIT_TMP],
         .has_project = rq->sandbox->spec.project != NULL,
         .length = asks == NULL ? 0 : bounded(asks->length),
         .tells_holes = asks != NULL && asks->holes,
     };
+    call->full = snp_sandbox_room(rq->sandbox, &call->full_bytes);
     memcpy(call->path, path == NULL ? "" : path, n + 1);
     snp_buf_init(&raw, SNP_FILE_CHUNK_MAX + 8192);
     if (snp_buf_add(&raw, head, n_head) < 0 || snp_buf_add(&raw, call->path, n + 1) < 0 ||

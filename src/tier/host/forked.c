@@ -312,7 +312,6 @@ static void fill_spec(struct snp_sandbox *s, struct snp_spec *spec)
         .magic = SNP_SPEC_MAGIC,
         .has_project = s->project_fd >= 0 && supervisor->ops->shows_project,
         .tmp_bytes = limit[SNP_LIMIT_TMP],
-        .workspace_bytes = limit[SNP_LIMIT_WORKSPACE],
         .workspace_inodes = limit[SNP_LIMIT_INODES],
         .copies_bytes = copies_limit(s),
         .file_bytes = limit[SNP_LIMIT_FILE],
@@ -326,6 +325,7 @@ static void fill_spec(struct snp_sandbox *s, struct snp_spec *spec)
         .can_setgroups = host->is_root,
         .mask_len = supervisor->ops->shows_project ? (uint32_t)s->mask.len : 0,
     };
+    (void)snp_sandbox_room(s, &spec->workspace_bytes);
     if (!snp_cgroups_has(&supervisor->cgroups, SNP_CGROUP_CPU)) {
         spec->cpu_count = (uint32_t)((limit[SNP_LIMIT_CPUS] + 999) / 1000);
         spec->cpu_first = host->next_cpu++;

@@ -299,16 +299,17 @@ static bool met_again(const struct snp_tier_cell *c)
 /* Limits that were met without ending the cell, as the kernel counted them. */
 static void add_limit_denials(struct snp_tier_cell *c)
 {
-    static const struct {
+    uint64_t room;
+    const struct {
         uint8_t flag;
         enum snp_limit limit;
         const char *operation;
         const char *object;
     } full[] = {
-        {SNP_CHANGES_WORKSPACE_FULL, SNP_LIMIT_WORKSPACE, "write",  "/workspace"},
-        {SNP_CHANGES_INODES_FULL,    SNP_LIMIT_INODES,    "create", "/workspace"},
-        {SNP_CHANGES_TMP_FULL,       SNP_LIMIT_TMP,       "write",  "/tmp"      },
-        {SNP_CHANGES_SHM_FULL,       SNP_LIMIT_TMP,       "write",  "/dev/shm"  },
+        {SNP_CHANGES_WORKSPACE_FULL, snp_sandbox_room(c->sandbox, &room), "write",  "/workspace"},
+        {SNP_CHANGES_INODES_FULL,    SNP_LIMIT_INODES,                    "create", "/workspace"},
+        {SNP_CHANGES_TMP_FULL,       SNP_LIMIT_TMP,                       "write",  "/tmp"      },
+        {SNP_CHANGES_SHM_FULL,       SNP_LIMIT_TMP,                       "write",  "/dev/shm"  },
     };
 
     if (c->usage.pids_denied > c->sandbox->last_usage.pids_denied) {
