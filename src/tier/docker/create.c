@@ -50,8 +50,8 @@ static json_t *make_tmpfs(const struct snp_sandbox *s)
         add_tmpfs(tmpfs, path, "noexec,mode=0555", SMALL, 1);
     }
     add_tmpfs(tmpfs, "/tmp", "noexec,mode=1777,uid=65534,gid=65534", tmp, tmp / 4096 + 64);
-    add_tmpfs(tmpfs, "/workspace", "exec,strictatime,mode=0755,uid=65534,gid=65534",
-              room, limit_of(s, SNP_LIMIT_INODES) + 1);
+    add_tmpfs(tmpfs, "/workspace", "exec,strictatime,mode=0755,uid=65534,gid=65534", room,
+              limit_of(s, SNP_LIMIT_INODES) + 1);
     add_tmpfs(tmpfs, SNP_CONTAINER_COPIES, "noexec,mode=0700,uid=65534,gid=65534", FILES_STORE,
               SNP_COPIES_FILES_MAX + 1);
     return tmpfs;
