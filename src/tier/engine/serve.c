@@ -321,7 +321,7 @@ struct file_call {
     uint32_t id;
     uint8_t type;
     uint64_t offset;
-    enum snp_limit full;      /* what the workspace is full by */
+    enum snp_limit full; /* what the workspace is full by */
     uint64_t full_bytes;
     uint64_t room_bytes; /* of all files that get can read, but for a project's */
     uint32_t length;     /* asked for */

@@ -306,10 +306,11 @@ static void add_limit_denials(struct snp_tier_cell *c)
         const char *operation;
         const char *object;
     } full[] = {
-        {SNP_CHANGES_WORKSPACE_FULL, snp_sandbox_room(c->sandbox, &room), "write",  "/workspace"},
-        {SNP_CHANGES_INODES_FULL,    SNP_LIMIT_INODES,                    "create", "/workspace"},
-        {SNP_CHANGES_TMP_FULL,       SNP_LIMIT_TMP,                       "write",  "/tmp"      },
-        {SNP_CHANGES_SHM_FULL,       SNP_LIMIT_TMP,                       "write",  "/dev/shm"  },
+        {SNP_CHANGES_WORKSPACE_FULL, snp_sandbox_room(c->sandbox, &room),      "write",
+         "/workspace"},
+        {SNP_CHANGES_INODES_FULL,                          SNP_LIMIT_INODES,                               "create", "/workspace"},
+        {SNP_CHANGES_TMP_FULL,                          SNP_LIMIT_TMP,                                  "write",       "/tmp"    },
+        {SNP_CHANGES_SHM_FULL,                          SNP_LIMIT_TMP,                                  "write",       "/dev/shm"},
     };
 
     if (c->usage.pids_denied > c->sandbox->last_usage.pids_denied) {
