@@ -2,7 +2,8 @@
 // What stands in for the daemon breaks the protocol: calls fail, nothing grows, nothing hangs.
 
 import assert from "node:assert/strict";
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import fs, { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -90,6 +91,21 @@ test("bytes one by one", () => withDaemon(Array.from(frame({ head: HELLO }), (by
 
 test("nobody is there, and nothing to start", () => assert.rejects(request("stats", {}),
   (error) => error instanceof NotFound && /SNIPARA_SANDBOX_BIN/.test(error.message)));
+
+test("a folder that comes after the look at it may be anybody's", () => withDaemon(frame({ head: HELLO }), async (server) => {
+  let n = 0;
+  server.on("connection", () => n++);
+  const { lstatSync } = fs;
+  fs.lstatSync = (path, options) => (path === folder ? undefined : lstatSync(path, options));
+  syncBuiltinESMExports();
+  try {
+    await assert.rejects(request("stats", {}), NotFound); // it would have the daemon make the folder
+  } finally {
+    fs.lstatSync = lstatSync;
+    syncBuiltinESMExports();
+  }
+  assert.equal(n, 0);
+}));
 
 test("a folder that others may enter", async () => {
   chmodSync(folder, 0o755);

@@ -162,8 +162,7 @@ function connectOnce(path) {
 
 /** @param {string} path @param {() => void} onRoom @returns {Promise<Connection | null>} null: a new daemon would help */
 async function greet(path, onRoom) {
-  checkOwner(path);
-  const socket = await connectOnce(path);
+  const socket = checkOwner(path) ? await connectOnce(path) : null;
   if (!socket) return null;
   const connection = new Connection(socket, onRoom);
   const timer = setTimeout(() => connection.close(new SandboxTimeout("the daemon does not answer", { code: "timeout" })), HELLO_MS);

@@ -43,14 +43,19 @@ export function socketPath() {
   return path;
 }
 
-/** Code goes to nobody else: only this user can have put a socket into a folder that is his alone. @param {string} path */
+/**
+ * Code goes to nobody else: only this user can have put a socket into a folder that is his alone.
+ * False: there is no folder yet; the daemon makes it, and nobody else's may be used that comes meanwhile.
+ * @param {string} path
+ */
 export function checkOwner(path) {
   const folder = path.slice(0, path.lastIndexOf("/"));
   const found = lstatSync(folder, { throwIfNoEntry: false });
-  if (!found) return; // the daemon makes it
+  if (!found) return false;
   if (!found.isDirectory()) throw new Denied(`${folder} is not a real folder; remove it`, { code: "denied" });
   if (found.uid !== uid()) throw new Denied(`${folder} belongs to user ${found.uid}, not to you (user ${uid()})`, { code: "denied" });
   if ((found.mode & 0o077) !== 0) throw new Denied(`${folder} gives others access; run: chmod 700 ${folder}`, { code: "denied" });
+  return true;
 }
 
 /**
