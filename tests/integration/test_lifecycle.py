@@ -442,6 +442,8 @@ def test_a_daemon_without_a_journal_can_be_stopped(fresh_sandbox: Callable[..., 
 
 # Upgrades, and systemd
 
+STATS = b'{"method": "stats"}'
+
 
 def test_an_upgrade_is_taken_up_once_no_cell_runs(autostart: Callable[[str], Autostart]) -> None:
     run = autostart("user")
@@ -467,6 +469,12 @@ def test_an_upgrade_is_taken_up_once_no_cell_runs(autostart: Callable[[str], Aut
         assert client.call("put", b"", session="busy", path="/tmp/go", offset=0, truncate=True,
                            mode=0o644)[0] == lib.RESPONSE
         assert client.end_of(ident)[0] == lib.RESPONSE
+        first, second = (lib.HEADER.pack(len(STATS), number, len(STATS), lib.REQUEST) + STATS for number in (98, 99))
+        client.sock.sendall(first + second[:20])  # the daemon has half a request, which is not lost
+        assert client.end_of(98)[0] == lib.RESPONSE
+        assert run.run("exec", "-s", "s", "x").stdout == "6\n" and run.pids() == old
+        client.sock.sendall(second[20:])
+        assert client.end_of(99)[0] == lib.RESPONSE
         done = run.run("exec", "-s", "s", "x")
         assert done.stdout == "6\n" and set(run.pids()).isdisjoint(old), done.stderr
         with pytest.raises((EOFError, ConnectionError)):

@@ -202,10 +202,11 @@ static void program_note(struct snp_server *server)
 static bool is_quiet(const struct snp_server *server)
 {
     for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
+        const struct snp_peer *peer = server->peers[i];
         int unread = 0;
 
-        if (server->peers[i] != NULL &&
-            (ioctl(server->peers[i]->conn.fd, FIONREAD, &unread) < 0 || unread > 0)) {
+        if (peer != NULL && (peer->conn.in.len > 0 ||
+                             ioctl(peer->conn.fd, FIONREAD, &unread) < 0 || unread > 0)) {
             return false;
         }
     }
