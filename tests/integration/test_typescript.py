@@ -83,8 +83,8 @@ def test_documents(modules: str, project: str, box: lib.Sandbox) -> None:
     for number, page in enumerate(pages):
         with open(os.path.join(project, f"page{number}.ts"), "w") as file:
             file.write(page)
-    strict = ["--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,esnext.disposable", "--types",
-              "node"]
+    strict = ["--strict", "--noUncheckedIndexedAccess", "--exactOptionalPropertyTypes", "--verbatimModuleSyntax",
+              "--target", "es2022", "--module", "nodenext", "--types", "node"]
     tsc(modules, box, project, *strict, "page0.ts", "page1.ts", version="5")
     tsc(modules, box, project, *strict, "--skipLibCheck", "page2.ts")  # types of its packages want a browser's
     for number, node in ((0, "18"), (2, "22")):
@@ -113,6 +113,10 @@ def test_create_snipara(modules: str, project: str, box: lib.Sandbox, tmp_path: 
     assert list(entry["mcpServers"]) == ["SniparaSandbox"]
     (tmp_path / "new" / ".mcp.json").write_text("mine")
     assert "Kept " in run(box, project, *create, place) and (tmp_path / "new" / ".mcp.json").read_text() == "mine"
-    done = subprocess.run([*create, place], env={**box.env, "SNIPARA_SANDBOX_BIN": "/nowhere"}, text=True,
-                          capture_output=True)
-    assert done.returncode == 1 and "the program snipara-sandbox is not installed" in done.stderr
+    entry_file = str(tmp_path / "new" / ".mcp.json")
+    for bad, program, said in ((place, "/nowhere", "the program snipara-sandbox is not installed"),
+                               ("/proc/x", box.bin, "cannot make /proc/x: no such file or directory\n"),
+                               (entry_file, box.bin, f"{entry_file} is a file, not a folder\n")):
+        done = subprocess.run([*create, bad], env={**box.env, "SNIPARA_SANDBOX_BIN": program}, text=True,
+                              capture_output=True, timeout=60)
+        assert done.returncode == 1 and done.stderr.startswith(f"create-snipara: {said}"), done.stderr

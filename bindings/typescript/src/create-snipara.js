@@ -3,14 +3,23 @@
 // create-snipara [DIR]: a configuration and an entry for AI clients in a project folder; replaces nothing that is there.
 
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { findProgram } from "./daemon.js";
 
 /** @param {string} message @returns {never} */
 function fail(message) {
   console.error(`create-snipara: ${message}`);
   process.exit(1);
+}
+
+/** With its parents; mkdirSync's recursive never ends below /proc. @param {string} path */
+function makeFolder(path) {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found && !found.isDirectory()) fail(`${path} is a file, not a folder`);
+  if (found) return;
+  makeFolder(dirname(path));
+  mkdirSync(path);
 }
 
 /** @param {string} folder @param {string} made @param {string[]} args @param {string} instead what to do if it is there already */
@@ -32,9 +41,14 @@ if (folder.startsWith("-") || more.length > 0) {
 }
 try {
   findProgram();
-  mkdirSync(folder, { recursive: true });
 } catch (error) {
   fail(error instanceof Error ? error.message : String(error));
+}
+try {
+  makeFolder(resolve(folder));
+} catch (error) {
+  const why = error instanceof Error ? error.message : String(error);
+  fail(`cannot make ${folder}: ${why.replace(/^E\w+: |, (?:mkdir|stat) .*$/g, "")}`);
 }
 make(folder, "snipara-sandbox.toml", ["init"], "`snipara-sandbox init --force` makes a new one");
 make(folder, ".mcp.json", ["mcp-install", "claude", "--yes"], "`snipara-sandbox mcp-install claude` adds the server");

@@ -40,6 +40,13 @@ import { Stream } from "./stream.js";
  */
 
 /**
+ * N sandboxes: a tuple for a number up to 4.
+ * @template {number} N
+ * @typedef {N extends 1 ? [Sandbox] : N extends 2 ? [Sandbox, Sandbox] : N extends 3 ? [Sandbox, Sandbox, Sandbox] :
+ *   N extends 4 ? [Sandbox, Sandbox, Sandbox, Sandbox] : Sandbox[]} Forks
+ */
+
+/**
  * @typedef {object} Query
  * @property {string | null} system instructions that the code gave
  * @property {number | null} maxTokens the most that it wants back
@@ -414,14 +421,15 @@ export class Sandbox {
 
   /**
    * Make n (1 to 64) sessions that go on from this one. name: prefix of their names; they stay then.
-   * @param {number} [n]
+   * @template {number} [N=1]
+   * @param {N} [n]
    * @param {{name?: string}} [options]
-   * @returns {Promise<Sandbox[]>}
+   * @returns {Promise<Forks<N>>}
    */
-  async fork(n = 1, { name } = {}) {
+  async fork(n, { name } = {}) {
     await this.open();
-    const { answer } = await ask("fork", { from: this.name, n, name: name ?? null });
-    return answer.sessions.map((row) => {
+    const { answer } = await ask("fork", { from: this.name, n: n ?? 1, name: name ?? null });
+    return /** @type {Forks<N>} */ (answer.sessions.map((row) => {
       const made = new Sandbox();
       made.name = row.name;
       made.isKept = name !== undefined;
@@ -429,7 +437,7 @@ export class Sandbox {
       made.#open = Promise.resolve();
       made.#begun();
       return made;
-    });
+    }));
   }
 
   /**

@@ -55,6 +55,7 @@ export type SandboxOptions = {
      */
     requireExact?: boolean;
 };
+export type Forks<N extends number> = N extends 1 ? [Sandbox] : N extends 2 ? [Sandbox, Sandbox] : N extends 3 ? [Sandbox, Sandbox, Sandbox] : N extends 4 ? [Sandbox, Sandbox, Sandbox, Sandbox] : Sandbox[];
 export type Query = {
     /**
      * instructions that the code gave
@@ -200,13 +201,14 @@ export declare class Sandbox {
     rollback(snapshot: string | Snapshot): Promise<void>;
     /**
      * Make n (1 to 64) sessions that go on from this one. name: prefix of their names; they stay then.
-     * @param {number} [n]
+     * @template {number} [N=1]
+     * @param {N} [n]
      * @param {{name?: string}} [options]
-     * @returns {Promise<Sandbox[]>}
+     * @returns {Promise<Forks<N>>}
      */
-    fork(n?: number, { name }?: {
+    fork<N extends number = 1>(n?: N, { name }?: {
         name?: string;
-    }): Promise<Sandbox[]>;
+    }): Promise<Forks<N>>;
     /**
      * List its cells, the newest first.
      * @param {number} [limit] at most 1000
