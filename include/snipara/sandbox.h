@@ -104,7 +104,7 @@ const struct snipara_error *snipara_connect(const struct snipara_options *option
 
 /*
  * Free the connection. Its open calls end without a callback, and may only be freed afterwards.
- * Their cells go on in the daemon, but for those that were run `attached`.
+ * Their cells go on in the daemon, but for those that were run `attached`. In a callback it takes effect when that returns.
  */
 void snipara_close(struct snipara *box);
 

@@ -71,6 +71,11 @@ void snipara_free(struct snipara_call *call)
         return;
     }
     if (call->box != NULL) {
+        struct snp_library_wait *wait = snp_library_root(call->box)->wait;
+
+        if (wait != NULL && wait->call == call) {
+            wait->call = NULL;
+        }
         if (call->id != 0) {
             snp_calls_forget(&call->box->calls, call->id);
         }

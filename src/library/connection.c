@@ -108,7 +108,9 @@ int snp_library_connect(struct snipara *box, struct snp_err *err)
             err, SNP_E_INVALID,
             "this connection belongs to the process that made it; connect again after a fork");
     }
-    if (box->calls.n_open == 0 && box->calls.fd >= 0 && is_hung_up(box->calls.fd)) {
+    /* In a callback the frame that brought it is in the connection's buffer. */
+    if (!snp_library_root(box)->is_handling && box->calls.n_open == 0 && box->calls.fd >= 0 &&
+        is_hung_up(box->calls.fd)) {
         snp_calls_done(&box->calls);
     }
     if (box->calls.fd >= 0) {
@@ -196,6 +198,10 @@ void snipara_close(struct snipara *box)
     if (box == NULL) {
         return;
     }
+    if (box->is_handling && box->pid == getpid()) {
+        box->is_closed = true;
+        return;
+    }
     while (box->runs != NULL) {
         struct snipara *run = box->runs;
 
@@ -211,6 +217,9 @@ void snipara_close(struct snipara *box)
             (void)snp_fail(&call->err, SNP_E_PEER, "the connection was closed");
             snp_library_error(&call->err, &call->error);
         }
+    }
+    if (box->wait != NULL) {
+        box->wait->box = NULL;
     }
     snp_calls_done(&box->calls);
     if (box->root == NULL && box->epoll_fd >= 0) {
@@ -292,6 +301,10 @@ size_t snipara_step(struct snipara *box)
     for (const struct snipara *run = box->runs; run != NULL; run = run->next_run) {
         n_open += run->calls.n_open;
     }
+    if (box->is_closed) {
+        snipara_close(box);
+        n_open = 0;
+    }
     return n_open;
 }
 
@@ -311,18 +324,24 @@ static bool wait_for_socket(struct snipara *box, uint64_t until_us)
 bool snipara_wait(struct snipara_call *call, int timeout_ms)
 {
     uint64_t until_us = timeout_ms < 0 ? 0 : snp_now_us() + (uint64_t)timeout_ms * 1000 + 1;
+    bool is_ready = true;
     struct snipara *box =
         call == NULL || call->box == NULL ? NULL : snp_library_root(call->box);
 
     if (box == NULL || call->is_done || box->is_handling || box->pid != getpid()) {
         return call == NULL || call->is_done;
     }
+    struct snp_library_wait wait = {box, call};
     snp_library_push(call->box);
-    while (!call->is_done) {
-        if (!wait_for_socket(box, until_us)) {
-            return false;
+    box->wait = &wait;
+    while (is_ready && wait.call != NULL && !call->is_done) {
+        is_ready = wait_for_socket(box, until_us);
+        if (is_ready) {
+            (void)snipara_step(box);
         }
-        (void)snipara_step(box);
     }
-    return true;
+    if (wait.box != NULL) {
+        box->wait = NULL;
+    }
+    return is_ready;
 }

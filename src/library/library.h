@@ -10,15 +10,23 @@
 #include "client/calls.h"
 #include "snipara/sandbox.h"
 
+/* What a callback may free while it is waited for; then it is NULL here. */
+struct snp_library_wait {
+    struct snipara *box;
+    const struct snipara_call *call;
+};
+
 struct snipara {
     struct snp_calls calls;
     int epoll_fd;    /* owned; watches the socket, whichever it is */
     uint32_t events; /* that it watches for */
     char *socket;    /* owned; NULL = that of the user's daemon */
     bool no_start;
-    bool is_handling;           /* callbacks run */
-    pid_t pid;                  /* of who made it */
-    struct snipara_call *first; /* not freed yet */
+    bool is_handling;              /* callbacks run */
+    bool is_closed;                /* by one of them: it is freed when they have returned */
+    struct snp_library_wait *wait; /* of snipara_wait(), on its stack; NULL = nobody waits */
+    pid_t pid;                     /* of who made it */
+    struct snipara_call *first;    /* not freed yet */
     /*
      * The process of a run is such a connection, too: with the epoll descriptor of its root, which drives it, and freed
      * when the process is gone.

@@ -8,10 +8,12 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lib
+from scripted_daemon import ScriptedDaemon
 from scripted_runs import Runs, call, turn, work
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -64,11 +66,27 @@ def test_examples(box: lib.Sandbox) -> None:
                    "'forty-two'"]),
     ("forked", ["invalid|||", "ok", "the same descriptor"]),
     ("left_open", ["peer|||"]),
+    ("freed", ["1", "1"]),
     ("queue", ["1", "1", "1", "25"]),
     ("older", ["ok"]),
 ])
 def test_a_program(box: lib.Sandbox, way: str, said: list[str]) -> None:
     assert run(box, "library-probe", way).splitlines() == said
+
+
+class Leaving(ScriptedDaemon):
+    """One that goes away with its answer."""
+
+    def answer(self, *args: Any) -> None:
+        super().answer(*args)
+        raise EOFError
+
+
+def test_a_callback_asks_a_daemon_that_has_gone(box: lib.Sandbox) -> None:
+    with Leaving({"sessions.list": {"sessions": []}}) as daemon:
+        done = subprocess.run([os.path.join(box.bin, "library-probe"), "hung_up"], capture_output=True, timeout=60,
+                              text=True, env={**daemon.env, "LD_LIBRARY_PATH": box.bin})
+    assert (done.returncode, done.stdout) == (0, "ok\npeer|||\n"), done.stderr
 
 
 def ask(runs: Runs, *words: str) -> "subprocess.Popen[str]":

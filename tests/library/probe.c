@@ -243,6 +243,55 @@ static void shut_down(const char *argument)
     end(snipara_request(box, "{\"method\": \"shutdown\"}", NULL, 0));
 }
 
+static void free_it(void *ctx, struct snipara_call *call)
+{
+    (void)ctx;
+    snipara_free(call);
+}
+
+static void close_all(void *ctx, struct snipara_call *call)
+{
+    (void)ctx;
+    snipara_free(call);
+    snipara_close(box);
+}
+
+/* What is waited for goes in its own callback, then all of it. */
+static void freed(const char *argument)
+{
+    void (*const how[])(void *, struct snipara_call *) = {free_it, close_all};
+
+    (void)argument;
+    for (size_t i = 0; i < 2; i++) {
+        struct snipara_call *call = snipara_sessions(box);
+
+        snipara_on_done(call, how[i], NULL);
+        (void)printf("%d\n", snipara_wait(call, -1));
+    }
+    box = NULL;
+}
+
+static struct snipara_call *second;
+
+static void ask_again(void *ctx, struct snipara_call *call)
+{
+    (void)ctx;
+    (void)call;
+    (void)usleep(50000); /* the daemon has closed */
+    second = snipara_sessions(box);
+}
+
+/* The daemon answers once and goes away. */
+static void hung_up(const char *argument)
+{
+    struct snipara_call *call = snipara_sessions(box);
+
+    (void)argument;
+    snipara_on_done(call, ask_again, NULL);
+    end(call);
+    end(second);
+}
+
 static void forked(const char *argument)
 {
     int fd = snipara_fd(box);
@@ -502,6 +551,8 @@ static const struct {
     {"daemon_dies", daemon_dies},
     {"queue",       queue      },
     {"shut_down",   shut_down  },
+    {"freed",       freed      },
+    {"hung_up",     hung_up    },
     {"forked",      forked     },
     {"left_open",   left_open  },
     {"older",       older      },
