@@ -21,6 +21,9 @@ test("LangChain", async () => {
   await assert.rejects(python.invoke({ wrong: 1 }));
   await assert.rejects(python.invoke({ code: "while True: pass" }, { signal: AbortSignal.timeout(300) }));
   await s.close();
+  const short = await Sandbox.create({ timeout: 0.2 });
+  assert.match(await langchainTool(short).invoke({ code: "while True: pass" }), /\ntimeout: 0.2 s. Do less in one call; .*\.$/);
+  await short.close();
 });
 
 test("OpenAI Agents", async () => {

@@ -57,6 +57,11 @@ test("a stream", async () => {
   assert.deepEqual([said, (await stream.result).response], ["a däy", "a däy"]);
 });
 
+test("a run that meets a limit", async () => {
+  const done = await completion("Find it.", { model: model(["", ["lookup", { city: "Oslo" }]]), folder, tools: [lookup], settings: { max_depth: 1 } });
+  assert.equal(done.error, "Stopped after 1 of 1 turns; pass a higher settings.max_depth");
+});
+
 test("an agent", async () => {
   const done = await agent("Find it.", {
     model: model(["", ["lookup", { city: "Oslo" }]], ["", ["FINAL", { answer: "709037" }]]), folder, tools: [lookup],

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { test } from "node:test";
+import { inspect } from "node:util";
 import { CellFailed, Denied, InvalidArgument, LimitReached, NotFound, Sandbox, SandboxError, SandboxLost, Stream, request } from "snipara-sandbox";
 
 const names = async () => (await Sandbox.list()).map((row) => row.name);
@@ -32,8 +33,21 @@ test("results", async () => {
   assert.equal((await s.sh("cat; exit 3", { input: "in" })).exitCode, 3);
   assert.deepEqual(await s.get("{'a': [1, 2.5, None, True, 'ä']}"), { a: [1, 2.5, null, true, "ä"] });
   assert.equal(await s.get("'y' * 300000"), "y".repeat(300000));
-  await assert.rejects(s.get("float('nan')"), CellFailed);
+  assert.deepEqual(await s.get("[2**53 - 1, 2**60 + 1, {'a': -2**70}, '12345678901234567890', 1e300]"),
+    [2 ** 53 - 1, 2n ** 60n + 1n, { a: -(2n ** 70n) }, "12345678901234567890", 1e300]);
+  const noForm = { "float('nan')": /NaN.*get\("str\(x\)"\)/, "type('DataFrame', (), {})()": /get\("df.to_dict\('records'\)"\)/, "{1}": /set; .*str/ };
+  for (const [expression, message] of Object.entries(noForm)) await assert.rejects(s.get(expression), { name: "CellFailed", message });
+  await assert.rejects(s.get("__import__('sys').set_int_max_str_digits(0) or 10**20000"), { name: "SandboxError", message: /hex/ });
+  const late = await s.run("while True: pass", { timeout: 0.2 });
+  assert.match(inspect(late), /\ntimeout: 0.2 s; pass a higher timeout to run\(\)$/);
+  assert.equal(inspect(await s.run("x = 1")), "<Result: ok>");
+  assert.match(String(await s.run("import socket\ntry: socket.create_connection(('192.0.2.1', 80))\nexcept OSError: pass")),
+    /^denied: network: connect 192.0.2.1:80, no network$/);
   await s.close();
+  await s.close();
+  for (const call of [s.run("1"), s.get("1"), s.files.list(), s.history(), s.fork(2), s.stream("1").result]) {
+    await assert.rejects(call, { message: /^this sandbox was closed/ });
+  }
   assert.ok(!(await names()).includes(s.name));
 });
 

@@ -40,8 +40,8 @@ const RECOVER_WAYS = {
 /** @param {Record<string, string>} words @param {string | undefined} key */
 const find = (words, key) => key !== undefined && Object.hasOwn(words, key) ? words[key] : undefined;
 
-/** @param {Failure["remedy"]} remedy */
-function wayOut(remedy) {
+/** @param {Failure["remedy"]} remedy @internal */
+export function wayOut(remedy) {
   if (!remedy) return "";
   const ways = (remedy.ways ?? []).flatMap((way) => find(RECOVER_WAYS, way) ?? []);
   if (remedy.kind === "recover") return ways.length ? `pass to run() ${ways.join(", or ")}` : "";

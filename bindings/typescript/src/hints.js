@@ -79,3 +79,9 @@ export function fillHints(raw) {
 export function hintForModel({ error }) {
   return error ? words(error.cause, MODEL) ?? error.hint : null;
 }
+
+/** What helps against the limit of a result, for a model. @param {RawResult} raw */
+export function wayForModel({ limit }) {
+  const way = limit && words(limit.key, MODEL);
+  return way ? `. ${way}` : "";
+}

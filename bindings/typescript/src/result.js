@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a cell returned.
 
-import { CellFailed } from "./errors.js";
+import { CellFailed, wayOut } from "./errors.js";
 import { fillHints } from "./hints.js";
 
 /** @import {RawResult} from "../types/wire.d.ts" */
@@ -29,6 +29,17 @@ export function displayFrom(mime, raw) {
     at += row[1];
   }
   return display;
+}
+
+const DENIALS_SHOWN = 3;
+
+/** @param {RawResult} raw @returns {string[]} what was refused, in lines for people */
+function denialLines({ denials, denials_dropped, limit }) {
+  const refused = denials.filter(({ source }) => !limit || source !== "limit"); // else the limit has its line already
+  const lines = refused.slice(0, DENIALS_SHOWN).map(({ control, operation, object, rule, count }) =>
+    `denied: ${control}: ${operation}${object ? ` ${object}` : ""}${count > 1 ? ` (${count} times)` : ""}${rule ? `, ${rule}` : ""}`);
+  const more = refused.length - lines.length + denials_dropped;
+  return more > 0 ? [...lines, `denied: ${more} more`] : lines;
 }
 
 /** What a cell returned: docs/result.md. */
@@ -102,19 +113,28 @@ export class Result {
     return this;
   }
 
-  /** The cell's output and value, or how it failed, for people and models. */
+  /** The cell's output and value, or how it failed, what was refused and the limit that was met. */
   toString() {
-    return this.text(this.error?.hint ?? "");
+    const { limit } = this.raw;
+    const way = limit ? `; ${wayOut({ kind: "raise_limit", name: limit.key })}` : "";
+    return this.text(this.error?.hint ?? "", way, denialLines(this.raw));
   }
 
-  /** @param {string} hint @internal */
-  text(hint) {
+  /** What console.log() prints. @internal */
+  [Symbol.for("nodejs.util.inspect.custom")]() {
+    return this.toString() || `<Result: ${this.status}>`;
+  }
+
+  /** @param {string} hint @param {string} way out of the limit @param {string[]} denied @internal */
+  text(hint, way, denied = []) {
+    const { limit } = this.raw;
     const shown = this.displays.map((display) => String(display["text/plain"] ?? ""));
     let ending = this.value ?? "";
     if (this.error) ending = `${(this.error.traceback ?? `${this.error.type}: ${this.error.message}`).trimEnd()}\n${hint}`;
     else if (this.exitCode) ending = `exit status ${this.exitCode}`;
-    else if (!this.ok) ending = this.raw.limit ? `${this.status} (${this.raw.limit.text})` : this.status;
+    else if (!this.ok && limit?.key !== this.status) ending = this.status;
     if (shown[shown.length - 1] === ending) shown.pop();
-    return [this.stdout, this.stderr, ...shown, ending].map((part) => part.trimEnd()).filter(Boolean).join("\n");
+    const met = limit ? `${limit.key}: ${limit.text}${way}` : "";
+    return [this.stdout, this.stderr, ...shown, ending, ...denied, met].map((part) => part.trimEnd()).filter(Boolean).join("\n");
   }
 }

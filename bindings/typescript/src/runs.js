@@ -114,6 +114,7 @@ async function ask(prompt, isAgent, { model, system, tools = [], folder, setting
     }, connection);
     call.answer.then(() => {
       if (result === undefined) throw lost();
+      if (result.error && result.raise_with) result.error += `; pass a higher settings.${result.raise_with}`;
       resolve(result);
     }).catch(reject).finally(() => {
       signal?.removeEventListener("abort", onAbort);

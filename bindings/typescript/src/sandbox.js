@@ -66,20 +66,31 @@ import { Stream } from "./stream.js";
 
 const FILE_MOST = 1 << 30;
 const CHUNK = 1 << 20;
+const INTEGER_MOST = 10_000; // digits; BigInt() takes seconds for those of 8 MiB
 const ANSWER_MOST = (4 << 20) - 64;
 
-// What get() runs: JSON in a display, which no output limit cuts.
-/** @param {string} expression */
-const getter = (expression) => `class _Sent:
-    def __init__(self, text): self.text = text
+// What get() runs: JSON in a display, which no output limit cuts. mark: begins integers that a number of JavaScript cannot hold.
+/** @param {string} expression @param {string} mark */
+const getter = (expression, mark) => `class _Sent:
+    def __init__(self, value):
+        json = __import__("json")
+        try:
+            text = json.dumps(value, default=_Sent.plain, allow_nan=False)
+        except ValueError as error:
+            if "JSON compliant" not in str(error): raise
+            raise ValueError('JSON has no NaN and no infinity; get text, as in get("str(x)") or get("df.to_json()")') from None
+        if __import__("re").search("[0-9]{16}", text):
+            text = json.dumps(json.loads(text, parse_int=_Sent.whole))
+        self.text = text
     def __repr__(self): return self.text if len(self.text) < 200 else self.text[:200] + "..."
     def _repr_mimebundle_(self, *_): return {"application/json": self.text}
-    def list_of(value):
-        if not hasattr(value, "tolist"):
-            raise TypeError("JSON has no form for " + repr(type(value)))
-        return value.tolist()
-display(_Sent(__import__("json").dumps((${expression}
-), default=_Sent.list_of, allow_nan=False)))
+    def whole(text): return int(text) if abs(int(text)) < 2**53 else "${mark}" + text
+    def plain(value):
+        if hasattr(value, "tolist"): return value.tolist()
+        way = "df.to_dict('records')" if type(value).__name__ == "DataFrame" else "str(x)"
+        raise TypeError('JSON has no form for ' + type(value).__name__ + '; use what has one, as in get("' + way + '")') from None
+display(_Sent((${expression}
+)))
 del _Sent
 `;
 
@@ -278,6 +289,7 @@ export class Sandbox {
   /** @type {Promise<void> | null} */
   #open = null;
   #mayExist;
+  #isClosed = false;
   /** @type {Partial<ExecRequest>} */
   #policy = {};
 
@@ -314,13 +326,18 @@ export class Sandbox {
     return (await ask("sessions.list", {})).answer.sessions;
   }
 
+  #checkOpen() {
+    if (this.#isClosed) throw new SandboxError("this sandbox was closed; make another with Sandbox.create()", { code: "invalid", object: this.name });
+  }
+
   /** Have the session ready; other methods do so themselves. */
-  open() {
+  async open() {
+    this.#checkOpen();
     this.#open ??= this.#doOpen().catch((error) => {
       this.#open = null;
       throw error;
     });
-    return this.#open;
+    await this.#open;
   }
 
   async #doOpen() {
@@ -337,6 +354,7 @@ export class Sandbox {
 
   /** @param {Data} code @param {"python" | "command"} kind @param {RunOptions} options */
   async #run(code, kind, options) {
+    this.#checkOpen();
     this.#begun();
     const line = kind === "command" ? { argv: ["/bin/sh", "-c", String(code)] } : {};
     const result = await runCell({ ...this.#policy, session: this.name, kind, ...line }, kind === "command" ? Buffer.alloc(0) : bytesOf(code), options);
@@ -385,16 +403,24 @@ export class Sandbox {
   }
 
   /**
-   * Get a variable, or any Python expression, by JSON. CellFailed: there is no such variable, or JSON has no form for it.
+   * Get a variable, or any Python expression, by JSON; integers beyond 2**53 are bigint. CellFailed: there is no such
+   * variable, or JSON has no form for it.
    * @template [T=any]
    * @param {string} expression
    * @returns {Promise<T>}
    */
   async get(expression) {
-    const result = (await this.run(getter(expression))).throwIfFailed();
+    const mark = randomBytes(8).toString("hex");
+    const result = (await this.run(getter(expression, mark))).throwIfFailed();
     const sent = result.displays.find((display) => "application/json" in display);
     if (!sent) throw new SandboxError("the code sent nothing back; it may have been larger than 8 MiB");
-    return JSON.parse(String(sent["application/json"]));
+    const text = String(sent["application/json"]);
+    if (!text.includes(mark)) return JSON.parse(text);
+    return JSON.parse(text, (_, value) => {
+      if (typeof value !== "string" || !value.startsWith(mark)) return value;
+      if (value.length > INTEGER_MOST) throw new SandboxError(`an integer has more than ${INTEGER_MOST} digits; get text, as in get("hex(x)")`);
+      return BigInt(value.slice(mark.length));
+    });
   }
 
   /**
@@ -446,11 +472,13 @@ export class Sandbox {
    * @returns {Promise<Cell[]>}
    */
   async history(limit = 50) {
+    this.#checkOpen();
     return this.#mayExist ? (await ask("history", { session: this.name, limit })).answer.cells : [];
   }
 
   /** Interrupt the cell that runs. True: one ran; its status will be "interrupted". */
   async interrupt() {
+    this.#checkOpen();
     return this.#mayExist && (await ask("interrupt", { session: this.name })).answer.interrupted;
   }
 
@@ -469,8 +497,9 @@ export class Sandbox {
     this.#open = null;
   }
 
-  /** Destroy the session, unless a name was given. */
+  /** Destroy the session, unless a name was given. This object cannot be used afterwards. */
   async close() {
+    this.#isClosed = true;
     if (!own.has(this.name)) return;
     await this.destroy().catch((error) => {
       if (!(error instanceof NotFound)) throw error;

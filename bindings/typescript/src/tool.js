@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the adapters tell a model.
 
-import { hintForModel } from "./hints.js";
+import { hintForModel, wayForModel } from "./hints.js";
 
 /** @import {Result} from "./result.js" */
 
@@ -17,4 +17,4 @@ export const CODE = {
 };
 
 /** @param {Result} result */
-export const textForModel = (result) => result.text(hintForModel(result.raw) ?? "") || "(no output)";
+export const textForModel = (result) => result.text(hintForModel(result.raw) ?? "", wayForModel(result.raw)) || "(no output)";

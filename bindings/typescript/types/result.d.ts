@@ -55,6 +55,6 @@ export declare class Result {
     };
     /** Return this, or throw CellFailed if the status is not "ok". */
     throwIfFailed(): this;
-    /** The cell's output and value, or how it failed, for people and models. */
+    /** The cell's output and value, or how it failed, what was refused and the limit that was met. */
     toString(): string;
 }

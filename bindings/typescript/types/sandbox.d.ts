@@ -182,7 +182,8 @@ export declare class Sandbox {
      */
     stream(code: Data, options?: StreamOptions): Stream<Output, Result>;
     /**
-     * Get a variable, or any Python expression, by JSON. CellFailed: there is no such variable, or JSON has no form for it.
+     * Get a variable, or any Python expression, by JSON; integers beyond 2**53 are bigint. CellFailed: there is no such
+     * variable, or JSON has no form for it.
      * @template [T=any]
      * @param {string} expression
      * @returns {Promise<T>}
@@ -221,7 +222,7 @@ export declare class Sandbox {
     hibernate(): Promise<void>;
     /** End the session for good, with its files and snapshots. */
     destroy(): Promise<void>;
-    /** Destroy the session, unless a name was given. */
+    /** Destroy the session, unless a name was given. This object cannot be used afterwards. */
     close(): Promise<void>;
     /** For `await using`; Node before 18.18 has no such symbol. */
     [Symbol.asyncDispose](): Promise<void>;
