@@ -248,8 +248,8 @@ struct snipara_call *snipara_open(struct snipara *box,
                                   const struct snipara_session *with);
 
 /*
- * Answer a call from inside, at most 4 MiB; ok false: the code gets an exception with that text. Or that of a tool,
- * with text for the model. Answer: `answered`, false = it was not waited for any more.
+ * Answer a call from inside, at most 4 MiB (with more it fails); ok false: the code gets an exception with that text. Or
+ * that of a tool, with text for the model. Answer: `answered`, false = it was not waited for any more.
  */
 struct snipara_call *snipara_answer(
     struct snipara_call *run, uint32_t number, bool ok, const void *data, size_t len);
@@ -357,7 +357,7 @@ struct snipara_prompt {
     const char *folder;
     /*
      * They win over variables and files. Besides keys of the configuration: config=FILE, project=DIR, no_project=true,
-     * output=DIR, allow_degraded=true, allow_tools=true, mcp_config=FILE, recover=WAY of one that is resumed; of an
+     * output_dir=DIR, allow_degraded=true, allow_tools=true, mcp_config=FILE, recover=WAY of one that is resumed; of an
      * agent max_iterations and budget. NULL ends them.
      */
     const char *const *settings;

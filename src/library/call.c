@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A call: what was asked, and what came back. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -228,7 +229,14 @@ struct snipara_call *snipara_answer(
     struct snipara_call *run, uint32_t number, bool ok, const void *data, size_t len)
 {
     struct snipara_call *call = run == NULL || run->box == NULL ? NULL : snp_call_new(run->box);
+    char text[96];
 
+    if (len > SNP_CALL_BYTES_MAX) { /* refused, it would leave whoever called waiting */
+        len = (size_t)snprintf(text, sizeof(text), "the result has %zu bytes; at most %d MiB",
+                               len, SNP_CALL_BYTES_MAX >> 20);
+        data = text;
+        ok = false;
+    }
     return snp_call_ask(call,
                         SNP_WRITE(snp_answer_request, .request = run == NULL ? 0 : run->id,
                                   .call = number, .ok = ok),

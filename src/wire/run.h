@@ -20,7 +20,7 @@
     F(S, STR,  resume,      OPT,    0, 0, "id of a run to go on with, or its beginning; then there is no prompt") \
     F(S, BOOL, agent,       OPT,    0, 0, "iterations until the final answer") \
     F(S, STR,  folder,      OPT,    0, 0, "working folder of the run") \
-    F(S, STRS, settings,    OPT,    0, 0, "`KEY=VALUE`: keys of the configuration, and options of `run`, `agent` or `resume`") \
+    F(S, STRS, settings,    OPT,    0, 0, "`KEY=VALUE`: keys of the configuration, and options of `run`, `agent` or `resume` (`output_dir`: `--output`)") \
     F(S, ARR,  tools,       OPT,    0, &snp_run_tool_form, "tools of the program") \
     F(S, BOOL, records,     OPT,    0, 0, "events `record` are wanted") \
     F(S, BOOL, text,        OPT,    0, 0, "events `text` are wanted")

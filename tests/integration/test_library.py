@@ -139,9 +139,18 @@ def test_a_run(runs: Runs) -> None:
     assert "place" in wrong["error"] and "did not end within" in never["error"] and seven["output"] == "7\n"
 
 
+def test_a_result_that_is_too_large(runs: Runs) -> None:
+    """The call ends at once, and the model is told."""
+    script = runs.script(turn(call("lookup", place="everywhere")), turn(text="done"))
+    _, result = asked(runs, "output=50000", "model=replay/" + script)
+    told, = runs.results(result)
+    assert (told["error"], result["response"]) == ("the result has 17825792 bytes; at most 4 MiB", "done")
+
+
 @pytest.mark.parametrize("words, said", [
     (["max_dpeth=4"], "invalid|max_dpeth||near_name"), (["max_depth=0"], "invalid|||"), (["max_depth"], "invalid|||"),
     (["no_project=maybe"], "invalid|||"), (["json=true"], "invalid|json||"),
+    (["output=lots"], "invalid|||"), (["output_dir=.", "model=replay//dev/null"], "denied|||"),
     (["max_iterations=3"], "invalid|max_iterations||"), (["model=gpt-4o"], "not_found|||"),
     (["resume=0123"], "not_found|||"), (["folder=/no/such"], "not_found|||"),
     (["empty"], "invalid|||"), (["huge"], "limit|||"), (["bad", "model=replay//dev/null"], "invalid|bad||"),

@@ -411,6 +411,12 @@ static void on_tool(void *ctx,
         snipara_on_done(snipara_answer(run, late, true, "too late", 8), on_answered, NULL);
         late = 0;
     }
+    if (strstr(arguments, "everywhere") != NULL) {
+        static char large[17 << 20]; /* more than a frame has */
+
+        snipara_free(snipara_answer(run, number, true, large, sizeof(large)));
+        return;
+    }
     snipara_free(
         snipara_answer(run, number, strcmp(tool, "fails") != 0, "Oslo has 709037", 15));
 }

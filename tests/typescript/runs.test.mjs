@@ -25,6 +25,7 @@ const lookup = {
   parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
   handler: async ({ city }) => ({ city, inhabitants: 709037 }),
 };
+const large = { name: "large", description: "Too much.", handler: () => "x".repeat(5 << 20) };
 const fails = { name: "fails", description: "Fails.", handler: () => { throw new TypeError("no such city"); } };
 
 test("tools, records and text", async () => {
@@ -39,6 +40,16 @@ test("tools, records and text", async () => {
   const seen = JSON.stringify(records);
   assert.match(seen, /inhabitants[^,]*709037/);
   assert.match(seen, /TypeError: no such city/);
+});
+
+test("a result that is too large, and a prompt with NUL", async () => {
+  const records = [];
+  const done = await completion("Go.", {
+    model: model(["", ["large", {}]], ["done"]), folder, tools: [large], onRecord: (record) => records.push(record),
+  });
+  assert.equal(done.response, "done");
+  assert.match(JSON.stringify(records), /the result has 5242880 bytes; at most 4 MiB/);
+  await assert.rejects(completion("Go\0.", { model: model(["done"]), folder }), { name: "InvalidArgument", message: /NUL/ });
 });
 
 test("code in a sandbox", async () => {

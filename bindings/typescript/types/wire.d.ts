@@ -925,7 +925,7 @@ export interface Methods {
       agent?: boolean;
       /** working folder of the run */
       folder?: string;
-      /** `KEY=VALUE`: keys of the configuration, and options of `run`, `agent` or `resume` */
+      /** `KEY=VALUE`: keys of the configuration, and options of `run`, `agent` or `resume` (`output_dir`: `--output`) */
       settings?: string[];
       /** tools of the program */
       tools?: {

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "base/str.h"
 #include "wire/frame.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
@@ -169,8 +170,32 @@ static bool bytes_read(struct snp_caller *caller)
     return n > 0 || (n < 0 && errno == EAGAIN);
 }
 
+/* An answer that is refused for its size ends its call all the same: there will be no other. */
+static void too_large(const json_t *head, size_t n, const struct snp_caller_ops *ops)
+{
+    snp_autofree char *text =
+        snp_format("the result has %zu bytes; at most %d MiB", n, SNP_CALL_BYTES_MAX >> 20);
+
+    if (text != NULL) {
+        (void)ops->answer(ops->ctx, (uint64_t)snp_json_int(head, "call", 0), false, text,
+                          strlen(text));
+    }
+}
+
+/* It is text of C from here on. */
+static int prompt_check(const struct snp_method_form *form,
+                        const struct snp_frame *frame,
+                        struct snp_err *err)
+{
+    bool is_cut = form->request == &snp_run_request_form && frame->raw_len > 0 &&
+                  memchr(frame->raw, '\0', frame->raw_len) != NULL;
+
+    return is_cut ? snp_fail(err, SNP_E_INVALID, "the prompt has a NUL character") : 0;
+}
+
 /* A request that has the form of one of the methods; NULL: it was refused. Borrowed from *ret_head. */
 static const struct snp_method_form *request_read(const struct snp_frame *frame,
+                                                  const struct snp_caller_ops *ops,
                                                   json_t **ret_head,
                                                   struct snp_err *err)
 {
@@ -189,12 +214,14 @@ static const struct snp_method_form *request_read(const struct snp_frame *frame,
         if (snp_record_check(*ret_head, form->request, err) < 0) {
             return NULL;
         }
-        if (frame->raw_len > form->raw_max) {
-            (void)snp_fail(err, SNP_E_LIMIT, "%s takes at most %zu bytes", method,
-                           form->raw_max);
-            return NULL;
+        if (frame->raw_len <= form->raw_max) {
+            return prompt_check(form, frame, err) < 0 ? NULL : form;
         }
-        return form;
+        (void)snp_fail(err, SNP_E_LIMIT, "%s takes at most %zu bytes", method, form->raw_max);
+        if (form->request == &snp_answer_request_form && ops != NULL) {
+            too_large(*ret_head, frame->raw_len, ops);
+        }
+        return NULL;
     }
     (void)snp_fail(err, SNP_E_UNSUPPORTED, "a run has no method '%.40s'", method);
     return NULL;
@@ -239,7 +266,7 @@ static void frame_handle(struct snp_caller *caller,
     snp_autojson json_t *head = NULL;
     struct snp_err err;
     const struct snp_method_form *form =
-        frame->type != SNP_RPC_REQUEST ? NULL : request_read(frame, &head, &err);
+        frame->type != SNP_RPC_REQUEST ? NULL : request_read(frame, ops, &head, &err);
     json_t *answer = NULL;
     bool is_over = false;
 

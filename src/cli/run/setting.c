@@ -21,9 +21,16 @@ static const struct {
 } other_names[] = {
     {"token_budget",           "budget"       },
     {"max_subcalls",           "max-calls"    },
+    {"output_dir",             "output"       },
     {"sub_calls_max_per_turn", "max-sub-calls"},
     {"timeout_seconds",        "timeout"      },
 };
+
+/* Keys of the configuration that are not what the option of this name is. */
+static bool is_limit(const char *setting)
+{
+    return strcmp(setting, "timeout") == 0 || strcmp(setting, "output") == 0;
+}
 
 static const struct snp_opt *option_find(const struct snp_verb *verb, const char *name)
 {
@@ -134,7 +141,7 @@ static int one_read(struct snp_settings *settings,
     }
     option = option_of(verb, name);
     key = snp_config_key_from_name(name);
-    if (option != NULL && (key == SNP_KEY_NONE || strcmp(name, "timeout") != 0)) {
+    if (option != NULL && (key == SNP_KEY_NONE || !is_limit(name))) {
         return option_add(settings, option, equals + 1, err);
     }
     if (key == SNP_KEY_NONE) {
