@@ -277,7 +277,7 @@ static void ask_again(void *ctx, struct snipara_call *call)
 {
     (void)ctx;
     (void)call;
-    (void)usleep(50000); /* the daemon has closed */
+    (void)poll(NULL, 0, 50); /* the daemon has closed */
     second = snipara_sessions(box);
 }
 
