@@ -336,6 +336,15 @@ def test_files_beyond_the_memory_are_refused(sandbox: lib.Sandbox, open_session:
     assert sandbox.cli("put", "-", f"{session}:small", input="x").returncode == 0
 
 
+def test_a_command_goes_before_the_interpreter(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
+    session = open_session("--memory", "128m")
+    if not has_cgroup(sandbox.exec("kept = bytearray(b'x') * (70 << 20)", session), "memory"):
+        pytest.skip("nobody counts the memory of all processes here")
+    done = sandbox.exec(sh="python3 -c 'len(bytearray(b\"x\") * (80 << 20))'; exit $?", session=session)
+    assert done["status"] != "ok" and "memory" in named_limits(done), done
+    assert sandbox.exec("len(kept)", session)["value"] == str(70 << 20)
+
+
 def test_file_size(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
     session = open_session("--file-size", "3m")
     done = sandbox.exec(WRITE.format("f", 3), session)

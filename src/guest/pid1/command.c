@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,13 +147,20 @@ static void program_done(struct program *p)
 /* 0 or errno. */
 static int start(const struct program *p, pid_t *ret)
 {
-    pid_t pid = fork();
+    /* We wait until it has executed its program: before, as a copy of ours, it may not be written to. */
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
+    char path[48];
 
     if (pid == 0) {
         run(p);
     }
     if (pid < 0) {
         return errno;
+    }
+    if (p->guest_fd <
+        0) { /* under memory pressure it goes before the interpreter, which has what cells made */
+        (void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
+        (void)!snp_file_poke(path, "1000");
     }
     *ret = pid;
     return 0;
