@@ -72,12 +72,19 @@ def _read(path: str) -> Tuple[bytes, int]:
         return file.read(), 0o755 if os.access(path, os.X_OK) else 0o644
 
 
+def _run(*words: str) -> None:
+    """Run a program. What pip tells the Python of its build environment is not for programs of the system, as meson."""
+    env = {name: value for name, value in os.environ.items()
+           if name not in ("PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONPATH")}
+    subprocess.run(words, cwd=ROOT, env=env, check=True)
+
+
 def _build() -> str:
     """The build folder, brought up to date."""
     build = os.path.join(ROOT, os.environ.get("SNP_BUILD", "build"))
     if not os.path.exists(os.path.join(build, "build.ninja")):
-        subprocess.run(["tools/configure", build], cwd=ROOT, check=True)
-    subprocess.run(["ninja", "-C", build, "--quiet", "programs"], cwd=ROOT, check=True)
+        _run("tools/configure", build)
+    _run("ninja", "-C", build, "--quiet", "programs")
     return build
 
 
@@ -86,7 +93,7 @@ def _programs() -> List[Entry]:
     entries: List[Entry] = []
     with tempfile.TemporaryDirectory() as folder:
         staged = os.path.join(folder, "staged")
-        subprocess.run(["tools/install", "stage", _build(), staged, "/usr"], cwd=ROOT, check=True)
+        _run("tools/install", "stage", _build(), staged, "/usr")
         for name, path in files(staged):
             kept = KEPT.match(name)
             if kept is not None:

@@ -136,7 +136,8 @@ def test_the_wheel(box: lib.Sandbox) -> None:
     lib.need("venv", bool(glob.glob("/usr/share/python-wheels/pip-*")), "python3-venv is not installed")
     venv, folder = os.path.join(box.folder, "venv"), box.make_folder("wheel")
     env = {**os.environ, "SNP_BUILD": lib.BUILD, "PIP_NO_INDEX": "1", "PIP_NO_CACHE_DIR": "1"}
-    subprocess.run([lib.PYTHON, "-m", "venv", venv], check=True, stdout=subprocess.DEVNULL)
+    # pip then hides the packages of the system from all Python that it starts: meson must find its own all the same
+    subprocess.run([lib.PYTHON, "-m", "venv", "--system-site-packages", venv], check=True, stdout=subprocess.DEVNULL)
     pip = [os.path.join(venv, "bin", "python"), "-m", "pip", "-q"]
     for step in ([*pip, "wheel", "--no-deps", "-w", folder, ROOT],
                  [*pip, "install", "--find-links", folder, "snipara-sandbox[all]"]):
