@@ -16,11 +16,11 @@ def _nothing() -> Dict[str, Any]:
 class Tool:
     """A tool: handler is called with the arguments by name, and what it returns goes to the model.
 
-    handler: a function or coroutine function. Functions are called in the thread of completion(), one after the other;
-    where completion() is awaited that is the event loop's, so one that takes long had better be a coroutine function.
-    Coroutines run in that event loop, else in one of their own. Text goes to the model as it is, everything else as
-    JSON. What the handler raises reaches the model as an error of the tool, and the logger `snipara_sandbox` with its
-    traceback.
+    handler: a function or coroutine function. Functions are called in the thread of completion(), one after the other,
+    or, where that is awaited, of the event loop. A plain function holds completion() until it returns, whatever timeout
+    or a limit of the run says: use a coroutine function for what may take long. Coroutines run in that event loop, else
+    in one of their own. Text goes to the model as it is, everything else as JSON. What the handler raises reaches the
+    model as an error of the tool, and the logger `snipara_sandbox` with its traceback.
     """
 
     name: str
