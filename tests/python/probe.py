@@ -16,8 +16,8 @@ from inspect import signature
 from typing import Any, Callable, Dict, List, Tuple, Type, Union
 
 from snipara_sandbox import (
-    AsyncSandbox, CellFailed, Function, InvalidArgument, LimitReached, NotFound, Output, Result, Sandbox, SandboxError,
-    SandboxLost, Snapshot, sandboxed)
+    AsyncSandbox, CellFailed, Display, Function, InvalidArgument, LimitReached, NotFound, Output, Result, Sandbox,
+    SandboxError, SandboxLost, Snapshot, sandboxed)
 
 
 def results() -> None:
@@ -53,7 +53,13 @@ def results() -> None:
         slow = s.run("while True: pass", timeout=0.2)
         refuse(slow, "the cell ended with status timeout (limit: timeout 0.2 s); pass a higher timeout= to run()",
                "timeout")
-        assert repr(slow).startswith("Traceback") and repr(slow).endswith("KeyboardInterrupt\ntimeout (0.2 s)")
+        assert repr(slow).startswith("Traceback") and repr(slow).endswith(
+            "KeyboardInterrupt\ntimeout (0.2 s): pass a higher timeout= to run()")
+        denied = s.run("import socket\ntry: socket.create_connection(('192.0.2.1', 80))\nexcept OSError: 5")
+        assert repr(denied).startswith("denied: network: connect 192.0.2.1:80, ") and "\nhint: " in repr(denied)
+        figure = s.run("class F:\n  def __repr__(self): return 'F'\n  def _repr_png_(self): return b'x'\nf = F()\nf")
+        figure.displays.append(Display({"text/plain": "G"}))  # as of a figure that is shown after the value
+        assert repr(figure) == "F\nG" and "F</pre>" not in figure._repr_mimebundle_()["text/html"]
         assert repr(s.sh("cat; exit 3", input="in")) == "in\nexit status 3"
         s.run("x = {'a': [1, 2.5, None, True, 'ä']}")
         assert s.get("x") == {"a": [1, 2.5, None, True, "ä"]} and s.get("'y' * 300000") == "y" * 300000
@@ -107,6 +113,13 @@ def state() -> None:
                 raise AssertionError(kind)
         s.run("x = 1")
         kept = s.snapshot("kept")
+        assert s.snapshots() == [kept]
+        try:
+            s.rollback("two")
+        except NotFound as error:
+            assert str(error).endswith("; the session has kept"), error
+        else:
+            raise AssertionError("no snapshot was found")
         snapshots: List[Union[str, Snapshot]] = ["kept", kept]
         for way_back in snapshots:
             s.run("x = 2")
@@ -119,8 +132,20 @@ def state() -> None:
         assert s.run("x").value == "1"
         a.destroy()
     del a, b
-    with Sandbox("stays") as s:
-        s.run("x = 4")
+    with Sandbox("stays") as t:
+        t.run("x = 4")
+    for closed in (s, t):
+        uses: List[Callable[[], object]] = [
+            lambda: closed.run("1"), lambda: closed.files.list(), closed.history, closed.snapshot, closed.__enter__,
+            closed.interrupt, lambda: next(closed.stream("1"))]
+        for use in uses:
+            try:
+                use()
+            except InvalidArgument as error:
+                assert str(error) == "this sandbox was closed; make another one"
+            else:
+                raise AssertionError("it makes a new session")
+        closed.close()
     again = Sandbox("stays")
     assert again.get("x") == 4 and [row["name"] for row in sessions()] == ["stays"]
     again.destroy()

@@ -10,7 +10,7 @@ docs/reference/python.md has the rest.
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, List
 
 from ._completion import RLM
 from ._errors import (
@@ -49,6 +49,10 @@ _LATER = {
              "StreamOptions", "ToolCall", "ToolResult", "TrajectoryEvent", "load_config"),
     "exceptions": ("RLMError",), "tools": ("Tool", "ToolRegistry"),
     "backends": (), "logging": (), "mcp": (), "repl": (), "visualizer": ()}
+
+
+def __dir__() -> List[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> Any:

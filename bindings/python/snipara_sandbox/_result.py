@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Union
 
+DENIALS_SHOWN = 4
+
 
 class CellError(NamedTuple):
     """The exception that ended a cell. The code can forge all of it."""
@@ -116,6 +118,13 @@ def _frame(html: str) -> str:
     return '<iframe sandbox="" srcdoc="{}" style="{}"></iframe>'.format(escape(html), style)
 
 
+def _denial(row: Dict[str, Any]) -> str:
+    what = " ".join(part for part in (row["operation"], row["object"]) if part)
+    times = " ({} times)".format(row["count"]) if row["count"] > 1 else ""
+    rule = ", " + row["rule"] if row["rule"] else ""
+    return "denied: {}: {}{}{} [{}]".format(row["control"], what, times, rule, row["source"])
+
+
 class Result:
     """What a cell returned: docs/result.md. Prints as the cell's output and value; notebooks show tables and images."""
 
@@ -202,25 +211,45 @@ class Result:
         error, limit = self.error, self.raw.get("limit")
         if self.ok:
             return self.value or ""
-        status = "{} ({})".format(self.status, limit["text"]) if limit else self.status
+        status = self.status
+        if limit:
+            from ._errors import limit_way
+            status += " ({}): {}".format(limit["text"], limit_way(limit["key"], -1))
         if error is None:
             return "exit status {}".format(self.exit_code) if self.exit_code else status
         return (error.traceback or "{}: {}\n".format(error.type, error.message)) + (
             error.hint + "\n" if error.hint else "") + (status if limit else "")
 
+    def _unshown(self) -> str:
+        """How it ended, but for a value that is among what was displayed: as a table, maybe with figures after it."""
+        ending = self._ending()
+        is_shown = any(item.get("text/plain") == ending and (len(item) > 1 or item is self.displays[-1])
+                       for item in self.displays)
+        return "" if is_shown else ending
+
+    def _denied(self) -> str:
+        """What was denied, a line each; not what the limit is that ended the cell."""
+        rows = [row for row in self.raw["denials"] if not self.raw.get("limit") or row["source"] != "limit"]
+        told = {self.error.hint if self.error else None}
+        lines: List[str] = []
+        for row in rows[:DENIALS_SHOWN]:
+            lines.append(_denial(row))
+            if row["hint"] not in told:
+                lines.append("hint: " + row["hint"])
+                told.add(row["hint"])
+        n_more = len(rows[DENIALS_SHOWN:]) + self.raw["denials_dropped"]
+        return "\n".join([*lines, *(["denied: {} more".format(n_more)] if n_more else [])])
+
     def __repr__(self) -> str:
         shown = [str(item.get("text/plain", "")) for item in self.displays]
-        ending = self._ending()
-        if shown and ending == shown[-1]:
-            shown.pop()
-        parts = [part.rstrip("\n") for part in (self.stdout, self.stderr, *shown, ending)]
+        parts = [part.rstrip("\n") for part in (self.stdout, self.stderr, *shown, self._unshown(), self._denied())]
         return "\n".join(part for part in parts if part) or "<Result: {}>".format(self.status)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Dict[str, Any]:
         bundle = {"text/plain": repr(self)}
         if self.displays:
-            ending = self._ending() if self._ending() != self.displays[-1].get("text/plain") else ""
-            parts = [_pre(self.stdout), _pre(self.stderr), *(item._html() for item in self.displays), _pre(ending)]
+            parts = [_pre(self.stdout), _pre(self.stderr), *(item._html() for item in self.displays),
+                     _pre(self._unshown()), _pre(self._denied())]
             bundle["text/html"] = "\n".join(part for part in parts if part)
         return bundle
 

@@ -25,6 +25,7 @@ T = TypeVar("T")
 OnOutput = Optional[Callable[[Output], object]]
 Code = Union[str, bytes]
 FILE_MOST = 1 << 30
+NAMES_SHOWN = 8  # the newest
 SESSION_LIMITS = ("cpus", "file_size", "open_files", "output", "processes", "tmp_size", "workspace_files",
                   "workspace_size")
 STOOD_IN_FOR = ("docker", "wasm")  # as environment, where there is no such tier
@@ -103,7 +104,7 @@ class Session(RLM):
             "limits": ["{}={}".format(key, value) for key, value in chosen.items()], "env": dict(env or {}),
             "allow_degraded": allow_degraded, "require_exact": require_exact}
         self._policy: Optional[Policy] = None
-        self._is_open = False
+        self._is_open = self._is_closed = False
         self._has_policy = True  # false: a fork, which has its parent's
         self._at_end: Any = None
 
@@ -145,6 +146,7 @@ class Session(RLM):
 
     def _begun(self) -> None:
         """The session may exist from now on: see to its end."""
+        self._check()
         if self._at_end is None and not self.is_kept:
             from weakref import finalize
             self._at_end = finalize(self, _destroy_at_end, self.name, os.getpid())
@@ -226,6 +228,10 @@ class Session(RLM):
         full = name if isinstance(snapshot, Snapshot) or "@" in name else self.name + "@" + name
         return Ask(lambda box: box.ask("rollback", self._key, text(full, "snapshot")), _nothing)
 
+    def _ask_snapshots(self) -> Ask[List[Snapshot]]:
+        return self._ask_name("snapshots", lambda call: [
+            Snapshot(row["name"], row["id"], row["cell"]) for row in call.answer()["snapshots"]])
+
     def _ask_fork(self, n: int, name: Optional[str]) -> Ask[List[str]]:
         from ._library import text
         return Ask(lambda box: box.ask("fork", self._key, text(name, "name"), n),
@@ -243,12 +249,27 @@ class Session(RLM):
         return Ask(lambda box: box.request("interrupt", session=self.name),
                    lambda call: bool(call.answer()["interrupted"]))
 
+    def _check(self) -> None:
+        if self._is_closed:
+            raise InvalidArgument("this sandbox was closed; make another one")
+
+    def _may_exist(self) -> bool:
+        return self._is_open or self.is_kept or self._at_end is not None
+
     def _is_new(self) -> bool:
         """Whether the session cannot exist yet."""
-        return not self._is_open and not self.is_kept and self._at_end is None
+        self._check()
+        return not self._may_exist()
 
     def __repr__(self) -> str:
         return "<{} {}>".format(type(self).__name__, self.name)
+
+
+def _with_names(error: NotFound, snapshots: List[Snapshot]) -> NotFound:
+    """No such snapshot: which there are."""
+    names = ", ".join(snapshot.name for snapshot in snapshots[-NAMES_SHOWN:])
+    error.args = ("{}; the session has {}".format(error.args[0], names or "no snapshot"),)
+    return error
 
 
 def _do(ask: Ask[T]) -> T:
@@ -456,9 +477,16 @@ class Sandbox(Session):
         """Keep variables and files as they are now. name: else s1, s2..."""
         return self._opened(self._ask_snapshot(name))
 
+    def snapshots(self) -> List[Snapshot]:
+        """List its snapshots, the oldest first."""
+        return [] if self._is_new() else _do(self._ask_snapshots())
+
     def rollback(self, snapshot: Union[str, Snapshot]) -> None:
-        """Take variables and files back to a snapshot of this session."""
-        self._opened(self._ask_rollback(snapshot))
+        """Take variables and files back to a snapshot of this session. NotFound names those there are."""
+        try:
+            self._opened(self._ask_rollback(snapshot))
+        except NotFound as error:
+            raise _with_names(error, self.snapshots())
 
     def fork(self, n: int = 1, *, name: Optional[str] = None) -> Tuple[Sandbox, ...]:
         """Make n (1 to 64) sessions that go on from this one. name: prefix of their names; they stay then."""
@@ -483,21 +511,22 @@ class Sandbox(Session):
 
     def destroy(self) -> None:
         """End the session for good, with its files and snapshots."""
-        if not self._is_new():
+        if self._may_exist():
             self._needs_destroy()
             _do(self._ask_name("destroy", _nothing))
             self._is_open = False
 
     def close(self) -> None:
-        """Destroy the session, unless a name was given."""
+        """Destroy the session, unless a name was given. This object is of no use for cells from now on."""
+        self._is_open, self._is_closed = False, True
         if self._needs_destroy():
             try:
                 _do(self._ask_name("destroy", _nothing))
             except NotFound:
                 pass
-            self._is_open = False
 
     def __enter__(self) -> Sandbox:
+        self._check()
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
@@ -509,12 +538,14 @@ class Sandbox(Session):
                 raise
 
     async def __aenter__(self) -> AsyncSandbox:
+        self._check()
         self._twin = AsyncSandbox()
         self._twin._adopt(self)
         return self._twin
 
     async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                         traceback: Optional[TracebackType]) -> None:
+        self._is_open, self._is_closed = False, True
         await self._twin.__aexit__(kind, error, traceback)
 
 
@@ -686,9 +717,16 @@ class AsyncSandbox(Session):
         """Keep variables and files as they are now."""
         return await self._opened(self._ask_snapshot(name))
 
+    async def snapshots(self) -> List[Snapshot]:
+        """List its snapshots, the oldest first."""
+        return [] if self._is_new() else await _do_async(self._ask_snapshots())
+
     async def rollback(self, snapshot: Union[str, Snapshot]) -> None:
         """Take variables and files back to a snapshot of this session."""
-        await self._opened(self._ask_rollback(snapshot))
+        try:
+            await self._opened(self._ask_rollback(snapshot))
+        except NotFound as error:
+            raise _with_names(error, await self.snapshots())
 
     async def fork(self, n: int = 1, *, name: Optional[str] = None) -> Tuple[AsyncSandbox, ...]:
         """Make n sessions that go on from this one."""
@@ -713,21 +751,22 @@ class AsyncSandbox(Session):
 
     async def destroy(self) -> None:
         """End the session for good, with its files and snapshots."""
-        if not self._is_new():
+        if self._may_exist():
             self._needs_destroy()
             await _do_async(self._ask_name("destroy", _nothing))
             self._is_open = False
 
     async def close(self) -> None:
-        """Destroy the session, unless a name was given."""
+        """Destroy the session, unless a name was given. This object is of no use for cells from now on."""
+        self._is_open, self._is_closed = False, True
         if self._needs_destroy():
             try:
                 await _do_async(self._ask_name("destroy", _nothing))
             except NotFound:
                 pass
-            self._is_open = False
 
     async def __aenter__(self) -> AsyncSandbox:
+        self._check()
         return self
 
     async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
