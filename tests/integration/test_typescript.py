@@ -61,6 +61,7 @@ def project(modules: str, box: lib.Sandbox) -> str:
     with open(os.path.join(folder, "package.json"), "w") as file:
         json.dump({"private": True, "type": "module"}, file)
     run(box, folder, *npm, "install", os.path.join(folder, "snipara-sandbox-3.0.0.tgz"))
+    assert filecmp.cmp(os.path.join(ROOT, "LICENSE"), os.path.join(folder, "node_modules/snipara-sandbox/LICENSE"))
     for name in ("@langchain", "@openai", "@types", "zod"):
         os.symlink(os.path.join(modules, name), os.path.join(folder, "node_modules", name))
     for name in os.listdir(TESTS):

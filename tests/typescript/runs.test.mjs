@@ -97,6 +97,8 @@ test("a signal stops the run, which is on record", async () => {
 test("a run that does not begin", async () => {
   await assert.rejects(completion("x", { settings: { max_dept: 3 }, folder }), { name: "InvalidArgument", message: /max_depth/ });
   await assert.rejects(completion("x", { colour: 1 }), { name: "InvalidArgument", object: "colour" });
+  await assert.rejects(completion("x", { tools: [{ ...lookup, handler: undefined }] }), { name: "InvalidArgument", message: /^tool "lookup" has no handler/ });
+  await assert.rejects(completion(undefined), { name: "TypeError", message: /^the prompt must be a string/ });
   await assert.rejects(completion("x", { folder: "/nowhere" }), { name: "NotFound" });
   const program = join(folder, "snipara-sandbox");
   writeFileSync(program, "#!/bin/sh\nexit 0\n");

@@ -98,6 +98,13 @@ test("errors", async () => {
     assert.throws(() => new Sandbox(options), InvalidArgument);
   }
   assert.throws(() => new Sandbox({ project: "/nowhere" }), NotFound);
+  assert.throws(() => new Sandbox({ memroy: "1g" }), { message: '"memroy" is not an option of a sandbox; did you mean memory?', remedyName: "memory" });
+  const unused = new Sandbox();
+  await assert.rejects(unused.run("1", { tiemout: 3 }), { name: "InvalidArgument", message: /did you mean timeout\?$/ });
+  await assert.rejects(unused.sh("true", { colour: 3 }), { name: "InvalidArgument", message: /; use one of timeout, / });
+  for (const call of [unused.run(null), unused.sh(), unused.run("1", { input: 5 }), unused.files.write("x", { a: 1 })]) {
+    await assert.rejects(call, { name: "TypeError", message: /^(the code|input|the data of a file) must be a string or a Uint8Array, not / });
+  }
   await assert.rejects(Sandbox.create({ project: "/" }), Denied);
   await assert.rejects(Sandbox.create({ memory: 1 }), { name: "InvalidArgument", message: /memory/ });
   await assert.rejects(new Sandbox({ name: "no" }).history(), { name: "NotFound", code: "not_found", object: "no" });

@@ -5,6 +5,7 @@ import { spawn } from "node:child_process";
 import { Connection, Pending } from "./connection.js";
 import { findProgram } from "./daemon.js";
 import { InvalidArgument, SandboxError, SandboxLost } from "./errors.js";
+import { bytesOf, checkOptions } from "./given.js";
 import { Stream } from "./stream.js";
 
 /** @import {Socket} from "node:net" */
@@ -45,6 +46,8 @@ async function callTool(tool, args) {
   }
 }
 
+const OPTIONS = ["model", "system", "tools", "folder", "settings", "signal", "onText", "onRecord"];
+
 const lost = () => new SandboxLost("the process of the run ended; its record stays, and `snipara-sandbox resume` goes on", { remedy: { kind: "" } });
 
 /** @returns {Promise<Connection>} */
@@ -68,9 +71,13 @@ async function startProcess() {
  * @param {PromptOptions} options
  * @returns {Promise<any>}
  */
-async function ask(prompt, isAgent, { model, system, tools = [], folder, settings = {}, signal, onText, onRecord, ...unknown }) {
-  const [wrong] = Object.keys(unknown);
-  if (wrong !== undefined) throw new InvalidArgument(`"${wrong}" is not an option of a run`, { object: wrong });
+async function ask(prompt, isAgent, options) {
+  checkOptions(options, OPTIONS, "a run");
+  const { model, system, tools = [], folder, settings = {}, signal, onText, onRecord } = options;
+  const text = bytesOf(prompt, "the prompt");
+  for (const { name, handler } of tools) {
+    if (typeof handler !== "function") throw new InvalidArgument(`tool "${name}" has no handler, the function that answers its calls`, { object: name });
+  }
   signal?.throwIfAborted();
   const given = model === undefined ? settings : { model, ...settings };
   const connection = await startProcess();
@@ -96,7 +103,7 @@ async function ask(prompt, isAgent, { model, system, tools = [], folder, setting
       agent: isAgent, folder, system, records: onRecord !== undefined, text: onText !== undefined,
       settings: Object.entries(given).map(([key, value]) => `${key}=${value}`),
       tools: tools.map(({ name, description, parameters, timeout }) => ({ name, description, parameters, timeout_ms: Math.round((timeout ?? 0) * 1000) })),
-    }, Buffer.from(prompt), (name, event, raw) => {
+    }, text, (name, event, raw) => {
       try {
         if (name === "text") onText?.(decoder.decode(raw, { stream: true }));
         else if (name === "note") process.emitWarning(raw.toString("utf8").trim(), "SandboxWarning");

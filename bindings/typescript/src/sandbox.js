@@ -9,6 +9,7 @@ import { StringDecoder } from "node:string_decoder";
 import { Pending, ask } from "./connection.js";
 import { findProgram } from "./daemon.js";
 import { InvalidArgument, LimitReached, NotFound, SandboxError } from "./errors.js";
+import { bytesOf, checkOptions } from "./given.js";
 import { limitsFor } from "./limits.js";
 import { Result, displayFrom } from "./result.js";
 import { Stream } from "./stream.js";
@@ -94,8 +95,8 @@ display(_Sent((${expression}
 del _Sent
 `;
 
-/** @param {Data} data */
-const bytesOf = (data) => typeof data === "string" ? Buffer.from(data) : data;
+const OPTIONS = ["name", "timeout", "memory", "template", "project", "env", "tier", "limits", "allowDegraded", "requireExact"];
+const RUN_OPTIONS = ["timeout", "input", "atomic", "recover", "signal", "query", "onOutput"];
 
 // Sessions that end with this program --------------------------------------------------------
 
@@ -156,7 +157,7 @@ function runCell(request, code, { input, signal, query, onOutput, timeout, atomi
       calls: query !== undefined,
       recover: recover ?? null,
       limits: { ...request.limits, ...(timeout === undefined ? {} : limitsFor({ timeout })) },
-    }, input === undefined ? code : Buffer.concat([code, bytesOf(input)]), (name, event, raw) => {
+    }, input === undefined ? code : Buffer.concat([code, bytesOf(input, "input")]), (name, event, raw) => {
       if (name === "stdout" || name === "stderr") {
         printed[name].bytes.push(Buffer.from(raw));
         const text = onOutput ? (printed[name].decoder ??= new StringDecoder()).write(raw) : "";
@@ -249,8 +250,8 @@ export class Files {
    * @param {{mode?: number}} [options] mode: permissions, 0o644 if not given
    */
   async write(path, data, { mode = 0o644 } = {}) {
+    const bytes = bytesOf(data, "the data of a file");
     await this.#sandbox.open();
-    const bytes = bytesOf(data);
     let offset = 0;
     do {
       const part = bytes.subarray(offset, offset + CHUNK);
@@ -295,9 +296,8 @@ export class Sandbox {
 
   /** A session, which is opened when it is first used; nothing is asked of the daemon yet. @param {SandboxOptions} [options] */
   constructor(options = {}) {
-    const { name, timeout, memory, template, project, env, tier, limits, allowDegraded, requireExact, ...unknown } = options;
-    const [wrong] = Object.keys(unknown);
-    if (wrong !== undefined) throw new InvalidArgument(`"${wrong}" is not an option of a sandbox`, { object: wrong });
+    const { name, timeout, memory, template, project, env, tier, limits, allowDegraded, requireExact } = options;
+    checkOptions(options, OPTIONS, "a sandbox");
     if (name !== undefined && !/^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$/.test(name)) {
       throw new InvalidArgument(`"${name}" is not a valid session name: 1 to 64 characters of A-Z a-z 0-9 . _ -, not beginning with . or -`, { object: name });
     }
@@ -355,9 +355,11 @@ export class Sandbox {
   /** @param {Data} code @param {"python" | "command"} kind @param {RunOptions} options */
   async #run(code, kind, options) {
     this.#checkOpen();
+    const bytes = bytesOf(code, "the code");
+    checkOptions(options, RUN_OPTIONS, "a cell");
     this.#begun();
     const line = kind === "command" ? { argv: ["/bin/sh", "-c", String(code)] } : {};
-    const result = await runCell({ ...this.#policy, session: this.name, kind, ...line }, kind === "command" ? Buffer.alloc(0) : bytesOf(code), options);
+    const result = await runCell({ ...this.#policy, session: this.name, kind, ...line }, kind === "command" ? Buffer.alloc(0) : bytes, options);
     this.#open ??= Promise.resolve();
     return result;
   }
