@@ -252,6 +252,8 @@ def hostile() -> None:
               "'<M8[pickle]', [1]"]
     forms = ['5', '[]', '["pickle", "DATA"]', '["bytes"]', '["date", "DATA"]', '["arrow", "DATA"]', '["Series", 5]',
              '["DataFrame", ["a"], [null], [1], [[1, 2]]]', '["Series", [[]], 5, {}, null]',
+             '["array", "<U999999999", [0], ""]', '["array", "<U0", [1099511627776], ""]',
+             '["array", "<i8", [1125899906842624, 0], ""]',
              *('["array", %s, "DATA"]' % each.replace("'", '"') for each in arrays)]
     payloads = [data, "not JSON", "[" * 100000, "9" * 5000 + "x",
                 *('{"TOKEN": %s}' % each.replace("DATA", data) for each in forms)]

@@ -3,6 +3,7 @@
 
 import asyncio
 import contextlib
+import io
 import json
 import logging
 import os
@@ -292,7 +293,7 @@ def limits() -> None:
     sandbox = SniparaSandbox(model="gpt-4o-mini")
     raises(snipara_sandbox.SandboxError, "OPENAI_API_KEY", lambda: sandbox.completion("x"))
     raises(InvalidArgument, "litellm, openai, anthropic", lambda: SniparaSandbox(backend="no").completion("x"))
-    raises(InvalidArgument, "local, docker, wasm", lambda: SniparaSandbox(environment="no").completion("x"))
+    raises(InvalidArgument, "docker, local, wasm", lambda: SniparaSandbox(environment="no").completion("x"))
 
 
 SUM = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
@@ -323,6 +324,10 @@ def tools() -> None:
     def blocks(a: int, b: int) -> str:
         time.sleep(0.6)
         return "late"
+
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        SniparaSandbox(model=script(turn(text="\x1b]0;title\x07 ä\u202e")), verbose=True).completion("x")
+    assert said.getvalue() == "snipara_sandbox: model: \\x1b]0;title\\x07 ä\\u202e\n", ascii(said.getvalue())
 
     offered = [Tool("add", "adds", SUM, add), Tool("fails", "fails", SUM, fails), Tool("runs", "runs", SUM, runs),
                Tool("slow", "slow", SUM, slow, timeout=0.3), Tool("blocks", "blocks", SUM, blocks, timeout=0.3)]

@@ -13,7 +13,7 @@ from typing import Any, Callable, Coroutine, Dict, List, Mapping, Optional, Sequ
 from weakref import WeakValueDictionary
 
 from . import _library
-from ._completion import caller, tell, text_of
+from ._completion import caller, shown, tell, text_of
 from ._errors import InvalidArgument, SandboxLost
 from ._library import STOP_MS, Call, Connection, _lib, _texts, connection, loop_connection, text
 from .core import raised_by
@@ -109,7 +109,7 @@ class Ask:
         if self.says:
             line = _line(record)
             if line:
-                print("snipara_sandbox: " + line, file=sys.stderr)
+                print("snipara_sandbox: " + shown(line), file=sys.stderr)
 
     def take_text(self, data: bytes) -> None:
         piece = self._decoder.decode(data)

@@ -68,11 +68,18 @@ def caller() -> Tuple[str, int]:
     return frame.f_code.co_filename, frame.f_lineno
 
 
+def shown(text: str) -> str:
+    """For a terminal: what would control it, or turn text around, is written out."""
+    import re
+    return re.sub("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]",
+                  lambda found: repr(found.group())[1:-1], text)
+
+
 def tell(message: str, place: Optional[Tuple[str, int]] = None) -> None:
     """A warning of that place; once."""
     from warnings import warn_explicit
     file, line = place or caller()
-    warn_explicit(message, UserWarning, file, line, registry=_told)
+    warn_explicit(shown(message), UserWarning, file, line, registry=_told)
 
 
 def tier_of(environment: str) -> str:

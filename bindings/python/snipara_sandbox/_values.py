@@ -75,7 +75,15 @@ def special(kind: str, parts: "Any") -> "Any":
         form, shape, data = parts[0], tuple(parts[1]), bytearray(a2b_base64(parts[2]))
         if not re.match(r"[<>|=][biufcSUmM][0-9]{1,9}(\[[0-9]{0,3}[a-zA-Z]{1,2}\])?\Z", form):
             raise ValueError("arrays of dtype {!r} are not taken".format(form))
+        size = numpy.dtype(form).itemsize  # below 0 if numpy cannot count it
+        if not 0 < size <= max(len(data), 8 << 20):
+            raise ValueError("arrays of dtype {!r} are not taken".format(form))
         array: "Any" = numpy.ndarray(shape, form, data)
+        n_rows = 1  # of an array without elements; as a list it has them
+        for each in array.shape:
+            n_rows *= each or 1
+        if n_rows > max(len(data), 8 << 20):
+            raise ValueError("an array has the shape {}".format(array.shape))
         if array.nbytes != len(data):
             raise ValueError("an array has {} bytes instead of {}".format(len(data), array.nbytes))
         if form[1] == "U" and (numpy.frombuffer(data, form[0] + "u4") > 0x10ffff).any():
