@@ -31,14 +31,20 @@ export function displayFrom(mime, raw) {
   return display;
 }
 
-const DENIALS_SHOWN = 3;
+const DENIALS_SHOWN = 4;
 
 /** @param {RawResult} raw @returns {string[]} what was refused, in lines for people */
-function denialLines({ denials, denials_dropped, limit }) {
+function denialLines({ denials, denials_dropped, limit, error }) {
   const refused = denials.filter(({ source }) => !limit || source !== "limit"); // else the limit has its line already
-  const lines = refused.slice(0, DENIALS_SHOWN).map(({ control, operation, object, rule, count }) =>
-    `denied: ${control}: ${operation}${object ? ` ${object}` : ""}${count > 1 ? ` (${count} times)` : ""}${rule ? `, ${rule}` : ""}`);
-  const more = refused.length - lines.length + denials_dropped;
+  const told = new Set([error?.hint, null]);
+  const lines = refused.slice(0, DENIALS_SHOWN).flatMap(({ control, operation, object, rule, count, source, hint }) => {
+    const what = `${operation}${object ? ` ${object}` : ""}${count > 1 ? ` (${count} times)` : ""}${rule ? `, ${rule}` : ""}`;
+    const line = `denied: ${control}: ${what} [${source}]`;
+    if (told.has(hint)) return [line];
+    told.add(hint);
+    return [line, `hint: ${hint}`];
+  });
+  const more = Math.max(refused.length - DENIALS_SHOWN, 0) + denials_dropped;
   return more > 0 ? [...lines, `denied: ${more} more`] : lines;
 }
 

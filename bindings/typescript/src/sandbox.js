@@ -327,7 +327,7 @@ export class Sandbox {
   }
 
   #checkOpen() {
-    if (this.#isClosed) throw new SandboxError("this sandbox was closed; make another with Sandbox.create()", { code: "invalid", object: this.name });
+    if (this.#isClosed) throw new InvalidArgument("this sandbox was closed; make another one", { object: this.name });
   }
 
   /** Have the session ready; other methods do so themselves. */
