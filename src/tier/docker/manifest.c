@@ -37,8 +37,8 @@ void snp_docker_degraded(const struct snp_supervisor *supervisor, json_t *list)
         "memory: approximate (RLIMIT_DATA and sampling; the container's bound is higher)",
         "processes: the container's pids limit counts copies of the interpreter, too",
         "denials: refused calls fail, but only what Python notices of them is recorded",
-        "signals: code can end the sleeping copies of its interpreter; then a killed cell "
-        "loses the session's variables",
+        ("signals: code can end the sleeping copies of its interpreter; then a killed cell "
+         "loses the session's variables"),
     };
 
     (void)supervisor;
