@@ -842,6 +842,20 @@ static json_t *limit_to_json(enum snp_limit limit, const json_t *value)
     return is_thousandths ? json_real((double)number / 1000.0) : json_integer(number);
 }
 
+char *snp_config_shown(const struct snp_config *config, enum snp_config_key key)
+{
+    const char *text = snp_config_str(config, key);
+    bool is_url = key == SNP_KEY_BASE_URL || key == SNP_KEY_SNIPARA_BASE_URL;
+    const char *at = text == NULL || !is_url ? NULL : strrchr(text, '@');
+    const char *scheme = at == NULL ? NULL : strstr(text, "://");
+
+    if (text == NULL || at == NULL) {
+        return text == NULL ? NULL : strdup(text);
+    }
+    return snp_format("%.*s***%s", scheme == NULL || scheme > at ? 0 : (int)(scheme + 3 - text),
+                      text, at);
+}
+
 static int add_key(const struct snp_config *config, enum snp_config_key key, json_t *object)
 {
     const struct snp_config_info *info = snp_config_info(key);
@@ -856,6 +870,10 @@ static int add_key(const struct snp_config *config, enum snp_config_key key, jso
         copy = json_null();
     } else if (info->type == SNP_CONFIG_LIMIT) {
         copy = limit_to_json((enum snp_limit)(key - SNP_KEY_LIMIT_FIRST), value);
+    } else if (info->type == SNP_CONFIG_STRING) {
+        snp_autofree char *shown = snp_config_shown(config, key);
+
+        copy = json_string(shown);
     } else {
         copy = json_deep_copy(value);
     }

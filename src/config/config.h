@@ -187,6 +187,8 @@ int snp_config_set(struct snp_config *config,
 /* Values; the key must be of the type (path counts as string). Texts are borrowed from config. */
 const char *snp_config_str(const struct snp_config *config,
                            enum snp_config_key key); /* or NULL */
+/* For people: without user and password, which a URL should not have. The caller's; NULL: not set, or out of memory. */
+char *snp_config_shown(const struct snp_config *config, enum snp_config_key key);
 bool snp_config_bool(const struct snp_config *config, enum snp_config_key key);
 int64_t snp_config_int(const struct snp_config *config, enum snp_config_key key);
 double snp_config_float(const struct snp_config *config, enum snp_config_key key);

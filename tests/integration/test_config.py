@@ -192,6 +192,16 @@ def test_secrets_are_shown_only_as_set(project: Path, name: str, variable: str) 
     assert show(project)[f"{name}_set"] is False
 
 
+@pytest.mark.parametrize("url", ["https://me:hush@host/v1", "https://me:hu/sh@host/v1", "me:hush@host/v1",
+                                 "https://host/v1"])
+def test_a_password_in_a_url_is_not_shown(project: Path, url: str) -> None:
+    env = {"SNIPARA_SANDBOX_BASE_URL": url}
+    said = run(project, "config", "show", env=env).stdout
+    shown = show(project, env=env)["base_url"]
+    assert shown in said and (shown == url or re.fullmatch(r"(https://)?\*\*\*@host/v1", shown)), shown
+    assert (shown == url) == ("@" not in url)
+
+
 def test_snipara_is_enabled_with_key_and_slug(project: Path) -> None:
     env = {"SNIPARA_API_KEY": "k"}
     assert show(project, env=env)["snipara_enabled"] is False

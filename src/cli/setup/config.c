@@ -133,8 +133,8 @@ static char *value_text(const struct snp_config *config, enum snp_config_key key
     switch (info->type) {
     case SNP_CONFIG_STRING:
     case SNP_CONFIG_PATH: {
-        const char *text = snp_config_str(config, key);
-        return strdup(text == NULL ? "not set" : text);
+        char *text = snp_config_shown(config, key);
+        return text == NULL ? strdup("not set") : text;
     }
     case SNP_CONFIG_BOOL:
         return yes_no(snp_config_bool(config, key));
