@@ -157,6 +157,7 @@ def arguments() -> None:
     for wrong, near in (("max_dept", "max_depth"), ("memroy", "memory"), ("tool", "tools"), ("docker_img", "docker_i")):
         raises(TypeError, "did you mean " + near, lambda: SniparaSandbox(**{wrong: 1}))  # type: ignore[arg-type]
     raises(TypeError, "no argument 'max_dept'; did you mean max_depth?", lambda: SniparaSandboxConfig(max_dept=1))
+    raises(InvalidArgument, "no limit 'cpu'; did you mean cpus?", lambda: Sandbox(limits={"cpu": 2}))
     raises(InvalidArgument, "contradict", lambda: Sandbox(tier="native", environment="local"))
 
     class Own(snipara_sandbox.backends.BaseBackend):
@@ -168,6 +169,27 @@ def arguments() -> None:
         raises(InvalidArgument, name, lambda: SniparaSandbox().completion("x", options=CompletionOptions(
             **{name: value})))  # type: ignore[arg-type]
 
+    s, anything = Sandbox(), {"x": 1}
+    given: Any = anything
+    for text, way in {
+            "code must be text or bytes (not dict)": lambda: s.run(given),
+            "line must be text or bytes (not dict)": lambda: s.sh(given),
+            "timeout must be seconds, a number (not str)": lambda: s.run("1", timeout="10s"),  # type: ignore[arg-type]
+            "input must be text or bytes (not dict)": lambda: s.run("1", input=given),
+            "data must be text or bytes (not dict)": lambda: s.files.write("a", given),
+            "path must be text (not dict)": lambda: s.files.write(given, "a"),
+            "name must be text (not dict)": lambda: (Sandbox(given), s.snapshot(given)),
+            "snapshot must be a name or a Snapshot (not dict)": lambda: s.rollback(given),
+            'env must be a dict, as in {"CITY": "Oslo"} (not str)': lambda: Sandbox(env="A=1"),  # type: ignore
+            'limits must be a dict, as in {"cpus": 2} (not str)': lambda: Sandbox(limits="cpus=2"),  # type: ignore
+            "a tool must be a Tool: wrap it": lambda: Sandbox(tools=[print]),  # type: ignore[list-item]
+            "tools must be a list, as in [Tool(...)] (not Tool)": lambda: Sandbox(tools=Tool("t", "")),  # type: ignore
+            "prompt must be text (not dict)": lambda: s.completion(given),
+            "options must be CompletionOptions(...) (not dict)": lambda: s.completion("x", options=given),
+            "options=CompletionOptions(max_depth=...)": lambda: s.completion("x", max_depth=3),  # type: ignore
+            "the first argument must be a Sandbox (not dict)": lambda: AgentRunner(given)}.items():
+        raises(TypeError, text, way)
+
 
 def configuration() -> None:
     """Arguments, then variables, then the file, then defaults; lists of variables; secrets stay where they are."""
@@ -177,6 +199,8 @@ def configuration() -> None:
                       SNIPARA_SANDBOX_ALLOWED_PATHS="/a,/b", SNIPARA_SANDBOX_LLM_API_KEY="sk-secret")
     config = load_config("snipara-sandbox.toml")
     assert (config.model, config.max_depth, config.token_budget) == ("replay/file", 6, 2000)
+    shown = repr(config)
+    assert "config_file=" in shown and "max_depth=6" in shown and "timeout" not in shown
     assert [str(path) for path in config.allowed_paths] == ["/a", "/b"] and str(config.log_dir) == "logs"
     assert config.api_key_set and "sk-secret" not in repr(config) + json.dumps(config.to_dict())
     raises(AttributeError, "api_key is set", lambda: config.api_key)
@@ -267,7 +291,7 @@ def limits() -> None:
         result = SniparaSandbox(model=script(*turns), **settings).completion("x")  # type: ignore[arg-type]
         assert time.monotonic() - begun < 20
         assert not result.success and result.response.startswith("step ") and str(result.error).endswith(way), result
-        error = raises(kind, "", result.raise_for_error)
+        error = raises(kind, "); " + way, result.raise_for_error)
         assert error.context and TrajectoryLogger().load_trajectory(result.trajectory_id)
     result = SniparaSandbox(model=script(*more)).completion("x", options=CompletionOptions(tool_budget=1))
     assert result.success and result.total_tool_calls == 1  # calls beyond it are refused, and not counted

@@ -8,7 +8,7 @@ from typing import (
     TYPE_CHECKING, Any, AsyncIterator, Callable, Coroutine, Dict, Generator, Iterable, List, NoReturn, Optional,
     Tuple, TypeVar, Union, cast)
 
-from ._errors import InvalidArgument
+from ._errors import InvalidArgument, check_kinds, wrong_kind
 
 if TYPE_CHECKING:
     from ._ask import Ask
@@ -188,6 +188,7 @@ class RLM:
         self._given = checked(type(self).__name__, {**settings, **{k: v for k, v in named.items() if v is not None}})
         self._tools: Optional[ToolRegistry] = None
         self._repl: Optional[BaseREPL] = None
+        check_kinds(tools=tools)
         for tool in tools or ():
             self.tool_registry.register(tool)
 
@@ -248,7 +249,7 @@ class RLM:
         return self._repl
 
     def completion(self, prompt: str, system: Optional[str] = None,
-                   options: Optional[CompletionOptions] = None) -> RLMResult:
+                   options: Optional[CompletionOptions] = None, **unknown: NoReturn) -> RLMResult:
         """Have the model work on a prompt. system: instructions before it. options: settings of this run alone.
 
         Outside an event loop it waits and returns the result, which may be awaited as well; in one it returns what is
@@ -259,6 +260,9 @@ class RLM:
         """
         from ._ask import Ask
         from .core import RLMResult
+        for name in unknown:
+            raise TypeError("completion() has no argument {0!r}; settings of one run go in "
+                            "options=CompletionOptions({0}=...)".format(name))
         ask = Ask(prompt, self._settings(), _of_options(options), system=system, tools=self._tools_now())
         return result_of(ask, lambda answer: RLMResult.of({**answer, "limits": ask.limits}))
 
@@ -307,6 +311,10 @@ _OPTIONS = {"cost_budget_usd": "cost_limit", "include_trajectory": "verbose"}
 
 def _of_options(options: Union[CompletionOptions, StreamOptions, None]) -> Dict[str, Any]:
     """Options as settings."""
+    if options is not None:
+        from .core import CompletionOptions, StreamOptions
+        if not isinstance(options, (CompletionOptions, StreamOptions)):
+            raise wrong_kind("options", "CompletionOptions(...)", options)
     given = {name: value for name, value in vars(options).items() if value is not None} if options is not None else {}
     if given.get("stop_sequences"):
         refuse("stop_sequences", "no model is told to stop at a text in this version")

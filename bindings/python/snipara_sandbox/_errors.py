@@ -2,7 +2,9 @@
 """What can go wrong, and the way out of it in words of this package."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, Type
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Mapping, SupportsFloat, Tuple, Type
+
+from ._result import Snapshot
 
 if TYPE_CHECKING:
     from ._result import Result
@@ -40,6 +42,29 @@ def limit_way(name: str, value: int) -> str:
     """How a limit is raised; value: what would do."""
     words = _LIMIT_WAYS.get(name, 'pass a higher limits={{"{name}": ...}} to Sandbox()')
     return words.format(name=name, value=value)
+
+
+# What an argument has to be, and in words; all others are text.
+_KINDS: Dict[str, Tuple[Any, str]] = {
+    "timeout": (SupportsFloat, "seconds, a number"),
+    "snapshot": ((str, Snapshot), "a name or a Snapshot"),
+    "env": (Mapping, 'a dict, as in {"CITY": "Oslo"}'),
+    "limits": (Mapping, 'a dict, as in {"cpus": 2}'),
+    "tools": (Iterable, "a list, as in [Tool(...)]"),
+}
+
+
+def wrong_kind(name: str, words: str, value: object) -> TypeError:
+    """An argument is something else than it has to be."""
+    return TypeError("{} must be {} (not {})".format(name, words, type(value).__name__))
+
+
+def check_kinds(**given: object) -> None:
+    """Raise TypeError for an argument that is neither None nor what it has to be."""
+    for name, value in given.items():
+        kinds, words = _KINDS.get(name, (str, "text"))
+        if value is not None and not isinstance(value, kinds):
+            raise wrong_kind(name, words, value)
 
 
 class SandboxError(Exception):

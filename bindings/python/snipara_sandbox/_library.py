@@ -16,7 +16,7 @@ from threading import current_thread, get_ident, local, main_thread
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from ._errors import CLASSES, SandboxError
+from ._errors import CLASSES, SandboxError, wrong_kind
 from ._result import Output
 
 if TYPE_CHECKING:
@@ -127,6 +127,8 @@ def text(value: Optional[str], what: str) -> Optional[bytes]:
     """A string for the library, which ends them at a NUL."""
     if value is None:
         return None
+    if not isinstance(value, str):
+        raise wrong_kind(what, "text", value)
     if "\0" in value:
         raise CLASSES["invalid"]("{} must not contain a NUL character".format(what))
     return value.encode("utf-8", "surrogateescape")

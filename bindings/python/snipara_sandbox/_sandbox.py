@@ -9,8 +9,8 @@ from typing import (
     TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, Deque, Dict, Generic, Iterable, Iterator, List, Mapping,
     Optional, Tuple, Type, TypeVar, Union)
 
-from ._completion import RLM, tell, tier_of
-from ._errors import InvalidArgument, NotFound, SandboxError
+from ._completion import RLM, nearest, tell, tier_of
+from ._errors import InvalidArgument, NotFound, SandboxError, check_kinds, wrong_kind
 from ._result import Cell, Entry, Output, Result, Snapshot, make_result
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ FILE_MOST = 1 << 30
 NAMES_SHOWN = 8  # the newest
 SESSION_LIMITS = ("cpus", "file_size", "open_files", "output", "processes", "tmp_size", "workspace_files",
                   "workspace_size")
+LIMITS = (*SESSION_LIMITS, "memory", "timeout")
 STOOD_IN_FOR = ("docker", "wasm")  # as environment, where there is no such tier
 
 
@@ -47,8 +48,11 @@ def _nothing(call: Call) -> None:
     call.check()
 
 
-def _bytes_of(data: Union[str, bytes, bytearray, memoryview]) -> bytes:
-    return data.encode() if isinstance(data, str) else bytes(memoryview(data))
+def _bytes_of(data: Union[str, bytes, bytearray, memoryview], name: str) -> bytes:
+    try:
+        return data.encode() if isinstance(data, str) else bytes(memoryview(data))
+    except TypeError:
+        raise wrong_kind(name, "text or bytes", data) from None
 
 
 class Session(RLM):
@@ -81,9 +85,13 @@ class Session(RLM):
         docs/reference/configuration.md, as timeout_seconds (of a run), temperature, cost_limit, log_dir.
         Nothing is asked of the daemon yet: errors come from the first method. TypeError: there is no such argument.
         """
+        check_kinds(name=name, env=env, limits=limits)
         super().__init__(backend, model, environment, config, tools, verbose, max_depth=max_depth,
                          max_subcalls=max_subcalls, token_budget=token_budget, **settings)
         given = self._given
+        for limit in limits or ():
+            if limit not in LIMITS:
+                raise InvalidArgument("limits: there is no limit {!r}{}".format(limit, nearest(str(limit), LIMITS)))
         if tier is not None and given.get("environment", tier) != tier:
             raise InvalidArgument("tier={!r} and environment={!r} contradict each other; give one of them".format(
                 tier, given["environment"]))
@@ -162,7 +170,9 @@ class Session(RLM):
     def _ask_run(self, code: Optional[Code], shell: bool = False, timeout: Optional[float] = None,
                  input: Union[str, bytes, None] = None, atomic: bool = False, recover: Optional[str] = None,
                  on_output: OnOutput = None) -> Ask[Result]:
-        given = None if code is None else _bytes_of(code)
+        given = None if code is None else _bytes_of(code, "line" if shell else "code")
+        stdin = None if input is None else _bytes_of(input, "input")
+        check_kinds(timeout=timeout, recover=recover)
         if timeout is not None and timeout <= 0:
             raise InvalidArgument("timeout must be more than 0 seconds")
         if shell and given is not None and b"\0" in given:
@@ -171,8 +181,7 @@ class Session(RLM):
         def begin(box: Connection) -> Call:
             from ._library import text
             self._begun()
-            return box.run(self._key, self._made_with(), given, shell=shell,
-                           input=None if input is None else _bytes_of(input),
+            return box.run(self._key, self._made_with(), given, shell=shell, input=stdin,
                            timeout_ms=0 if timeout is None else max(1, round(timeout * 1000)), atomic=atomic,
                            recover=text(recover, "recover"), on_output=on_output)
 
@@ -205,7 +214,8 @@ class Session(RLM):
     def _ask_write(self, path: str, data: Union[str, bytes, bytearray, memoryview], mode: int) -> Ask[None]:
         from ctypes import c_size_t
         from ._library import text
-        given = _bytes_of(data)
+        check_kinds(path=path)
+        given = _bytes_of(data, "data")
         return Ask(lambda box: box.ask("put", self._key, text(path, "path"), given, c_size_t(len(given)), mode),
                    _nothing)
 
@@ -224,6 +234,7 @@ class Session(RLM):
 
     def _ask_rollback(self, snapshot: Union[str, Snapshot]) -> Ask[None]:
         from ._library import text
+        check_kinds(snapshot=snapshot)
         name = snapshot.id if isinstance(snapshot, Snapshot) else snapshot
         full = name if isinstance(snapshot, Snapshot) or "@" in name else self.name + "@" + name
         return Ask(lambda box: box.ask("rollback", self._key, text(full, "snapshot")), _nothing)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from . import exceptions
+from ._errors import wrong_kind
 from ._old import also
 from .core import Outcome, Record, plain
 
@@ -86,6 +87,10 @@ class AgentRunner:
     """Runs agents with the settings, tools and model of a sandbox: `AgentRunner(sandbox).run("...")`."""
 
     def __init__(self, rlm: RLM, config: Optional[AgentConfig] = None) -> None:
+        if not hasattr(rlm, "_settings"):
+            raise wrong_kind("the first argument", "a Sandbox", rlm)
+        if config is not None and not isinstance(config, AgentConfig):
+            raise wrong_kind("config", "AgentConfig(...)", config)
         self.rlm = rlm
         self.config = config if config is not None else AgentConfig()
         self._ask: Optional[Ask] = None

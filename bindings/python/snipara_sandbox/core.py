@@ -224,6 +224,9 @@ class Outcome(Record, Ready):
         """Return this, or raise why it is not done: MaxDepthExceeded, TokenBudgetExhausted, BackendError..."""
         error = self._reason()  # type: ignore[attr-defined]
         if error is not None:
+            limit = self.stopped_by  # type: ignore[attr-defined]
+            if limit not in (None, "cancelled", "error") and raised_by(limit) not in str(error):
+                error.remedy, error.remedy_name, error.limit = "raise_limit", limit, limit
             raise error
         return self
 
@@ -332,7 +335,12 @@ class SniparaSandboxConfig:
 
     def __repr__(self) -> str:
         from ._completion import SECRETS
-        shown = ("{}={!r}".format(name, "..." if name in SECRETS else value) for name, value in self._given.items())
+        known = self._all or {"sources": {}}
+        shown = ["config_file={!r}".format(known["config_file"])] if known.get("config_file_exists") else []
+        given = {name: known[name] for name, source in known["sources"].items()
+                 if source != "default" and name in known}
+        shown += ("{}={!r}".format(name, "..." if name in SECRETS else value)
+                  for name, value in {**given, **self._given}.items())
         return "{}({})".format(type(self).__name__, ", ".join(shown))
 
     def to_dict(self) -> Dict[str, Any]:

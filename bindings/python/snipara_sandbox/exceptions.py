@@ -19,6 +19,12 @@ class RLMError(SandboxError):
         self.context: Dict[str, Any] = context
         self.__dict__.update(context)
 
+    def _way(self) -> str:
+        if self.remedy == "raise_limit":
+            from .core import raised_by
+            return raised_by(self.remedy_name)
+        return super()._way()
+
     def __reduce__(self) -> Any:
         return _remade, (type(self), self.args, self.__dict__)
 

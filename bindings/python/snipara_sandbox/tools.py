@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
+from ._errors import wrong_kind
 from ._old import also
 
 
@@ -62,6 +63,8 @@ class ToolRegistry:
 
     def register(self, tool: Tool) -> None:
         """Add a tool; one of that name is replaced, with a warning."""
+        if not isinstance(tool, Tool):
+            raise wrong_kind("a tool", "a Tool: wrap it in Tool(name, description, parameters, handler)", tool)
         if tool.name in self._tools:
             from ._completion import tell
             tell("the tool {!r} is replaced".format(tool.name))
