@@ -10,6 +10,7 @@ of this program and of others. tools/test runs them where all of these are odd.
 
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
@@ -24,6 +25,7 @@ for variable in list(os.environ):
         del os.environ[variable]
 os.environ["LANG"] = "C.UTF-8"
 os.umask(0o022)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and its children do
 
 
 def pytest_configure(config: pytest.Config) -> None:

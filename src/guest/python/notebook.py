@@ -313,9 +313,30 @@ class Finder:
             module.display = display
 
 
+class Installed:
+    """The first importer, of an IPython that is installed: without its shell, its display() would only print."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in ("IPython.core.display_functions", "IPython.core.display"):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            execute(module)
+            if hasattr(module, "display"):
+                module.display = display
+        setattr(spec.loader, "exec_module", exec_module)
+        return spec
+
+
 def install(names: Dict[str, Any]) -> Callable[[], None]:
     """Set up for cells with these names; the function to call when a cell has ended."""
     commands = Commands(names)
     setattr(builtins, FUNCTION, commands.run)
+    sys.meta_path.insert(0, Installed)
     sys.meta_path.append(Finder)
     return commands.end
