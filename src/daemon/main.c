@@ -360,13 +360,18 @@ static void address_fill(struct sockaddr_un *address, const char *path)
     memcpy(address->sun_path, path, strlen(path)); /* its length was checked */
 }
 
+/* A child that was about to execute a tier can have the socket for a moment longer than a daemon that was killed. */
 static bool answers(const char *path)
 {
     snp_autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct sockaddr_un address;
+    struct ucred peer = {0};
+    socklen_t len = sizeof(peer);
 
     address_fill(&address, path);
-    return fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+    return fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
+           getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+           (peer.pid == 0 || kill(peer.pid, 0) == 0 || errno != ESRCH);
 }
 
 /* *ret_held false: another daemon runs and answers. A socket of systemd's answers always. */

@@ -664,6 +664,7 @@ static int end_print(struct snp_front *front)
         is_ok = false;
     }
     if (front->caller != NULL) {
+        snp_run_free(SNP_TAKE_PTR(front->run)); /* who has the result may resume it */
         snp_caller_end(front->caller, result);
     } else if (front->has_events) {
         line_print(result);
