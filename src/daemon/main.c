@@ -89,7 +89,7 @@ static const char help[] =
     "  --live-memory SIZE     memory these may take (default: half of the machine's)\n"
     "  --journal-budget SIZE  disk for sessions and outputs, from 16m; 0 = any (default 8g)\n"
     "  --ready-fd N           write one byte to descriptor N when a daemon listens; without\n"
-    "                         --foreground also become no child of who starts it\n"
+    "                         --foreground, also leave the process that started it\n"
     "  --log-level LEVEL      error, warn, info or debug (default info)\n"
     "  --version              print the version\n"
     "  --help                 print this\n";

@@ -945,7 +945,7 @@ export interface Methods {
     };
     answer: Record<string, never>;
   };
-  /** Reads the configuration, and no run begins. It comes as events `result`. */
+  /** Reads the configuration without a run. It comes as events `result`. */
   "settings": {
     request: {
       /** the folder whose configuration it is */

@@ -112,7 +112,7 @@ static const struct snp_opt no_options[1];
 
 const struct snp_verb snp_verb_serve_run = {
     .name = "serve-run",
-    .summary = "the process of a run of a program with the library",
+    .summary = "the process of a run that a program began with the library",
     .spec = {.options = no_options},
     .run = serve_run,
 };

@@ -291,7 +291,7 @@ class Stream:
         self._interrupt.check()
 
     def call(self, number: int, raw: bytes) -> None:
-        """Ask the client that ordered the running cell; wait() gets the answer."""
+        """Ask the client whose cell runs; wait() gets the answer."""
         with self._lock:
             if self._ident is None or self.fd < 0:
                 raise SubCallError("no cell is running")

@@ -120,20 +120,6 @@ static int find_python(const struct snp_python_query *query,
     return 0;
 }
 
-static int folder(const struct snp_supervisor *supervisor,
-                  const char *session_id,
-                  char *out,
-                  size_t len,
-                  struct snp_err *err)
-{
-    (void)supervisor;
-    (void)session_id;
-    (void)len;
-    (void)err;
-    out[0] = '\0';
-    return 0;
-}
-
 static int check(const struct snp_sandbox *s, struct snp_err *err)
 {
     return s->spec.project == NULL
@@ -200,7 +186,6 @@ const struct snp_tier_ops snp_docker_ops = {
     .is_over = is_over,
     .done = done,
     .find_python = find_python,
-    .folder = folder,
     .limited_by = snp_docker_limited_by,
     .degraded = snp_docker_degraded,
     .check = check,

@@ -242,8 +242,9 @@ static int check_host(struct snp_sandbox *s, struct snp_err *err)
                         "the tier has reached its limit of %d sandboxes; close one",
                         SNP_SUPERVISOR_SANDBOXES_MAX);
     }
-    if (supervisor->ops->folder(supervisor, s->spec.id, s->folder, sizeof(s->folder), err) <
-        0) {
+    if (supervisor->ops->folder != NULL &&
+        supervisor->ops->folder(supervisor, s->spec.id, s->folder, sizeof(s->folder), err) <
+            0) {
         return err->code;
     }
     if (supervisor->ops->check(s, err) < 0) {

@@ -90,7 +90,7 @@ struct snp_tier_ops {
                        struct snp_python *ret,
                        struct snp_err *err);
 
-    /* What is in front of /workspace and /tmp, as the code sees it: "" in a root of its own. */
+    /* What is in front of /workspace and /tmp, as the code sees it. NULL = nothing: a root of its own. */
     int (*folder)(const struct snp_supervisor *supervisor,
                   const char *session_id,
                   char *out,

@@ -174,7 +174,7 @@ static int on_open(struct request *rq, struct snp_err *err)
         .is_transactional = in->transaction,
     };
     const char *id = in->session == NULL ? "" : in->session;
-    char folder[SNP_FOLDER_MAX];
+    char folder[SNP_FOLDER_MAX] = "";
     int r;
 
     if (strlen(id) != SNP_SESSION_ID_LEN ||
@@ -203,7 +203,7 @@ static int on_open(struct request *rq, struct snp_err *err)
         };
         r = rq->supervisor->ops->find_python(&query, &spec.python, err);
     }
-    if (r == 0) {
+    if (r == 0 && rq->supervisor->ops->folder != NULL) {
         r = rq->supervisor->ops->folder(rq->supervisor, spec.id, folder, sizeof(folder), err);
     }
     if (r == 0) {

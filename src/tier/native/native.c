@@ -90,20 +90,6 @@ static int start(struct snp_supervisor *supervisor, struct snp_err *err)
     return 0;
 }
 
-static int folder(const struct snp_supervisor *supervisor,
-                  const char *session_id,
-                  char *out,
-                  size_t len,
-                  struct snp_err *err)
-{
-    (void)supervisor;
-    (void)session_id;
-    (void)len;
-    (void)err;
-    out[0] = '\0';
-    return 0;
-}
-
 static int make(struct snp_sandbox *s)
 {
     return snp_forked_make(s, sizeof(struct snp_forked));
@@ -187,7 +173,6 @@ const struct snp_host_ops snp_native_ops = {
                .stop = snp_templates_close,
                .is_over = snp_pending_sweep,
                .find_python = snp_python_find,
-               .folder = folder,
                .limited_by = snp_native_limited_by,
                .degraded = snp_native_degraded,
                .check = snp_host_check,
