@@ -460,6 +460,7 @@ def test_an_upgrade_is_taken_up_once_no_cell_runs(autostart: Callable[[str], Aut
     assert run.run("exec", "-s", "s", "x = 5").returncode == 0
     old = run.pids()
     with lib.Client(run.box.socket, run.box.uid) as client:
+        assert client.call("stats")[0] == lib.RESPONSE  # connected: whoever still waits to be goes to the next daemon
         code = b"import os\nwhile not os.path.exists('/tmp/go'): pass"
         ident = client.send({"method": "exec", "kind": "python", "code_len": len(code), "session": "busy"}, code)
         upgrade("tier-native", "snipara-sandboxd")
