@@ -44,6 +44,8 @@ def results() -> None:
         assert large.error is not None and str(large.error.hint).endswith("with a larger limit memory.")
         missing = s.run("open('no.csv')").error
         assert missing is not None and "the option project" in str(missing.hint) and "--" not in str(missing.hint)
+        module = s.run("import no_such_module").error
+        assert module is not None and str(module.hint).endswith('; then open the session with template="NAME"'), module
         try:
             s.run(5)  # type: ignore[arg-type]
         except TypeError as e:

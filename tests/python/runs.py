@@ -13,12 +13,13 @@ import sys
 import threading
 import time
 import warnings
+from inspect import iscoroutinefunction, signature
 from typing import Any, Callable, Dict, Iterator, List, Tuple, Type
 
 import snipara_sandbox
 from snipara_sandbox import (
-    AgentConfig, AgentRunner, CompletionOptions, InvalidArgument, Message, RLMResult, Sandbox, SniparaSandbox,
-    SniparaSandboxConfig, StreamOptions, Tool, ToolCall, ToolRegistry, ToolResult, load_config)
+    AgentConfig, AgentRunner, AsyncSandbox, CompletionOptions, InvalidArgument, Message, RLMResult, Sandbox,
+    SniparaSandbox, SniparaSandboxConfig, StreamOptions, Tool, ToolCall, ToolRegistry, ToolResult, load_config)
 from snipara_sandbox import exceptions
 from snipara_sandbox.logging import TrajectoryLogger
 
@@ -189,6 +190,33 @@ def arguments() -> None:
             "options=CompletionOptions(max_depth=...)": lambda: s.completion("x", max_depth=3),  # type: ignore
             "the first argument must be a Sandbox (not dict)": lambda: AgentRunner(given)}.items():
         raises(TypeError, text, way)
+    none: Any = None
+    needed: Dict[str, Callable[[], object]] = {
+        "code": lambda: s.run(none), "line": lambda: s.sh(none), "expression": lambda: s.get(none),
+        "path": lambda: s.files.read(none), "snapshot": lambda: s.rollback(none),
+        "prompt": lambda: s.completion(none), "task": lambda: AgentRunner(s).run(none),
+        "env['A']": lambda: Sandbox(env={"A": none})}
+    for name, use in needed.items():
+        assert str(raises(TypeError, name + " must be ", use)).endswith("(not NoneType)")
+    for variable in ("A=", "", "="):
+        raises(InvalidArgument, "not a valid variable name", lambda: Sandbox(env={variable: "1"}))
+    for seconds in (0, float("inf"), float("nan")):
+        raises(InvalidArgument, "timeout must be more than 0 seconds", lambda: s.run("1", timeout=seconds))
+    later: Any = AsyncSandbox()
+    of: Any = s
+    kinds: List[Any] = [AgentConfig, CompletionOptions]
+    unknown: Dict[str, Callable[[], object]] = {
+        "run() has no argument 'tiemout'; did you mean timeout?": lambda: of.run("1", tiemout=1),
+        "sh() has no argument 'tiemout'; did you mean timeout?": lambda: asyncio.run(later.sh("1", tiemout=1)),
+        "AgentConfig() has no argument 'max_iter'; did you mean max_iterations?": lambda: kinds[0](max_iter=1),
+        "CompletionOptions() has no argument 'max_dept'; did you mean max_depth?": lambda: kinds[1](max_dept=1),
+        "read() has no argument 'mots'; did you mean most?": lambda: of.files.read("a", mots=1),
+        "n must be a whole number (not str)": lambda: of.fork("2"),
+        "history() has no argument 'x'; it takes limit": lambda: of.history(x=1),
+        "completion() has no argument 'sytem'; did you mean system?": lambda: of.completion("x", sytem="")}
+    for text, use in unknown.items():
+        raises(TypeError, text, use)
+    assert list(signature(s.run).parameters)[:2] == ["code", "timeout"] and iscoroutinefunction(AsyncSandbox.run)
 
 
 def configuration() -> None:
@@ -210,6 +238,8 @@ def configuration() -> None:
     assert (sandbox.config.max_depth, sandbox.config.model, sandbox.backend.model) == (7, "replay/file", "replay/file")
     given = SniparaSandboxConfig(model="m", docker_workspace_setup="none")
     assert (given.model, given.snipara_enabled, given.get_snipara_url()) == ("m", False, None)
+    assert "pw" not in repr(SniparaSandboxConfig(base_url="http://u:pw@h/v1"))
+    assert Sandbox(project=".", allow_degraded=True).config.max_depth == 6
     raises(exceptions.ConfigNotFoundError, "none.toml", lambda: load_config("none.toml"))
     raises(FileNotFoundError, "none.toml", lambda: SniparaSandbox(config="none.toml"))
     raises(exceptions.ConfigValidationError, "max_depth", lambda: SniparaSandboxConfig(max_depth="many").max_depth)
@@ -292,6 +322,9 @@ def limits() -> None:
         assert time.monotonic() - begun < 20
         assert not result.success and result.response.startswith("step ") and str(result.error).endswith(way), result
         error = raises(kind, "); " + way, result.raise_for_error)
+        higher: Any = {name: 9000 for name in settings}
+        again = SniparaSandbox(**higher).resume(str(result.trajectory_id)[:8])
+        assert (again.response, again.error, again.trajectory_id) == ("done", None, result.trajectory_id), again
         assert error.context and TrajectoryLogger().load_trajectory(result.trajectory_id)
     result = SniparaSandbox(model=script(*more)).completion("x", options=CompletionOptions(tool_budget=1))
     assert result.success and result.total_tool_calls == 1  # calls beyond it are refused, and not counted
@@ -425,6 +458,10 @@ def agents() -> None:
     assert (ended.answer_source, ended.success, ended.iterations) == ("forced", False, 2)
     assert str(ended.error).endswith("; pass a higher max_iterations=")
     raises(exceptions.AgentIterationLimitExceeded, "2/2", ended.raise_for_error)
+    more = AgentRunner(SniparaSandbox(), AgentConfig(max_iterations=3)).resume(ended.trajectory_id)
+    assert (more.iterations, more.run_id, len(more.trajectory) > len(ended.trajectory)) == (3, ended.run_id, True)
+    raises(InvalidArgument, "AgentRunner(sandbox).resume()", lambda: SniparaSandbox().resume(ended.trajectory_id))
+    raises(LookupError, "no trajectory", lambda: SniparaSandbox().resume("zzz"))
     sandbox = SniparaSandbox(model=script(turn(call("halt")), turn(text="hm", repeat=True)))
     cancelled = AgentRunner(sandbox)
     sandbox.tool_registry.register(Tool("halt", "halts", handler=cancelled.cancel))

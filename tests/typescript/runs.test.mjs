@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { Sandbox, agent, completion, streamCompletion } from "snipara-sandbox";
+import { Sandbox, agent, completion, resume, streamCompletion } from "snipara-sandbox";
 
 const folder = mkdtempSync(join("/tmp", "snp-"));
 after(() => rmSync(folder, { recursive: true, maxRetries: 9 })); // a run may be writing its last
@@ -68,9 +68,11 @@ test("a stream", async () => {
   assert.deepEqual([said, (await stream.result).response], ["a däy", "a däy"]);
 });
 
-test("a run that meets a limit", async () => {
-  const done = await completion("Find it.", { model: model(["", ["lookup", { city: "Oslo" }]]), folder, tools: [lookup], settings: { max_depth: 1 } });
+test("a run that meets a limit, and goes on", async () => {
+  const done = await completion("Find it.", { model: model(["", ["lookup", { city: "Oslo" }]], ["709037"]), folder, tools: [lookup], settings: { max_depth: 1 } });
   assert.equal(done.error, "Stopped after 1 of 1 turns; pass a higher settings.max_depth");
+  const more = await resume(done.trajectory_id.slice(0, 8), { folder, tools: [lookup], settings: { max_depth: 2 } });
+  assert.deepEqual([more.response, more.error, more.trajectory_id], ["709037", null, done.trajectory_id]);
 });
 
 test("an agent", async () => {

@@ -13,7 +13,7 @@ from typing import Any, Callable, Coroutine, Dict, List, Mapping, Optional, Sequ
 from weakref import WeakValueDictionary
 
 from . import _library
-from ._completion import caller, shown, tell, text_of
+from ._completion import NO_KEYS, caller, shown, tell, text_of
 from ._errors import InvalidArgument, SandboxLost
 from ._library import STOP_MS, Call, Connection, _lib, _texts, connection, loop_connection, text
 from .core import raised_by
@@ -72,10 +72,11 @@ def settings(given: Mapping[str, object]) -> Dict[str, Any]:
 class Ask:
     """A run. run() or wait(), once."""
 
-    def __init__(self, prompt: str, settings: Mapping[str, object], more: Mapping[str, object], *,
-                 system: Optional[str] = None, tools: Sequence[Tool] = (), is_agent: bool = False,
-                 on_text: Optional[Callable[[str], object]] = None) -> None:
-        self.settings = {**settings, **more}
+    def __init__(self, prompt: Optional[str], settings: Mapping[str, object], more: Mapping[str, object], *,
+                 system: Optional[str] = None, resume: Optional[str] = None, tools: Sequence[Tool] = (),
+                 is_agent: bool = False, on_text: Optional[Callable[[str], object]] = None) -> None:
+        self.settings = {name: value for name, value in {**settings, **more}.items()
+                         if resume is None or name not in NO_KEYS}
         self.says = bool(settings.get("verbose"))
         self.tools = {tool.name: tool for tool in tools}
         self.is_agent = is_agent
@@ -93,15 +94,15 @@ class Ask:
         self._is_stopped = False
         self._error: Optional[str] = None  # why it ended, without the command line's way out
         self._raw = _Prompt(
-            sizeof(_Prompt), text(prompt, "prompt"), text(system, "system"), None, is_agent, None,
-            _lines(self.settings), _tools(tools) if tools else None, _record_thunk, _text_thunk, _called_thunk, None,
-            _note_thunk)
+            sizeof(_Prompt), text(prompt, "prompt"), text(system, "system"), text(resume, "trajectory_id"), is_agent,
+            None, _lines(self.settings), _tools(tools) if tools else None, _record_thunk, _text_thunk, _called_thunk,
+            None, _note_thunk)
 
     # From the library
 
     def take_record(self, record: Dict[str, Any]) -> None:
-        if record.get("_type") == "trajectory_metadata" and "budget" in record:
-            self.id, self.limits = record["trajectory_id"], record["budget"]
+        if "budget" in record and (record.get("_type") == "trajectory_metadata" or record.get("step") == "resume"):
+            self.id, self.limits = record.get("trajectory_id", self.id), record["budget"]
         if "end" in record:
             self._error = record["end"]["error"]
         if self.is_agent:

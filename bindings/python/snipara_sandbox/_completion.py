@@ -8,7 +8,7 @@ from typing import (
     TYPE_CHECKING, Any, AsyncIterator, Callable, Coroutine, Dict, Generator, Iterable, List, NoReturn, Optional,
     Tuple, TypeVar, Union, cast)
 
-from ._errors import InvalidArgument, check_kinds, wrong_kind
+from ._errors import InvalidArgument, check_kinds, check_needed, nearest, wrong_kind
 
 if TYPE_CHECKING:
     from ._ask import Ask
@@ -31,6 +31,7 @@ NO_EFFECT = (
 # What is so anyway: nobody needs to be told that it has no effect.
 AS_IT_IS = {"docker_mount_workspace": True, "docker_network_disabled": True, "docker_workspace_setup": "none",
             "memory_enabled": False, "trust_level": "sandboxed"}
+NO_KEYS = ("allow_degraded", "project")  # options of a run, which a run that is resumed keeps
 KEYS = (
     *NO_EFFECT, "api_key", "backend", "base_url", "checkpoint", "cost_limit", "cpus", "docker_cpus", "docker_memory",
     "docker_timeout", "durability", "environment", "file_size", "log_dir", "max_depth", "max_parallel",
@@ -40,13 +41,6 @@ KEYS = (
     "timeout_seconds", "tmp_size", "token_budget", "tool_budget", "transaction", "verbose", "workspace_files",
     "workspace_size")
 _OF_SESSIONS = ("allow_degraded", "config", "env", "limits", "name", "project", "tier", "tools")
-
-
-def nearest(name: str, names: Iterable[str] = KEYS) -> str:
-    """"; did you mean ...?", or nothing."""
-    from difflib import get_close_matches
-    found = get_close_matches(name, list(names), 1)
-    return "; did you mean {}?".format(found[0]) if found else ""
 
 
 def refuse(name: str, why: str) -> NoReturn:
@@ -212,7 +206,7 @@ class RLM:
         """The configuration in force for runs."""
         from .core import SniparaSandboxConfig
         config = SniparaSandboxConfig()
-        config._given = self._settings()
+        config._given = {name: value for name, value in self._settings().items() if name not in NO_KEYS}
         config._file = config._given.pop("config", None)
         return config
 
@@ -260,11 +254,38 @@ class RLM:
         """
         from ._ask import Ask
         from .core import RLMResult
+        check_needed(prompt=prompt)
         for name in unknown:
-            raise TypeError("completion() has no argument {0!r}; settings of one run go in "
-                            "options=CompletionOptions({0}=...)".format(name))
+            raise TypeError("completion() has no argument {!r}{}".format(name, nearest(name, (
+                "prompt", "system", "options")) or "; settings of one run go in options=CompletionOptions({}=...)"
+                .format(name)))
         ask = Ask(prompt, self._settings(), _of_options(options), system=system, tools=self._tools_now())
         return result_of(ask, lambda answer: RLMResult.of({**answer, "limits": ask.limits}))
+
+    def resume(self, trajectory_id: object, options: Optional[CompletionOptions] = None, *,
+               recover: Optional[str] = None) -> RLMResult:
+        """Go on with a run that was stopped, met a limit or was lost. It waits, or is awaited, as completion().
+
+        trajectory_id: of its result, or its beginning. The run keeps its prompt, model and session; of its limits those
+        change that this sandbox or options give: `SniparaSandbox(max_depth=8).resume(result.trajectory_id)`. Its tools
+        must be those that it had. recover: if cells of its session are missing after a crash: "replay" or
+        "checkpoint". NotFound: there is no record of it. Denied: it is done, or its tools or files are others.
+        """
+        from ._ask import Ask
+        from .core import RLMResult
+        ask = Ask(None, self._settings(), {**_of_options(options), **({} if recover is None else {"recover": recover})},
+                  resume=self._recorded(trajectory_id, "run")[0]["trajectory_id"], tools=self._tools_now())
+        return result_of(ask, lambda answer: RLMResult.of({**answer, "limits": ask.limits}))
+
+    def _recorded(self, trajectory_id: object, kind: str) -> List[Dict[str, Any]]:
+        """The records of a run that is to go on."""
+        check_needed(trajectory_id=None if trajectory_id is None else str(trajectory_id))
+        records = self.trajectory_logger.load_records(trajectory_id)
+        if not records or records[0].get("kind") != kind:
+            refuse("trajectory_id", "{} is not the record of {}".format(
+                trajectory_id, "a run; AgentRunner(sandbox).resume() goes on with an agent" if kind == "run" else
+                "an agent; resume() of the sandbox goes on with a run"))
+        return records
 
     def _tools_now(self) -> List[Tool]:
         return [] if self._tools is None else self._tools.get_all()

@@ -2,17 +2,20 @@
 """What can go wrong, and the way out of it in words of this package."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Mapping, SupportsFloat, Tuple, Type
+from functools import wraps
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Mapping, SupportsFloat, Tuple, Type, TypeVar
 
 from ._result import Snapshot
 
 if TYPE_CHECKING:
     from ._result import Result
 
+K = TypeVar("K", bound=Type[Any])
+VAR_KEYWORDS, COROUTINE = 0x08, 0x80  # flags of code
+
 # The way out by its kind (docs/wire.md): {name} and {object} are filled in.
 _WAYS: Dict[str, str] = {
-    "recover": 'pass recover="replay" to run() to run the missing cells again, or recover="checkpoint" to go on '
-               'without them',
     "other_name": "choose another name",
     "clear_session": "to drop its variables and files, destroy() it",
     "end_session": "destroy() a session that is not needed",
@@ -28,6 +31,11 @@ _WAYS: Dict[str, str] = {
     "state_dir": "or set SNIPARA_SANDBOX_STATE_DIR to a folder on another disk",
     "doctor": "`snipara-sandbox doctor` says more",
     "resume": "`snipara-sandbox resume {object}` goes on with it",
+}
+_RECOVER_WAYS: Dict[str, str] = {
+    "replay": 'recover="replay" to run the missing cells again',
+    "skip": 'recover="skip" to run the others again',
+    "checkpoint": 'recover="checkpoint" to go on without them',
 }
 _LIMIT_WAYS: Dict[str, str] = {
     "memory": "pass a higher memory= to Sandbox()",
@@ -49,6 +57,7 @@ _KINDS: Dict[str, Tuple[Any, str]] = {
     "timeout": (SupportsFloat, "seconds, a number"),
     "snapshot": ((str, Snapshot), "a name or a Snapshot"),
     "env": (Mapping, 'a dict, as in {"CITY": "Oslo"}'),
+    **{name: (int, "a whole number") for name in ("limit", "mode", "most", "n")},
     "limits": (Mapping, 'a dict, as in {"cpus": 2}'),
     "tools": (Iterable, "a list, as in [Tool(...)]"),
 }
@@ -65,6 +74,52 @@ def check_kinds(**given: object) -> None:
         kinds, words = _KINDS.get(name, (str, "text"))
         if value is not None and not isinstance(value, kinds):
             raise wrong_kind(name, words, value)
+
+
+def check_needed(**given: object) -> None:
+    """Likewise, and None is none."""
+    for name, value in given.items():
+        if value is None:
+            raise wrong_kind(name, _KINDS.get(name, (str, "text"))[1], value)
+    check_kinds(**given)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """"; did you mean ...?", or nothing."""
+    from difflib import get_close_matches
+    found = get_close_matches(name, list(names), 1)
+    return "; did you mean {}?".format(found[0]) if found else ""
+
+
+def _naming(function: FunctionType, called: str) -> Callable[..., Any]:
+    code = function.__code__
+    names = code.co_varnames[1:code.co_argcount + code.co_kwonlyargcount]
+
+    def check(given: Iterable[str]) -> None:
+        for name in given:
+            if name not in names:
+                raise TypeError("{}() has no argument {!r}{}".format(
+                    called, name, nearest(name, names) or "; it takes " + (", ".join(names) or "none")))
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        check(kwargs)
+        return function(*args, **kwargs)
+
+    @wraps(function)
+    async def call_async(*args: Any, **kwargs: Any) -> Any:
+        check(kwargs)
+        return await function(*args, **kwargs)
+    return call_async if code.co_flags & COROUTINE else call
+
+
+def names_nearest(kind: K) -> K:
+    """Have a class tell the nearest name, when its constructor or a method gets an argument that it does not have."""
+    for name, member in list(vars(kind).items()):
+        if isinstance(member, FunctionType) and not member.__code__.co_flags & VAR_KEYWORDS and (
+                name == "__init__" or name[0] != "_"):
+            setattr(kind, name, _naming(member, kind.__name__ if name == "__init__" else name))
+    return kind
 
 
 class SandboxError(Exception):
@@ -84,8 +139,13 @@ class SandboxError(Exception):
     """What that is about: the nearest name, the limit to raise."""
     remedy_value = -1
     """Its number: a limit that would do; -1 = none."""
+    remedy_ways: Tuple[str, ...] = ()
+    """Of the remedy "recover": values of recover= that fit."""
 
     def _way(self) -> str:
+        if self.remedy == "recover":
+            ways = [_RECOVER_WAYS[way] for way in self.remedy_ways if way in _RECOVER_WAYS]
+            return "pass to run() " + ", or ".join(ways) if ways else ""
         if self.remedy == "raise_limit":
             return limit_way(self.remedy_name, self.remedy_value)
         return _WAYS.get(self.remedy, "").format(name=self.remedy_name, object=self.object)

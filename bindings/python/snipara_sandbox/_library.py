@@ -31,7 +31,7 @@ STOP_MS = 30000  # at most this long for a cell that was interrupted
 class _Error(Structure):
     _fields_ = [("code", c_int), ("system_error", c_int), ("name", c_char_p), ("message", c_char_p),
                 ("object", c_char_p), ("limit", c_char_p), ("limit_value", c_int64), ("remedy", c_char_p),
-                ("remedy_name", c_char_p), ("remedy_value", c_int64)]
+                ("remedy_name", c_char_p), ("remedy_value", c_int64), ("remedy_ways", c_char_p)]
 
 
 class _Options(Structure):
@@ -120,6 +120,7 @@ def _error(found: Any) -> SandboxError:
     for member in ("object", "limit", "remedy", "remedy_name"):
         setattr(error, member, (getattr(at, member) or b"").decode("utf-8", "replace"))
     error.limit_value, error.remedy_value = at.limit_value, at.remedy_value
+    error.remedy_ways = tuple((at.remedy_ways or b"").decode().split())
     return error
 
 

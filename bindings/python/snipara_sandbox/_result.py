@@ -118,6 +118,11 @@ def _frame(html: str) -> str:
     return '<iframe sandbox="" srcdoc="{}" style="{}"></iframe>'.format(escape(html), style)
 
 
+def _in_python(hint: str) -> str:
+    """A hint in words of this package."""
+    return hint.replace('the option template "', 'template="').replace("the option template", 'template="NAME"')
+
+
 def _denial(row: Dict[str, Any]) -> str:
     what = " ".join(part for part in (row["operation"], row["object"]) if part)
     times = " ({} times)".format(row["count"]) if row["count"] > 1 else ""
@@ -187,7 +192,8 @@ class Result:
         error = self.raw["error"]
         if error is None:
             return None
-        return CellError(*(error.get(name) for name in CellError._fields))
+        found = CellError(*(error.get(name) for name in CellError._fields))
+        return found if found.hint is None else found._replace(hint=_in_python(found.hint))
 
     @property
     def usage(self) -> Usage:
@@ -230,13 +236,16 @@ class Result:
     def _denied(self) -> str:
         """What was denied, a line each; not what the limit is that ended the cell."""
         rows = [row for row in self.raw["denials"] if not self.raw.get("limit") or row["source"] != "limit"]
+        from ._errors import limit_way
         told = {self.error.hint if self.error else None}
         lines: List[str] = []
         for row in rows[:DENIALS_SHOWN]:
             lines.append(_denial(row))
-            if row["hint"] not in told:
-                lines.append("hint: " + row["hint"])
-                told.add(row["hint"])
+            is_limit = row["source"] == "limit" and row["rule"]
+            hint = limit_way(row["rule"].split()[0], -1) if is_limit else _in_python(row["hint"])
+            if hint not in told:
+                lines.append("hint: " + hint)
+                told.add(hint)
         n_more = len(rows[DENIALS_SHOWN:]) + self.raw["denials_dropped"]
         return "\n".join([*lines, *(["denied: {} more".format(n_more)] if n_more else [])])
 

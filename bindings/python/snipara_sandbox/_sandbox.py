@@ -9,8 +9,9 @@ from typing import (
     TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, Deque, Dict, Generic, Iterable, Iterator, List, Mapping,
     Optional, Tuple, Type, TypeVar, Union)
 
-from ._completion import RLM, nearest, tell, tier_of
-from ._errors import InvalidArgument, NotFound, SandboxError, check_kinds, wrong_kind
+from ._completion import RLM, tell, tier_of
+from ._errors import (
+    InvalidArgument, NotFound, SandboxError, check_kinds, check_needed, names_nearest, nearest, wrong_kind)
 from ._result import Cell, Entry, Output, Result, Snapshot, make_result
 
 if TYPE_CHECKING:
@@ -86,6 +87,10 @@ class Session(RLM):
         Nothing is asked of the daemon yet: errors come from the first method. TypeError: there is no such argument.
         """
         check_kinds(name=name, env=env, limits=limits)
+        for variable, content in (env or {}).items():
+            check_needed(**{"env[{!r}]".format(variable): content})
+            if not isinstance(variable, str) or variable == "" or "=" in variable:
+                raise InvalidArgument("env: {!r} is not a valid variable name".format(variable))
         super().__init__(backend, model, environment, config, tools, verbose, max_depth=max_depth,
                          max_subcalls=max_subcalls, token_budget=token_budget, **settings)
         given = self._given
@@ -167,21 +172,26 @@ class Session(RLM):
 
     # What can be asked
 
-    def _ask_run(self, code: Optional[Code], shell: bool = False, timeout: Optional[float] = None,
+    def _ask_run(self, code: Code, shell: bool = False, timeout: Optional[float] = None,
                  input: Union[str, bytes, None] = None, atomic: bool = False, recover: Optional[str] = None,
                  on_output: OnOutput = None) -> Ask[Result]:
-        given = None if code is None else _bytes_of(code, "line" if shell else "code")
+        given = _bytes_of(code, "line" if shell else "code")
+        if shell and b"\0" in given:
+            raise InvalidArgument("a shell line must not contain a NUL character")
+        return self._ask_cell(given, shell, timeout, input, atomic, recover, on_output)
+
+    def _ask_cell(self, code: Optional[bytes], shell: bool = False, timeout: Optional[float] = None,
+                  input: Union[str, bytes, None] = None, atomic: bool = False, recover: Optional[str] = None,
+                  on_output: OnOutput = None) -> Ask[Result]:
         stdin = None if input is None else _bytes_of(input, "input")
         check_kinds(timeout=timeout, recover=recover)
-        if timeout is not None and timeout <= 0:
-            raise InvalidArgument("timeout must be more than 0 seconds")
-        if shell and given is not None and b"\0" in given:
-            raise InvalidArgument("a shell line must not contain a NUL character")
+        if timeout is not None and not 0 < timeout < float("inf"):
+            raise InvalidArgument("timeout must be more than 0 seconds, and finite")
 
         def begin(box: Connection) -> Call:
             from ._library import text
             self._begun()
-            return box.run(self._key, self._made_with(), given, shell=shell, input=stdin,
+            return box.run(self._key, self._made_with(), code, shell=shell, input=stdin,
                            timeout_ms=0 if timeout is None else max(1, round(timeout * 1000)), atomic=atomic,
                            recover=text(recover, "recover"), on_output=on_output)
 
@@ -193,6 +203,7 @@ class Session(RLM):
 
     def _ask_get(self, expression: str, trust: bool) -> Ask[Any]:
         from ._values import Exchange
+        check_needed(expression=expression)
         exchange = Exchange(trust)
         run = self._ask_run("_sent = ({}\n)\n".format(expression) + exchange.sending())
         return Ask(run.begin, lambda call: exchange.sent(run.read(call)))
@@ -204,23 +215,25 @@ class Session(RLM):
         return Ask(lambda box: box.request("sessions.show", session=self.name), _nothing)
 
     def _ask_open(self) -> Ask[Result]:
-        return self._ask_run(None)
+        return self._ask_cell(None)
 
     def _ask_read(self, path: str, most: int) -> Ask[bytes]:
         from ctypes import c_size_t
         from ._library import text
+        check_needed(path=path, most=most)
         return Ask(lambda box: box.ask("get", self._key, text(path, "path"), c_size_t(most)), lambda call: call.data())
 
     def _ask_write(self, path: str, data: Union[str, bytes, bytearray, memoryview], mode: int) -> Ask[None]:
         from ctypes import c_size_t
         from ._library import text
-        check_kinds(path=path)
+        check_needed(path=path, mode=mode)
         given = _bytes_of(data, "data")
         return Ask(lambda box: box.ask("put", self._key, text(path, "path"), given, c_size_t(len(given)), mode),
                    _nothing)
 
     def _ask_list(self, path: str) -> Ask[List[Entry]]:
         from ._library import text
+        check_needed(path=path)
         return Ask(lambda box: box.ask("list", self._key, text(path, "path")),
                    lambda call: [Entry(*(row.get(name) for name in Entry._fields)) for row in call.answer()["entries"]])
 
@@ -234,7 +247,7 @@ class Session(RLM):
 
     def _ask_rollback(self, snapshot: Union[str, Snapshot]) -> Ask[None]:
         from ._library import text
-        check_kinds(snapshot=snapshot)
+        check_needed(snapshot=snapshot)
         name = snapshot.id if isinstance(snapshot, Snapshot) else snapshot
         full = name if isinstance(snapshot, Snapshot) or "@" in name else self.name + "@" + name
         return Ask(lambda box: box.ask("rollback", self._key, text(full, "snapshot")), _nothing)
@@ -245,11 +258,13 @@ class Session(RLM):
 
     def _ask_fork(self, n: int, name: Optional[str]) -> Ask[List[str]]:
         from ._library import text
+        check_needed(n=n)
         return Ask(lambda box: box.ask("fork", self._key, text(name, "name"), n),
                    lambda call: [row["name"] for row in call.answer()["sessions"]])
 
     def _ask_history(self, limit: int) -> Ask[List[Cell]]:
         from ctypes import c_int64
+        check_needed(limit=limit)
 
         def read(call: Call) -> List[Cell]:
             rows = call.answer()["cells"]
@@ -306,6 +321,7 @@ def _destroy_at_end(name: str, pid: int) -> None:
 # Waiting ------------------------------------------------------------------------------------
 
 
+@names_nearest
 class Files:
     """Files of a session. Paths are below /workspace: "data/a.csv"."""
 
@@ -410,6 +426,7 @@ class Stream(Iterator[Output], AsyncIterable[str]):
         self.close()
 
 
+@names_nearest
 class Sandbox(Session):
     """A session in which code runs contained; methods wait until it is done. And a model that can: see completion().
 
@@ -584,6 +601,7 @@ async def _do_async(ask: Ask[T]) -> T:
         call.free()
 
 
+@names_nearest
 class AsyncFiles:
     """Files of a session. Paths are below /workspace: "data/a.csv"."""
 
@@ -679,6 +697,7 @@ class AsyncStream(AsyncIterator[Output]):
         self._end()
 
 
+@names_nearest
 class AsyncSandbox(Session):
     """A session in which code runs contained; methods are awaited. What they do, and raise, is as of Sandbox.
 

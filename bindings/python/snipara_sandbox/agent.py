@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from . import exceptions
-from ._errors import wrong_kind
+from ._errors import check_needed, names_nearest, wrong_kind
 from ._old import also
 from .core import Outcome, Record, plain
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ._completion import RLM
 
 
+@names_nearest
 @dataclass
 class AgentConfig(Record):
     """Settings of an agent. More than the most is an error, which names the limit.
@@ -83,6 +84,7 @@ class AgentResult(Outcome):
         return exceptions.AgentError(self.error or self.answer)
 
 
+@names_nearest
 class AgentRunner:
     """Runs agents with the settings, tools and model of a sandbox: `AgentRunner(sandbox).run("...")`."""
 
@@ -101,20 +103,38 @@ class AgentRunner:
 
         A limit raises nothing: see AgentResult.error, and raise_for_error().
         """
-        from ._ask import Ask
-        from ._completion import refuse, result_of
+        check_needed(task=task)
+        return self._result(task, self._limits(), None, [])
+
+    def resume(self, trajectory_id: object, *, recover: Optional[str] = None) -> AgentResult:
+        """Go on with an agent that was stopped, met a limit or was lost, as resume() of a sandbox.
+
+        It keeps its limits, unless AgentConfig has other values than its defaults: then all of these hold.
+        """
+        records = self.rlm._recorded(trajectory_id, "agent")
+        limits = {} if self.config == AgentConfig() else self._limits()
+        return self._result(None, {**limits, "recover": recover}, records[0]["trajectory_id"], records)
+
+    def _limits(self) -> Dict[str, Any]:
+        from ._completion import refuse
         config = self.config
         if not config.trajectory_log:
             refuse("trajectory_log", "every run is on record; log_dir= says where")
-        settings = {"max_iterations": config.max_iterations, "max_depth": config.max_depth,
-                    "cost_limit": "none" if config.cost_limit is None else config.cost_limit,
-                    "tool_budget": config.tool_budget, "timeout_seconds": config.timeout_seconds,
-                    "budget": config.token_budget}
+        return {"max_iterations": config.max_iterations, "max_depth": config.max_depth,
+                "cost_limit": "none" if config.cost_limit is None else config.cost_limit,
+                "tool_budget": config.tool_budget, "timeout_seconds": config.timeout_seconds,
+                "budget": config.token_budget}
+
+    def _result(self, task: Optional[str], settings: Dict[str, Any], resumed: Optional[str],
+                records: List[Dict[str, Any]]) -> AgentResult:
+        from ._ask import Ask
+        from ._completion import result_of
         given = self.rlm._settings()
         for name in ("token_budget", "max_depth", "tool_budget"):  # what they mean for a run
             given.pop(name, None)
-        ask = Ask(task, given, {name: value for name, value in settings.items() if value is not None},
+        ask = Ask(task, given, {name: value for name, value in settings.items() if value is not None}, resume=resumed,
                   tools=self.rlm.tool_registry.get_all(), is_agent=True)
+        ask.records.extend(records)
         self._ask, self._is_cancelled = ask, False
 
         def result(answer: Dict[str, Any]) -> AgentResult:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from . import exceptions
 from ._completion import RLM
+from ._errors import names_nearest, nearest
 from ._old import also
 from ._sandbox import Sandbox
 from .exceptions import RLMError
@@ -171,13 +172,12 @@ class TrajectoryEvent(Record):
 # Runs ---------------------------------------------------------------------------------------
 
 
+@names_nearest
 @dataclass
 class CompletionOptions(Record):
     """Settings of one run. None is what the sandbox, the environment or the configuration file say, else the default.
 
-    include_trajectory: the result has events. response_format: OpenAI's {"type": "json_object"} or {"type":
-    "json_schema", ...}: the answer is parsed, and must have that form. stop_sequences: no provider is told; anything
-    but None is refused.
+    include_trajectory: the result has events. stop_sequences and response_format, of earlier releases, are refused.
     """
 
     max_depth: Optional[int] = None
@@ -194,6 +194,7 @@ class CompletionOptions(Record):
     max_parallel: Optional[int] = None
 
 
+@names_nearest
 @dataclass
 class StreamOptions(Record):
     """Settings of stream()."""
@@ -292,6 +293,13 @@ class RLMResult(Outcome):
 # Configuration ------------------------------------------------------------------------------
 
 
+def _shown(name: str, value: Any) -> str:
+    """Without a secret, and without the password of an address."""
+    from re import sub
+    from ._completion import SECRETS
+    return "'...'" if name in SECRETS else sub("//.*@", "//...@", repr(value))
+
+
 class SniparaSandboxConfig:
     """The configuration in force: what is given here, else variables, .env, the file of the folder, the defaults.
 
@@ -323,8 +331,7 @@ class SniparaSandboxConfig:
         try:
             value = self._load()[name]
         except KeyError:
-            from ._completion import nearest
-            raise AttributeError("the configuration has no {!r}{}".format(name, nearest(name))) from None
+            raise AttributeError("the configuration has no {!r}{}".format(name, nearest(name, self._load()))) from None
         if name in PATHS and value is not None:
             from pathlib import Path
             return [Path(each) for each in value] if isinstance(value, list) else Path(value)
@@ -334,13 +341,11 @@ class SniparaSandboxConfig:
         return [*super().__dir__(), *self._load()]
 
     def __repr__(self) -> str:
-        from ._completion import SECRETS
         known = self._all or {"sources": {}}
         shown = ["config_file={!r}".format(known["config_file"])] if known.get("config_file_exists") else []
         given = {name: known[name] for name, source in known["sources"].items()
                  if source != "default" and name in known}
-        shown += ("{}={!r}".format(name, "..." if name in SECRETS else value)
-                  for name, value in {**given, **self._given}.items())
+        shown += ("{}={}".format(name, _shown(name, value)) for name, value in {**given, **self._given}.items())
         return "{}({})".format(type(self).__name__, ", ".join(shown))
 
     def to_dict(self) -> Dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from ._errors import wrong_kind
+from ._errors import names_nearest, wrong_kind
 from ._old import also
 
 
@@ -13,6 +13,7 @@ def _nothing() -> Dict[str, Any]:
     return {"type": "object", "properties": {}}
 
 
+@names_nearest
 @dataclass
 class Tool:
     """A tool: handler is called with the arguments by name, and what it returns goes to the model.

@@ -2,7 +2,7 @@
 // Run code that nobody has checked, in sessions that last. docs/reference/typescript.md has the rest.
 
 export { Sandbox, Files } from "./sandbox.js";
-export { agent, completion, streamCompletion } from "./runs.js";
+export { agent, completion, resume, streamCompletion } from "./runs.js";
 export { Stream } from "./stream.js";
 export { Result } from "./result.js";
 export {

@@ -48,7 +48,7 @@ async function callTool(tool, args) {
 
 const OPTIONS = ["model", "system", "tools", "folder", "settings", "signal", "onText", "onRecord"];
 
-const lost = () => new SandboxLost("the process of the run ended; its record stays, and `snipara-sandbox resume` goes on", { remedy: { kind: "" } });
+const lost = () => new SandboxLost("the process of the run ended; its record stays, and resume() goes on with it", { remedy: { kind: "" } });
 
 /** @returns {Promise<Connection>} */
 async function startProcess() {
@@ -69,9 +69,10 @@ async function startProcess() {
  * @param {string} prompt
  * @param {boolean} isAgent
  * @param {PromptOptions} options
+ * @param {string} [resume] id of a run to go on with
  * @returns {Promise<any>}
  */
-async function ask(prompt, isAgent, options) {
+async function ask(prompt, isAgent, options, resume) {
   checkOptions(options, OPTIONS, "a run");
   const { model, system, tools = [], folder, settings = {}, signal, onText, onRecord } = options;
   const text = bytesOf(prompt, "the prompt");
@@ -100,7 +101,7 @@ async function ask(prompt, isAgent, options) {
     /** @type {any} */
     let result;
     const call = new Pending("run", {
-      agent: isAgent, folder, system, records: onRecord !== undefined, text: onText !== undefined,
+      agent: isAgent, folder, system, resume, records: onRecord !== undefined, text: onText !== undefined,
       settings: Object.entries(given).map(([key, value]) => `${key}=${value}`),
       tools: tools.map(({ name, description, parameters, timeout }) => ({ name, description, parameters, timeout_ms: Math.round((timeout ?? 0) * 1000) })),
     }, text, (name, event, raw) => {
@@ -149,6 +150,17 @@ export function completion(prompt, options = {}) {
  */
 export function agent(task, options = {}) {
   return ask(task, true, options);
+}
+
+/**
+ * Go on with a run or an agent that was stopped, met a limit or was lost. It keeps its prompt, model, session and limits, but for
+ * limits in `settings`; tools must be those that it had.
+ * @param {string} trajectoryId of its result, or its beginning
+ * @param {Omit<PromptOptions, "system">} [options]
+ * @returns {Promise<Completion | AgentAnswer>}
+ */
+export function resume(trajectoryId, options = {}) {
+  return ask("", false, options, Buffer.from(bytesOf(trajectoryId, "the trajectory's id")).toString());
 }
 
 /**

@@ -1,5 +1,5 @@
 export { Sandbox, Files } from "./sandbox.js";
-export { agent, completion, streamCompletion } from "./runs.js";
+export { agent, completion, resume, streamCompletion } from "./runs.js";
 export { Stream } from "./stream.js";
 export { Result } from "./result.js";
 export { CellFailed, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported, } from "./errors.js";

@@ -82,6 +82,14 @@ export declare function completion(prompt: string, options?: PromptOptions): Pro
  */
 export declare function agent(task: string, options?: PromptOptions): Promise<AgentAnswer>;
 /**
+ * Go on with a run or an agent that was stopped, met a limit or was lost. It keeps its prompt, model, session and limits, but for
+ * limits in `settings`; tools must be those that it had.
+ * @param {string} trajectoryId of its result, or its beginning
+ * @param {Omit<PromptOptions, "system">} [options]
+ * @returns {Promise<Completion | AgentAnswer>}
+ */
+export declare function resume(trajectoryId: string, options?: Omit<PromptOptions, "system">): Promise<Completion | AgentAnswer>;
+/**
  * completion(), and what the model writes as it comes: `for await (const text of streamCompletion("..."))`.
  * @param {string} prompt
  * @param {Omit<PromptOptions, "onText">} [options]
