@@ -5,6 +5,7 @@ again."""
 import json
 import os
 import secrets
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -276,7 +277,85 @@ def test_a_configuration_file_is_enough(sandbox: lib.Sandbox) -> None:
     assert json.loads(done.stdout)["manifest"]["rootfs"] == engines.IMAGE, done.stderr
 
 
-def test_projects_are_named_as_what_native_does(sandbox: lib.Sandbox) -> None:
-    folder = sandbox.make_folder("project")
-    done = sandbox.cli("exec", "--env", "docker", "--project", folder, "1")
-    assert done.returncode != 0 and "does not show projects" in done.stderr and "--env native" in done.stderr
+# Projects ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(sandbox: lib.Sandbox) -> Iterator[str]:
+    folder = sandbox.make_folder("project-" + secrets.token_hex(4))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def names_in(folder: str) -> list[str]:
+    return sorted(os.path.join(path, name)[len(folder) + 1:] for path, folders, files in os.walk(folder)
+                  for name in folders + files)
+
+
+def test_a_project_is_seen_and_never_changed(sandbox: lib.Sandbox, project: str) -> None:
+    """As a copy: what cells do to it is undone, saved and woken as all files are; the folder stays as it is."""
+    box = sandbox
+    for name, text in (("a.py", "one"), ("sub/b", "two"), ("line\nbreak", "three"), ("big", "x" * 3_000_000)):
+        box.make_file(os.path.join(project, name), text)
+    before = names_in(project)
+    seen = "import os; sorted(os.path.join(p, n)[2:] for p, d, f in os.walk('.') for n in d + f)"
+    done = box.exec(seen, "p", options=["--project", project])
+    assert eval(done["value"]) == before and not done["files"]["created"], done
+    assert done["manifest"]["controls"]["filesystem"]["workspace"] == "a copy of the project in a sized tmpfs"
+    done = box.exec("open('a.py', 'a').write('!'); os.remove('sub/b'); open('n', 'w').close()", "p")
+    assert [done["files"][kind] for kind in ("created", "modified", "deleted")] == [["n"], ["a.py"], ["sub/b"]]
+    assert box.exec("open('a.py', 'w').write('bad'); os._exit(1)", "p")["state"] == "rolled_back"
+    assert box.cli("hibernate", "p").returncode == 0
+    done = box.exec("import os; open('a.py').read(), os.listdir('sub')", "p")
+    assert done["value"] == "('one!', [])"
+    box.destroy("p")
+    with open(os.path.join(project, "a.py")) as file:
+        assert names_in(project) == before and file.read() == "one"
+
+
+def test_a_hostile_project(sandbox: lib.Sandbox, project: str) -> None:
+    """Secrets stay out, also those behind links and of git; no link is followed, what is no file is left out."""
+    box = sandbox
+    for name, text in ((".env", "secret"), ("sub/.ssh/id", "secret"), ("ok", "fine"), ("key.pem", "PRIVATE KEY"),
+                       (".git/config", '[remote "o"]\n url = https://user:secret@host/x\n')):
+        box.make_file(os.path.join(project, name), text)
+    outside = box.make_file(os.path.join(box.home, "outside"), "secret")
+    os.symlink(outside, os.path.join(project, "out"))
+    os.symlink(".env", os.path.join(project, "link"))
+    os.symlink(os.path.dirname(outside), os.path.join(project, "folder"))
+    os.link(os.path.join(project, ".env"), os.path.join(project, ".env.other"))
+    os.mkfifo(os.path.join(project, "fifo"))
+    os.chmod(os.path.join(project, "ok"), 0o4711)
+    modes = {name: os.lstat(os.path.join(project, name)).st_mode for name in names_in(project)}
+    done = box.exec("""
+import os, stat
+found = []
+for path, folders, files in os.walk("."):
+    for name in folders + files:
+        at = os.path.join(path, name)[2:]
+        text = open(at).read() if os.path.isfile(at) else ""
+        found.append((at, os.readlink(at) if os.path.islink(at) else "", oct(os.lstat(at).st_mode), "secret" in text))
+sorted(found)""", options=["--project", project])
+    found = {row[0]: row[1:] for row in eval(done["value"])}
+    assert sorted(found) == [".git", ".git/config", "folder", "link", "ok", "out", "sub"]
+    assert (found["out"][0], found["link"][0]) == (outside, ".env") and found["ok"][1] == "0o100711"
+    assert not any(row[2] for row in found.values())
+    assert set(done["manifest"]["controls"]["filesystem"]["masked"]) >= {".env", "sub/.ssh", "key.pem", ".git/config"}
+    assert modes == {name: os.lstat(os.path.join(project, name)).st_mode for name in names_in(project)}
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--workspace-size", "1m"], ("more than 1 MiB", "--workspace-size")),
+    (["--workspace-files", "1000"], ("more than 1000 files", "--workspace-files")),
+    (["--memory", "64m"], ("more than", "--memory")),
+])
+def test_a_project_that_is_too_large(
+        sandbox: lib.Sandbox, project: str, options: list[str], words: tuple[str, ...]) -> None:
+    with open(os.path.join(project, "big"), "wb") as file:
+        file.write(os.urandom(64 << 20) if "--memory" in options else os.urandom(2 << 20))
+    for n in range(1001 if "--workspace-files" in options else 0):
+        open(os.path.join(project, str(n)), "w").close()
+    done = sandbox.cli("exec", "--env", "docker", "--project", project, *options, "1")
+    assert done.returncode == 1
+    for word in ("the docker tier copies it", *words):
+        assert word in done.stderr, done.stderr

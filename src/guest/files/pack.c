@@ -120,6 +120,9 @@ static int open_node(struct packing *p, const struct snp_node *node)
     const struct snp_workspace *place = p->pack->place;
     const char *name;
 
+    if (p->pack->open != NULL) {
+        return p->pack->open(p->pack->data, node);
+    }
     if (node->content != NULL) {
         return snp_content_open(place, node->content);
     }

@@ -21,6 +21,9 @@ struct snp_pack {
     const char *known; /* keys the reader has the data of, one a line; n_known bytes */
     size_t n_known;
     int fd;
+    /* The file behind a node of tree, to read; -1 = it cannot be. NULL = that in place. */
+    int (*open)(void *data, const struct snp_node *node);
+    void *data;
 };
 
 /*

@@ -292,7 +292,7 @@ int snp_tree_walk(int top_fd,
     struct stat st;
     int fd = -1;
 
-    if (fstat(view_fd, &st) < 0) {
+    if (fstat(view_fd < 0 ? top_fd : view_fd, &st) < 0) {
         return errno;
     }
     top = describe(&st, SNP_NODE_DIR);

@@ -74,7 +74,7 @@ struct snp_node *snp_tree_find(const struct snp_tree *tree, const char *path);
 /*
  * List what is below the folder at top_fd (borrowed), itself included. view_fd: the same
  * folder where it may be changed: folders whose owner may not enter them are opened up until
- * snp_tree_return. is_layer: of an overlay. Without the copies. 0 or errno; E2BIG past most. The
+ * snp_tree_return; -1 = it may not be. is_layer: of an overlay. Without the copies. 0 or errno; E2BIG past most. The
  * caller frees it in any case.
  */
 int snp_tree_walk(int top_fd,

@@ -554,6 +554,17 @@ void snp_container_paired(struct snp_sandbox *s, const int ends[2])
     }
 }
 
+bool snp_container_goes_on(struct snp_sandbox *s)
+{
+    return goes_on(s, NULL);
+}
+
+void snp_container_filled(struct snp_sandbox *s)
+{
+    (void)uv_timer_stop(snp_docker_sandbox_of(s)->timer);
+    snp_sandbox_opened(s);
+}
+
 /* What happens inside until the interpreter is ready ----------------------------------------- */
 
 static void on_guest_frame(struct snp_sandbox *s, const struct snp_frame *frame)
@@ -564,8 +575,12 @@ static void on_guest_frame(struct snp_sandbox *s, const struct snp_frame *frame)
     if (frame->type == SNP_GUEST_READY && s->state == SNP_SANDBOX_OPENING &&
         d->stage == SNP_DOCKER_STARTING) {
         d->stage = SNP_DOCKER_RUNNING;
-        (void)uv_timer_stop(d->timer);
-        snp_sandbox_opened(s);
+        if (s->project_fd < 0 || s->spec.is_to_load) { /* else its files come with the load */
+            snp_container_filled(s);
+        } else {
+            (void)uv_timer_start(d->timer, on_opening_timeout, OPEN_MS, 0);
+            snp_docker_fill(s);
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "guest/channels.h"
+#include "guest/files/tree.h"
 #include "tier/docker/api.h"
 #include "tier/engine/ops.h"
 #include "tier/engine/sandbox.h"
@@ -84,8 +85,22 @@ void snp_container_unmake(struct snp_sandbox *s);
 void snp_container_open(struct snp_sandbox *s);
 void snp_container_kill(struct snp_sandbox *s);
 void snp_container_paired(struct snp_sandbox *s, const int ends[2]);
+/* What was counted in n_asked is done: is there somebody to go on for? Else that is seen to. */
+bool snp_container_goes_on(struct snp_sandbox *s);
+/* The workspace holds what it should: open. */
+void snp_container_filled(struct snp_sandbox *s);
 /* The engine's table of events, with what is said while a sandbox is opened looked at. */
 const struct snp_sandbox_events *snp_docker_events(void);
+
+/* project.c ------------------------------------------------------------------------------------- */
+
+/* Copy the session's project into its workspace; then snp_container_filled. */
+void snp_docker_fill(struct snp_sandbox *s);
+
+/* Take out of a list of a project what its mask (guest/spec.h) hides. */
+void snp_docker_mask(struct snp_tree *tree, const char *mask, size_t n);
+/* The file behind a node that is left, or what the mask puts in its place. -1 = it cannot be read. */
+int snp_docker_open_masked(int dir_fd, const char *mask, size_t n, const struct snp_node *node);
 
 /* reap.c: remove containers of earlier tiers with this state folder; once, when an engine answers. */
 void snp_docker_reap(struct snp_supervisor *supervisor);

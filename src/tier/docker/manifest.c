@@ -8,6 +8,10 @@
 #include "tier/engine/about.h"
 #include "tier/host/features.h"
 
+enum {
+    MASKED_MAX = 200, /* paths named in the manifest */
+};
+
 static const char *const guarantees[] = {"network",    "filesystem", "syscalls", "resources",
                                          "disposable", "namespaces", NULL};
 static const char *const verbs[] = {"rootfs", NULL};
@@ -53,8 +57,12 @@ json_t *snp_docker_controls(const struct snp_sandbox *s, json_t *resources)
     json_t *network = json_pack("{s:b,s:s}", "enforced", 1, "how",
                                 "network none: a loopback and nothing else");
     json_t *files =
-        json_pack("{s:b,s:s,s:s,s:s?}", "enforced", 1, "root", "the image, read-only",
-                  "workspace", "empty scratch: a sized tmpfs", "image",
+        json_pack("{s:b,s:s,s:s,s:o,s:i,s:s?}", "enforced", 1, "root", "the image, read-only",
+                  "workspace",
+                  s->spec.project == NULL ? "empty scratch: a sized tmpfs"
+                                          : "a copy of the project in a sized tmpfs",
+                  "masked", snp_manifest_masked(s, MASKED_MAX, SIZE_MAX), "masked_total",
+                  (int)json_array_size(s->masked), "image",
                   json_string_value(json_object_get(d->image, "Id")));
     json_t *calls = json_pack("{s:b,s:s,s:b,s:i,s:s}", "enforced", 1, "seccomp", "allow-list",
                               "no_new_privs", 1, "capabilities", 0, "user", "65534");

@@ -199,7 +199,8 @@ static void find_sandbox(struct snp_sandbox *s)
     const struct snp_tier_ops *ops = s->supervisor->ops;
     struct snp_sandbox *pooled = NULL;
 
-    if (ops->can_pool && !s->is_pooled) {
+    /* A copy of a project would age in the pool. */
+    if (ops->can_pool && !s->is_pooled && (s->spec.project == NULL || ops->shows_project)) {
         pooled = snp_pool_find(s);
         snp_pool_want(s->supervisor, &s->spec);
     }
