@@ -67,6 +67,48 @@ int snp_cli_recover_check(const char *word, struct snp_err *err)
                           "--recover is ask, replay, skip or checkpoint, not '%.40s'", word);
 }
 
+/* Has somebody said that the docker tier is to show the workspace? By itself only runs and servers do. */
+static bool is_workspace_wanted(const struct snp_config *config)
+{
+    static const enum snp_config_key keys[] = {SNP_KEY_DOCKER_MOUNT_WORKSPACE,
+                                               SNP_KEY_DOCKER_WORKSPACE_PATH,
+                                               SNP_KEY_DOCKER_WORKSPACE_SETUP};
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(keys); i++) {
+        if (snp_config_origin(config, keys[i]) != SNP_ORIGIN_DEFAULT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *snp_cli_workspace(const struct snp_config *config, const char *usual)
+{
+    const char *path = snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_PATH);
+
+    if (!snp_streq(snp_cli_tier(config), "docker")) {
+        return usual;
+    }
+    if (!snp_config_bool(config, SNP_KEY_DOCKER_MOUNT_WORKSPACE)) {
+        return NULL;
+    }
+    return path != NULL ? path : is_workspace_wanted(config) ? "." : usual;
+}
+
+/* What the keys of the docker tier say of a new session. */
+static int add_docker(const struct snp_config *config, json_t *defaults)
+{
+    const char *image = snp_config_str(config, SNP_KEY_DOCKER_IMAGE);
+    const bool has_network = !snp_config_bool(config, SNP_KEY_DOCKER_NETWORK_DISABLED);
+
+    return !snp_streq(snp_cli_tier(config), "docker") ||
+                   (json_object_set_new(defaults, "rootfs", json_string(image)) == 0 &&
+                    (!has_network ||
+                     json_object_set_new(defaults, "network", json_true()) == 0))
+               ? 0
+               : -1;
+}
+
 json_t *snp_cli_session_defaults(const struct snp_config *config)
 {
     struct snp_limits limits;
@@ -80,10 +122,7 @@ json_t *snp_cli_session_defaults(const struct snp_config *config)
           json_object_set_new(defaults, "template",
                               json_string(snp_config_str(config, SNP_KEY_TEMPLATE))) < 0) ||
          json_object_set_new(defaults, "tier", json_string(snp_cli_tier(config))) < 0 ||
-         (snp_streq(snp_cli_tier(config), "docker") &&
-          json_object_set_new(defaults, "rootfs",
-                              json_string(snp_config_str(config, SNP_KEY_DOCKER_IMAGE))) <
-              0))) {
+         add_docker(config, defaults) < 0)) {
         json_decref(defaults);
         return NULL;
     }

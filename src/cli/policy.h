@@ -21,6 +21,12 @@ int snp_cli_project(const struct snp_config *config,
                     char **ret_path,
                     struct snp_err *err) SNP_NODISCARD;
 
+/*
+ * The folder that is shown where no option names one; NULL = none. In the docker tier the docker_ keys
+ * say that; else it is usual.
+ */
+const char *snp_cli_workspace(const struct snp_config *config, const char *usual);
+
 /* SNP_E_INVALID: --recover (NULL = not given) is none of what the daemon takes. */
 int snp_cli_recover_check(const char *word, struct snp_err *err) SNP_NODISCARD;
 

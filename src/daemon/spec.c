@@ -123,7 +123,7 @@ static int env_check(json_t *env, struct snp_err *err)
     return 0;
 }
 
-/* The limits of a new session; `defaults` may also name a template and a file system. */
+/* The limits of a new session; `defaults` may also name a template, a file system, a project. */
 static int limits_read(struct snp_exec_spec *spec, struct snp_err *err)
 {
     json_t *defaults = spec->asked.defaults;
@@ -144,7 +144,11 @@ static int limits_read(struct snp_exec_spec *spec, struct snp_err *err)
         (void)json_object_del(copy, "template"); /* they need not be there */
         (void)json_object_del(copy, "tier");
         (void)json_object_del(copy, "rootfs");
+        (void)json_object_del(copy, "project");
+        (void)json_object_del(copy, "network");
         spec->default_rootfs = snp_json_str(defaults, "rootfs", NULL);
+        spec->default_project = snp_json_str(defaults, "project", NULL);
+        spec->has_network = snp_json_bool(defaults, "network", false);
         spec->default_template = snp_json_str(defaults, "template", NULL);
         r = template_check(spec->default_template, err);
         SNP_THEN(r, snp_limits_from_json(copy, &spec->limits, err));

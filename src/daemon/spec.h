@@ -29,6 +29,8 @@ struct snp_exec_spec {
     bool has_tier;                 /* asked for */
     const char *default_template;  /* for a new one, or NULL */
     const char *default_rootfs;    /* likewise */
+    const char *default_project;   /* likewise */
+    bool has_network;              /* a new one has */
     struct snp_limits limits;      /* for a new session: defaults, then the explicit ones */
     enum snp_durability durability;
     bool has_checkpoint; /* asked for */

@@ -19,6 +19,7 @@
     F(S, OBJ,  limits,    MUST,   0, NULL, "all of them") \
     F(S, STR,  project,   NIL,    SNP_PROJECT_PATH_MAX, 0, "as in `exec`") \
     F(S, STR,  rootfs,    NIL,    SNP_PROJECT_PATH_MAX, 0, "as in `exec`") \
+    F(S, BOOL, network,   OPT,    0, 0, "the code has a network, where the tier can give one") \
     F(S, OBJ,  env,       MUST,   0, NULL, "as in `exec`") \
     F(S, BOOL, allow_degraded, MUST, 0, 0, "as in `exec`") \
     F(S, BOOL, require_exact, MUST, 0, 0, "as in `exec`") \

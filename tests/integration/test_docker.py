@@ -277,6 +277,37 @@ def test_a_configuration_file_is_enough(sandbox: lib.Sandbox) -> None:
     assert json.loads(done.stdout)["manifest"]["rootfs"] == engines.IMAGE, done.stderr
 
 
+def test_a_network_only_where_the_user_says_so(
+        engine: engines.Engine, sandbox: lib.Sandbox, fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+    box = sandbox
+    asked = {"SNIPARA_SANDBOX_DOCKER_NETWORK_DISABLED": "false"}
+    done = box.exec("1", "net", env=asked)
+    assert container_of(engine, box, "net")["HostConfig"]["NetworkMode"] == "default"
+    assert done["manifest"]["controls"]["network"]["enforced"] is False
+    assert any(line.startswith("network: ") for line in done["manifest"]["degraded"])
+    assert box.cli("exec", "--env", "docker", "--require-exact", "1", env=asked).returncode == 1
+    box.destroy("net")
+    path = box.make_file(os.path.join(box.home, "untrusted", "snipara-sandbox.toml"),
+                         "[snipara_sandbox]\ndocker_network_disabled = false\n")
+    done = box.exec("1", cwd=os.path.dirname(path))
+    assert done["manifest"]["controls"]["network"]["enforced"] is True
+
+
+@pytest.mark.parametrize("keys, option, is_seen", [
+    ({}, False, False),
+    ({"DOCKER_MOUNT_WORKSPACE": "true"}, False, True),
+    ({"DOCKER_WORKSPACE_PATH": "."}, False, True),
+    ({"DOCKER_MOUNT_WORKSPACE": "false", "DOCKER_WORKSPACE_PATH": "."}, False, False),
+    ({"DOCKER_MOUNT_WORKSPACE": "false"}, True, True),
+])
+def test_the_workspace_is_shown_as_configured(
+        sandbox: lib.Sandbox, project: str, keys: dict[str, str], option: bool, is_seen: bool) -> None:
+    sandbox.make_file(os.path.join(project, "seen"), "1")
+    done = sandbox.exec("import os; os.listdir()", cwd=project, options=["--project", "."] if option else [],
+                        env={"SNIPARA_SANDBOX_" + name: value for name, value in keys.items()})
+    assert done["value"] == ("['seen']" if is_seen else "[]")
+
+
 # Projects ------------------------------------------------------------------------------------------------------------
 
 

@@ -52,7 +52,7 @@ export interface Methods {
       tier?: string | null;
       /** `base`, `data`, `plot`, an added one, or `venv`, the project's own. Default, if `defaults` has none: `venv` if the project has one, else base */
       template?: string | null;
-      /** limits for a session that this call opens; may contain `template`, `tier` and `rootfs` */
+      /** limits for a session that this call opens; may contain `template`, `tier`, `rootfs`, `project` and `network`: code has the engine's (docker tier) */
       defaults?: Record<string, unknown> | null;
       /** absolute path of the folder seen at /workspace */
       project?: string | null;

@@ -51,6 +51,7 @@ static int project_find(struct snp_cli *cli,
                         struct snp_err *err)
 {
     const char *dir = snp_opts_str(opts, "project");
+    const char *shown;
     int r;
 
     *ret_path = NULL;
@@ -59,7 +60,11 @@ static int project_find(struct snp_cli *cli,
                    ? 0
                    : snp_fail(err, SNP_E_INVALID, "give --project or --no-project, not both");
     }
-    r = snp_cli_project(config, dir == NULL ? "." : dir, "--project", ret_path, err);
+    shown = dir == NULL ? snp_cli_workspace(config, ".") : dir;
+    if (shown == NULL) {
+        return 0;
+    }
+    r = snp_cli_project(config, shown, "--project", ret_path, err);
     if (r < 0 && dir == NULL) {
         /* Clients start servers in / or the home folder as well. */
         snp_cli_warn(cli, "no project: %s", err->msg);

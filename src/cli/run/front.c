@@ -757,6 +757,7 @@ int snp_front_resume(struct snp_front *front,
 static int project_find(struct snp_front *front, char **ret_path, struct snp_err *err)
 {
     const char *dir = snp_opts_str(front->opts, "project");
+    const char *shown;
     int r;
 
     *ret_path = NULL;
@@ -765,7 +766,11 @@ static int project_find(struct snp_front *front, char **ret_path, struct snp_err
                    ? 0
                    : snp_fail(err, SNP_E_INVALID, "give --project or --no-project, not both");
     }
-    r = snp_cli_project(front->config, dir == NULL ? "." : dir, "--project", ret_path, err);
+    shown = dir == NULL ? snp_cli_workspace(front->config, ".") : dir;
+    if (shown == NULL) {
+        return 0;
+    }
+    r = snp_cli_project(front->config, shown, "--project", ret_path, err);
     if (r < 0 && dir == NULL) {
         snp_front_warn(front, "no project: %s", err->msg);
         return 0;

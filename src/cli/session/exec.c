@@ -272,6 +272,27 @@ static int project_find(const struct job *job, char **ret_path, struct snp_err *
     return dir == NULL ? 0 : snp_cli_project(job->config, dir, "--project", ret_path, err);
 }
 
+/* What a new session shows where --project says nothing: as the configuration has it. */
+static int workspace_find(const struct job *job, json_t *defaults, struct snp_err *err)
+{
+    const char *dir = snp_cli_workspace(job->config, NULL);
+    snp_autofree char *path = NULL;
+    int r;
+
+    if (dir == NULL || snp_opts_str(job->opts, "project") != NULL) {
+        return 0;
+    }
+    r = snp_cli_project(job->config, dir, "docker_workspace_path", &path, err);
+    if (r < 0 && snp_config_str(job->config, SNP_KEY_DOCKER_WORKSPACE_PATH) == NULL) {
+        snp_cli_warn(job->cli, "no project: %s", err->msg);
+        return 0;
+    }
+    return r < 0 ? r
+           : json_object_set_new(defaults, "project", json_string(path)) < 0
+               ? snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8")
+               : 0;
+}
+
 /* A folder or archive with another file system; links resolved, unpacked if need be. */
 static int rootfs_find(const struct job *job, char **ret_path, struct snp_err *err)
 {
@@ -351,6 +372,10 @@ static int head_make(struct job *job, struct snp_err *err)
         return r;
     }
     defaults = snp_cli_session_defaults(job->config);
+    r = workspace_find(job, defaults, err);
+    if (r < 0) {
+        return r;
+    }
     job->head = SNP_WRITE(
         snp_exec_request, .session = session, .kind = job->is_command ? "command" : "python",
         .code_len = job->code_len, .stdin = job->has_stdin, .argv = job->argv,

@@ -651,6 +651,8 @@ static int paths_drop(json_t *spec, json_t *notes, struct snp_err *err)
                                         err));
         SNP_TRY_MEMORY(json_object_set_new(spec, members[i], json_null()) == 0, err);
     }
+    /* What an archive asks for its reader need not want. */
+    SNP_TRY_MEMORY(json_object_set_new(spec, "network", json_false()) == 0, err);
     return 0;
 }
 

@@ -45,12 +45,15 @@ static int session_fill(struct snp_session *session,
 {
     const char *name =
         spec->asked.template != NULL ? spec->asked.template : spec->default_template;
+    const char *project =
+        spec->asked.project != NULL ? spec->asked.project : spec->default_project;
     const char *rootfs = spec->asked.rootfs != NULL ? spec->asked.rootfs : spec->default_rootfs;
 
     (void)snprintf(session->policy.template_name, sizeof(session->policy.template_name), "%s",
                    name == NULL ? "" : name);
-    session->policy.project = spec->asked.project == NULL ? NULL : strdup(spec->asked.project);
+    session->policy.project = project == NULL ? NULL : strdup(project);
     session->policy.rootfs = rootfs == NULL ? NULL : strdup(rootfs);
+    session->policy.has_network = spec->has_network;
     session->policy.env =
         spec->asked.env == NULL ? json_object() : json_incref(spec->asked.env);
     session->policy.limits = spec->limits;
@@ -61,8 +64,7 @@ static int session_fill(struct snp_session *session,
     session->unsaved.when = spec->checkpoint;
     SNP_TRY(snp_tiers_choose(&session->server->tiers, spec->tier, spec->asked.allow_degraded,
                              &session->policy.tier, err));
-    if (session->policy.env == NULL ||
-        (spec->asked.project != NULL && session->policy.project == NULL) ||
+    if (session->policy.env == NULL || (project != NULL && session->policy.project == NULL) ||
         (rootfs != NULL && session->policy.rootfs == NULL)) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
@@ -74,11 +76,13 @@ static int session_open(struct snp_server *server,
                         struct snp_session **ret,
                         struct snp_err *err)
 {
+    const char *project =
+        spec->asked.project != NULL ? spec->asked.project : spec->default_project;
     struct snp_session *session = NULL;
     int r;
 
-    if (spec->asked.project != NULL) {
-        SNP_TRY(snp_session_project_check(spec->asked.project, server->options.home, err));
+    if (project != NULL) {
+        SNP_TRY(snp_session_project_check(project, server->options.home, err));
     }
     SNP_TRY(snp_session_new(server, spec->asked.session, &session, err));
     SNP_ASSERT(session != NULL);

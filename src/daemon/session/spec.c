@@ -29,6 +29,7 @@ static const struct snp_field fields[] = {
     {"template",       SNP_T_STR,              31                  },
     {"project",        SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH        },
     {"rootfs",         SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH        },
+    {"network",        SNP_T_BOOL | SNP_T_OPT, 0                   },
     {"env",            SNP_T_OBJ,              0                   },
     {"limits",         SNP_T_OBJ,              0                   },
     {"allow_degraded", SNP_T_BOOL,             0                   },
@@ -76,11 +77,13 @@ static char *spec_text(const struct snp_session *session,
     json_t *manifest =
         session->policy.manifest == NULL ? NULL : json_loads(session->policy.manifest, 0, NULL);
     snp_autojson json_t *spec = json_pack(
-        "{s:i, s:i, s:s, s:b, s:s, s:s?, s:s?, s:O, s:o, s:b, s:b, s:b, s:i, s:I, s:I, s:o}",
+        "{s:i, s:i, s:s, s:b, s:s, s:s?, s:s?, s:b, s:O, s:o, s:b, s:b, s:b, s:i, s:I, s:I, "
+        "s:o}",
         "version", SPEC_VERSION, "format", STATE_FORMAT, "tier", session->policy.tier->name,
         "auto", session->policy.is_auto, "template", session->policy.template_name, "project",
-        session->policy.project, "rootfs", session->policy.rootfs, "env", session->policy.env,
-        "limits", snp_limits_to_json(&session->policy.limits), "allow_degraded",
+        session->policy.project, "rootfs", session->policy.rootfs, "network",
+        session->policy.has_network, "env", session->policy.env, "limits",
+        snp_limits_to_json(&session->policy.limits), "allow_degraded",
         session->policy.allow_degraded, "require_exact", session->policy.require_exact,
         "transaction", session->policy.transaction, "checkpoint", (int)session->unsaved.when,
         "accepted", (json_int_t)accepted_cell, "accepted_from", (json_int_t)accepted_from,
@@ -136,6 +139,7 @@ int snp_session_spec_read(struct snp_session *session, const char *text, struct 
                    snp_json_str(spec, "template", ""));
     session->policy.project = text_copy(spec, "project", &failed);
     session->policy.rootfs = text_copy(spec, "rootfs", &failed);
+    session->policy.has_network = snp_json_bool(spec, "network", false);
     session->policy.env = json_incref(json_object_get(spec, "env"));
     session->policy.allow_degraded = snp_json_bool(spec, "allow_degraded", false);
     session->policy.require_exact = snp_json_bool(spec, "require_exact", false);

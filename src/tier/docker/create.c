@@ -105,9 +105,9 @@ static json_t *make_host(const struct snp_sandbox *s)
     json_int_t pids = (json_int_t)limit_of(s, SNP_LIMIT_PROCESSES) + OWN_PROCESSES +
                       (s->spec.is_lasting ? COPIES_IN_RESERVE : 0);
     json_t *host = json_pack(
-        "{s:s,s:b,s:b,s:b,s:[s],s:[s,o],s:s,s:s}", "NetworkMode", "none", "ReadonlyRootfs", 1,
-        "AutoRemove", 1, "Privileged", 0, "CapDrop", "ALL", "SecurityOpt",
-        "no-new-privileges:true",
+        "{s:s,s:b,s:b,s:b,s:[s],s:[s,o],s:s,s:s}", "NetworkMode",
+        s->spec.has_network ? "default" : "none", "ReadonlyRootfs", 1, "AutoRemove", 1,
+        "Privileged", 0, "CapDrop", "ALL", "SecurityOpt", "no-new-privileges:true",
         json_sprintf("seccomp=%s", json_string_value(snp_docker_of(s->supervisor)->filter)),
         "IpcMode", "private", "CgroupnsMode", "private");
 
@@ -133,8 +133,8 @@ json_t *snp_docker_create_body(const struct snp_sandbox *s)
                                   (unsigned long long)limit_of(s, SNP_LIMIT_MEMORY)),
                      "User", "65534:65534", "WorkingDir", "/", "OpenStdin", 1, "StdinOnce", 1,
                      "AttachStdin", 1, "AttachStdout", 1, "AttachStderr", 1, "Tty", 0,
-                     "NetworkDisabled", 1, "Healthcheck", "Test", "NONE", "Labels",
-                     "snipara-sandbox.session", s->is_pooled ? "" : s->spec.id,
+                     "NetworkDisabled", !s->spec.has_network, "Healthcheck", "Test", "NONE",
+                     "Labels", "snipara-sandbox.session", s->is_pooled ? "" : s->spec.id,
                      "snipara-sandbox.state", s->supervisor->state_dir, "snipara-sandbox.mark",
                      docker->mark, "HostConfig", make_host(s));
 }

@@ -135,8 +135,12 @@ static int find_python(const struct snp_python_query *query,
 
 static int check(const struct snp_sandbox *s, struct snp_err *err)
 {
-    (void)s;
     (void)err;
+    if (s->spec.has_network) {
+        (void)json_array_append_new(
+            s->degraded,
+            json_string("network: the engine's, as docker_network_disabled = false asks"));
+    }
     return 0;
 }
 

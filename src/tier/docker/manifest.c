@@ -54,8 +54,10 @@ void snp_docker_degraded(const struct snp_supervisor *supervisor, json_t *list)
 json_t *snp_docker_controls(const struct snp_sandbox *s, json_t *resources)
 {
     const struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
-    json_t *network = json_pack("{s:b,s:s}", "enforced", 1, "how",
-                                "network none: a loopback and nothing else");
+    json_t *network =
+        json_pack("{s:b,s:s}", "enforced", !s->spec.has_network, "how",
+                  s->spec.has_network ? "the engine's network: docker_network_disabled = false"
+                                      : "network none: a loopback and nothing else");
     json_t *files =
         json_pack("{s:b,s:s,s:s,s:o,s:i,s:s?}", "enforced", 1, "root", "the image, read-only",
                   "workspace",

@@ -207,19 +207,20 @@ static void step(struct filling *f)
 {
     struct snp_sandbox *s = f->sandbox;
     int eno = f->packed != 0 && f->packed != EPIPE ? f->packed : f->unpacked;
+    bool goes_on;
 
     if (--f->n_pending > 0) {
         return;
     }
     eno = eno == 0 ? f->packed : eno;
-    if (!snp_container_goes_on(s)) {
-        eno = 0;
-    } else if (eno == EAGAIN && ++f->tries < TRIES) {
+    goes_on = snp_container_goes_on(s);
+    if (goes_on && eno == EAGAIN && ++f->tries < TRIES) {
         fill(f);
         return;
-    } else if (eno != 0) {
+    }
+    if (goes_on && eno != 0) {
         fail(f, eno);
-    } else {
+    } else if (goes_on) {
         snp_container_filled(s);
     }
     snp_closep(&f->project_fd);

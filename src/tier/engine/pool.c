@@ -55,8 +55,8 @@ static bool same_kind(const struct snp_sandbox_spec *a, const struct snp_sandbox
         }
     }
     return snp_python_equal(&a->python, &b->python) && same_path(a->project, b->project) &&
-           a->allow_degraded == b->allow_degraded && a->require_exact == b->require_exact &&
-           a->is_lasting == b->is_lasting;
+           a->has_network == b->has_network && a->allow_degraded == b->allow_degraded &&
+           a->require_exact == b->require_exact && a->is_lasting == b->is_lasting;
 }
 
 /* Its owner is whose files are the code's, and its mode is that of /workspace. */

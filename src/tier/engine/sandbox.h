@@ -43,6 +43,7 @@ struct snp_sandbox_spec {
     char *project; /* owned by the session; NULL = none */
     char *env;     /* owned; env_len bytes of "K=V\0" */
     uint32_t env_len;
+    bool has_network; /* the user has asked for one */
     bool allow_degraded;
     bool require_exact;
     bool

@@ -166,6 +166,7 @@ static int on_open(struct request *rq, struct snp_err *err)
 {
     const struct snp_tier_open_request *in = &rq->in.open;
     struct snp_sandbox_spec spec = {
+        .has_network = in->network,
         .allow_degraded = in->allow_degraded,
         .require_exact = in->require_exact,
         .is_lasting = in->lasting,
