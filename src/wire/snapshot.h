@@ -86,7 +86,7 @@ extern const char *const snp_diff_changes[];
     F(S, INT,  us,        MUST,   0, 0, "time taken")
 
 #define SNP_DIFF_REQUEST(F, S) \
-    F(S, STR,  a,         MUST,   SNP_CAP_REF, 0, "a session or snapshot") \
+    F(S, STR,  a,         OPTNIL, SNP_CAP_REF, 0, "a session or snapshot; absent: nothing, so that all files b has, or has deleted, of its own are added") \
     F(S, STR,  b,         MUST,   SNP_CAP_REF, 0, "another")
 #define SNP_DIFF_VARIABLE(F, S) \
     F(S, TEXT, name,      MUST,   0, 0, "of the variable") \
@@ -106,7 +106,8 @@ extern const char *const snp_diff_changes[];
     F(S, STR,  type_b,    OPT,    0, 0, "") \
     F(S, NUM,  size_b,    OPT,    0, 0, "") \
     F(S, NUM,  mode_b,    OPT,    0, 0, "") \
-    F(S, TEXT, target_b,  OPT,    0, 0, "")
+    F(S, TEXT, target_b,  OPT,    0, 0, "") \
+    F(S, BOOL, opaque_b,  OPT,    0, 0, "a folder that hides what the project has in it")
 #define SNP_DIFF_ANSWER(F, S) \
     F(S, ARR,  variables, MUST,   0, &snp_diff_variable_form, "") \
     F(S, ARR,  files,     MUST,   0, &snp_diff_file_form, "") \

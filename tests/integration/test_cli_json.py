@@ -30,6 +30,7 @@ def box() -> Iterator[lib.Sandbox]:
                   json.dumps({"tool_calls": [{"name": "FINAL", "arguments": {"answer": "42"}}]}) + "\n")
     box.make_file("home/data.csv", "a,b\n")
     box.make_file("home/tree/one", "1")
+    box.make_file("home/shown/one", "1")
     box.make_file("home/no.snp", "no archive")
     os.mkdir(os.path.join(box.home, "there"))
     for args in (["exec", "-s", "w", "open('plot.png', 'wb').write(b'x')"], ["snapshot", "first", "-s", "w"],
@@ -75,6 +76,7 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
     "rollback": (["rollback", "w@first"], "session cell how"),
     "fork": (["fork", "w", "--name", "try"], "sessions how"),
     "diff": (["diff", "w@first", "w"], "variables files"),
+    "apply": (["apply", "shown", "--yes", "--unverified"], {"applied": ["x"], "unverified": True}),
     "history": (["history", "w"], "cells session"),
     "show": (["show", "w:1"], "cell status code"),
     "rerun": (["rerun", "w:1"], "session reran"),
@@ -127,6 +129,7 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
 # Tested below: their end is another's beginning, or they serve.
 ELSEWHERE = {"daemon stop", "mcp-serve"}
 BEFORE = {
+    "apply": ["exec", "-s", "shown", "--project", "shown", "open('x', 'w').write('1')"],
     "sessions clear": ["exec", "-s", "cleared", "1"],
     "sessions destroy": ["exec", "-s", "gone", "1"],
     "snapshots remove": ["snapshot", "spare", "-s", "w"],
@@ -257,7 +260,8 @@ WRONG = [  # 2: what was written cannot be right; nothing is done
     ["show", "w:x"],
     ["rerun", "w:x"], ["checkpoint", "b!"], ["hibernate", "b!"], ["snapshot", "b!", "-s", "w"], ["snapshots", "b!"],
     ["snapshots", "remove", "b!"], ["rollback", "b!"], ["rollback", "w@b!"], ["fork", "b!"], ["fork", "w", "-n", "0"],
-    ["fork", "w", "--name", "b!"], ["diff", "w", "w", "w"], ["diff", "b!", "w"], ["export", "x.snp", "-s", "b!"],
+    ["fork", "w", "--name", "b!"], ["diff", "w", "w", "w"], ["diff", "b!", "w"], ["diff", "w", "--project"],
+    ["apply", "b!"], ["export", "x.snp", "-s", "b!"],
     ["export", "-", "-s", "w", "--json"], ["import", "no.snp"], ["import", "w.snp", "--name", "b!"],
     ["gc", "--budget", "x"],
     ["template", "add", "b!"], ["template", "show", "b!"], ["template", "remove", "b!"], ["template", "remove", "base"],
@@ -280,7 +284,7 @@ FAILED = [  # 1: not there, there already, refused, out of reach, or the code fa
     ["show", "w:99"], ["show", "mars:1"], ["rerun", "w:99"], ["checkpoint", "mars"], ["hibernate", "mars"],
     ["snapshot", "-s", "mars"], ["snapshot", "first", "-s", "w"], ["snapshots", "mars"],
     ["snapshots", "remove", "mars"],
-    ["rollback", "mars"], ["rollback", "w@mars"], ["fork", "mars"], ["diff", "mars", "w"],
+    ["rollback", "mars"], ["rollback", "w@mars"], ["fork", "mars"], ["diff", "mars", "w"], ["apply", "mars"],
     ["export", "x.snp", "-s", "mars"],
     ["export", "w.snp", "-s", "w"], ["import", "nowhere.snp"], ["import", "w.snp", "--name", "w"],
     ["template", "show", "mars"], ["template", "remove", "mars"], ["template", "add", "x", "--python", "/nowhere"],

@@ -621,8 +621,8 @@ export interface Methods {
   /** Compares two sessions or snapshots. */
   "diff": {
     request: {
-      /** a session or snapshot */
-      a: string;
+      /** a session or snapshot; absent: nothing, so that all files b has, or has deleted, of its own are added */
+      a?: string | null;
       /** another */
       b: string;
     };
@@ -660,6 +660,8 @@ export interface Methods {
         size_b?: number;
         mode_b?: number;
         target_b?: string;
+        /** a folder that hides what the project has in it */
+        opaque_b?: boolean;
       }[];
       /** there are more */
       truncated: boolean;

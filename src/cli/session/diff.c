@@ -7,6 +7,8 @@
  * coloured, and what could pass for more than a name is quoted everywhere. To patch(1) the
  * whole is hunks of regular files; all other lines are nothing it acts on.
  */
+#include "cli/session/diff.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -27,8 +29,6 @@
 #include "cli/show/unsaved.h"
 #include "cli/spawn.h"
 #include "text/escape.h"
-#include "wire/file.h"
-#include "wire/rpc.h"
 #include "wire/snapshot.h"
 
 enum {
@@ -54,6 +54,7 @@ struct side {
 struct comparison {
     struct snp_cli *cli;
     const struct snp_opts *opts;
+    bool is_stat;
     char *a;            /* owned: what is compared, as the daemon takes it */
     char *b;            /* owned */
     char *folder;       /* owned: private, for diff(1); NULL = not made yet */
@@ -92,11 +93,8 @@ static int linef(struct comparison *all, enum snp_style style, const char *fmt, 
     return line_add(all, style, text, strlen(text));
 }
 
-/*
- * A name that holds what could be read as more than a name is put in quotes, C-like; one with
- * a space too, because patch(1) ends a name there. Caller frees.
- */
-static char *name_quoted(const char *before, const char *name)
+/* With a space, too, because patch(1) ends a name there. */
+char *snp_diff_name(const char *before, const char *name)
 {
     snp_autobuf struct snp_buf text = {0};
     bool is_plain = snp_utf8_valid(name, strlen(name));
@@ -124,11 +122,11 @@ static char *name_quoted(const char *before, const char *name)
 static int variable_add(struct comparison *all, const json_t *row)
 {
     SNP_READ(snp_diff_variable, variable, row);
-    snp_autofree char *name = name_quoted("", json_string_value(variable.name));
+    snp_autofree char *name = snp_diff_name("", json_string_value(variable.name));
     snp_autofree char *type_a =
-        name_quoted("", variable.type_a == NULL ? "?" : variable.type_a);
+        snp_diff_name("", variable.type_a == NULL ? "?" : variable.type_a);
     snp_autofree char *type_b =
-        name_quoted("", variable.type_b == NULL ? "?" : variable.type_b);
+        snp_diff_name("", variable.type_b == NULL ? "?" : variable.type_b);
 
     if (snp_streq(variable.change, "added")) {
         return linef(all, SNP_STYLE_GREEN, "variable %s: added, %.200s", name, type_b);
@@ -164,33 +162,9 @@ static bool has_content(const struct side *side)
 
 static int side_fetch(struct snp_cli *cli, struct side *side, struct snp_err *err)
 {
-    snp_autobuf struct snp_buf bytes = {0};
-    bool at_end = !snp_streq(side->type, "file") || side->hash == NULL;
-
-    snp_buf_init(&bytes, TEXT_MAX + 1);
-    while (!at_end) {
-        snp_autoreply struct snp_reply reply = {0};
-        int r = snp_remote_call(cli,
-                                SNP_WRITE(snp_blob_request, .hash = side->hash,
-                                          .offset = bytes.len, .length = SNP_FILE_CHUNK_MAX),
-                                &reply, err);
-
-        if (r < 0) {
-            return r;
-        }
-        if (snp_buf_add(&bytes, reply.raw, reply.raw_len) < 0) {
-            return snp_fail(err, SNP_E_PEER, "a file is larger than the daemon reported");
-        }
-        at_end = snp_json_bool(reply.head, "eof", true);
-        if (!at_end && reply.raw_len == 0) {
-            return snp_fail(err, SNP_E_PEER, "a file ended early");
-        }
-    }
-    side->len = bytes.len;
-    side->bytes = snp_need(snp_buf_cstr(&bytes));
-    bytes.data = NULL; /* nothing was consumed: it starts there */
-    bytes.cap = 0;
-    return 0;
+    return side->bytes != NULL || !has_content(side) || side->hash == NULL
+               ? 0
+               : snp_changes_content(cli, side->hash, TEXT_MAX, &side->bytes, &side->len, err);
 }
 
 static bool is_binary(const struct side *side)
@@ -331,29 +305,6 @@ static void hunks_count(const struct snp_buf *hunks, uint64_t *ret_added, uint64
 
 /* Files -------------------------------------------------------------------------------------- */
 
-/* The bytes of a path: in hexadecimal where they are no UTF-8. Caller frees. */
-static char *path_of(const struct snp_diff_file *row)
-{
-    static const char digits[] = "0123456789abcdef";
-    size_t n = row->path_hex == NULL ? 0 : strlen(row->path_hex) / 2;
-    char *path;
-
-    if (row->path_hex == NULL) {
-        return snp_need_copy(json_string_value(row->path));
-    }
-    path = snp_need(calloc(n + 1, 1));
-    for (size_t i = 0; i < n; i++) {
-        const char *high = strchr(digits, row->path_hex[2 * i]);
-        const char *low = strchr(digits, row->path_hex[2 * i + 1]);
-
-        path[i] = '?';
-        if (high != NULL && low != NULL) {
-            path[i] = (char)(unsigned char)((high - digits) << 4 | (low - digits));
-        }
-    }
-    return path;
-}
-
 /* One changed file, ready to be shown. */
 struct change {
     char *path; /* owned */
@@ -363,6 +314,8 @@ struct change {
     struct snp_buf hunks;
     uint64_t added;
     uint64_t removed;
+    const char *note; /* borrowed: what `apply` says of it; NULL = nothing */
+    const char *why;  /* borrowed */
 };
 
 static void change_done(struct change *change)
@@ -388,7 +341,7 @@ static void change_read(const json_t *json, struct change *ret)
     SNP_READ(snp_diff_file, row, json);
 
     snp_buf_init(&ret->hunks, DIFF_MAX);
-    ret->path = path_of(&row);
+    ret->path = snp_changes_path(&row);
     ret->a = (struct side){.type = row.type_a,
                            .hash = row.a,
                            .target = target_of(row.type_a, row.target_a),
@@ -452,15 +405,15 @@ static int modes_add(struct comparison *all, const struct change *change)
 /* Where a link led or leads: patch(1) knows no links, and would make a file of its target. */
 static int link_add(struct comparison *all, const char *what, const char *target)
 {
-    snp_autofree char *quoted = target == NULL ? NULL : name_quoted("", target);
+    snp_autofree char *quoted = target == NULL ? NULL : snp_diff_name("", target);
 
     return quoted == NULL ? 0 : linef(all, SNP_STYLE_PLAIN, "%s link to %s", what, quoted);
 }
 
 static int change_add(struct comparison *all, const struct change *change)
 {
-    snp_autofree char *a = name_quoted("a/", change->path);
-    snp_autofree char *b = name_quoted("b/", change->path);
+    snp_autofree char *a = snp_diff_name("a/", change->path);
+    snp_autofree char *b = snp_diff_name("b/", change->path);
     const char *shown_a = has_content(&change->a) ? a : "/dev/null";
     const char *shown_b = has_content(&change->b) ? b : "/dev/null";
     int r = linef(all, SNP_STYLE_BOLD, "diff %s %s", a, b);
@@ -468,6 +421,9 @@ static int change_add(struct comparison *all, const struct change *change)
     r = r < 0 ? r : modes_add(all, change);
     r = r < 0 ? r : link_add(all, "old", change->a.target);
     r = r < 0 ? r : link_add(all, "new", change->b.target);
+    if (r == 0 && change->note != NULL) {
+        r = linef(all, SNP_STYLE_YELLOW, "%s: %s", change->note, change->why);
+    }
     if (r == 0 && !change->has_lines && (has_content(&change->a) || has_content(&change->b))) {
         return linef(all, SNP_STYLE_PLAIN, "Binary files %s and %s differ (%s, %s)", shown_a,
                      shown_b, snp_human_bytes(change->a.size).text,
@@ -483,7 +439,7 @@ static int change_add(struct comparison *all, const struct change *change)
 
 static int change_stat(struct comparison *all, const struct change *change)
 {
-    snp_autofree char *name = name_quoted("", change->path);
+    snp_autofree char *name = snp_diff_name("", change->path);
 
     if (!change->has_lines) {
         return linef(all, SNP_STYLE_PLAIN, " %s | %s -> %s", name,
@@ -505,29 +461,36 @@ static void change_json(const struct change *change, json_t *row)
             : json_null());
 }
 
-static int file_add(struct comparison *all, json_t *row, struct snp_err *err)
+/* row: of --json; NULL = none is wanted. */
+static int change_tell(struct comparison *all,
+                       struct change *change,
+                       json_t *row,
+                       struct snp_err *err)
 {
-    snp_cleanup(change_done) struct change change = {0};
-    int r;
+    int r = change_load(all, change, err);
 
-    change_read(row, &change);
-    r = change_load(all, &change, err);
     if (r < 0) {
         return r;
     }
-    all->added += change.added;
-    all->removed += change.removed;
-    if (all->cli->is_json) {
-        change_json(&change, row);
-    } else if (snp_opts_flag(all->opts, "stat", false)) {
-        r = change_stat(all, &change);
+    all->added += change->added;
+    all->removed += change->removed;
+    if (row != NULL) {
+        change_json(change, row);
     } else {
-        r = change_add(all, &change);
+        r = all->is_stat ? change_stat(all, change) : change_add(all, change);
     }
     return r < 0
                ? snp_fail(err, (enum snp_code)r,
                           "more than %d MiB of differences; --stat counts them", ALL_MAX >> 20)
                : 0;
+}
+
+static int file_add(struct comparison *all, json_t *row, struct snp_err *err)
+{
+    snp_cleanup(change_done) struct change change = {0};
+
+    change_read(row, &change);
+    return change_tell(all, &change, all->cli->is_json ? row : NULL, err);
 }
 
 static int files_add(struct comparison *all, const json_t *answer, struct snp_err *err)
@@ -579,7 +542,7 @@ static int compare(struct comparison *all, struct snp_reply *reply, struct snp_e
         return snp_fail(err, SNP_E_LIMIT, "more variables than can be shown; --json has all");
     }
     r = files_add(all, reply->head, err);
-    if (r == 0 && !is_json && snp_opts_flag(all->opts, "stat", false)) {
+    if (r == 0 && !is_json && all->is_stat) {
         (void)!total_add(all);
     }
     return r;
@@ -603,14 +566,145 @@ static int sides_find(struct comparison *all, struct snp_err *err)
     return 0;
 }
 
+/* With the project ----------------------------------------------------------------------------- */
+
+static struct side side_of_patch(const struct snp_patch_side *from)
+{
+    static const char *const types[] = {
+        [SNP_PATCH_NONE] = NULL,    [SNP_PATCH_FILE] = "file",     [SNP_PATCH_LINK] = "link",
+        [SNP_PATCH_FOLDER] = "dir", [SNP_PATCH_OTHER] = "special",
+    };
+    struct side side = {.type = types[from->kind], .target = from->target, .size = from->size};
+
+    if (from->kind == SNP_PATCH_FILE) {
+        side.hash = from->hash;
+        side.mode = (from->mode & 0100U) != 0 ? 0755 : 0644;
+    }
+    if (from->bytes != NULL) {
+        side.len = (size_t)from->size;
+        side.bytes = snp_need(malloc(side.len + 1));
+        memcpy(side.bytes, from->bytes, side.len + 1);
+    }
+    return side;
+}
+
+/* What is too large to be part of a patch is shown as a binary file is. */
+static int patch_file_add(struct comparison *all,
+                          const struct snp_patch_file *file,
+                          json_t *row,
+                          struct snp_err *err)
+{
+    snp_cleanup(change_done) struct change change = {
+        .path = snp_need_copy(file->path),
+        .a = side_of_patch(&file->base),
+        .b = side_of_patch(&file->now),
+        .note = file->refusal != NULL   ? "apply refuses this"
+                : file->caution != NULL ? "apply needs --allow for this"
+                                        : NULL,
+        .why = file->refusal != NULL ? file->refusal : file->caution,
+    };
+
+    snp_buf_init(&change.hunks, DIFF_MAX);
+    if ((has_content(&change.a) && change.a.bytes == NULL) ||
+        (has_content(&change.b) && change.b.bytes == NULL)) {
+        change.a.size = change.a.size > TEXT_MAX ? change.a.size : TEXT_MAX + 1;
+    }
+    return change_tell(all, &change, row, err);
+}
+
+int snp_diff_project(struct snp_cli *cli,
+                     const struct snp_changes *changes,
+                     const struct snp_diff_show *show,
+                     json_t **ret_json,
+                     struct snp_err *err)
+{
+    snp_cleanup(comparison_done) struct comparison all = {.cli = cli, .is_stat = show->is_stat};
+    snp_autojson json_t *json = NULL;
+    json_t *rows;
+    int r = 0;
+
+    snp_buf_init(&all.out, ALL_MAX);
+    all.files = changes->patch.n;
+    if (ret_json != NULL) {
+        json = snp_need(snp_patch_to_json(&changes->patch, show->has_contents));
+        (void)json_object_set_new(json, "session", json_string(changes->session));
+        (void)json_object_set_new(json, "project", snp_cli_path_json(changes->project));
+        (void)json_object_set_new(json, "left_out_caches",
+                                  json_integer((json_int_t)changes->patch.n_caches));
+    }
+    rows = json_object_get(json, "files");
+    for (size_t i = 0; i < changes->patch.n && r == 0 && !show->has_contents; i++) {
+        r = patch_file_add(&all, &changes->patch.files[i], json_array_get(rows, i), err);
+    }
+    if (r < 0) {
+        return r;
+    }
+    if (ret_json != NULL) {
+        *ret_json = SNP_TAKE_PTR(json);
+        return 0;
+    }
+    if (all.is_stat) {
+        (void)!total_add(&all);
+    }
+    if (snp_pager_write(snp_buf_bytes(&all.out), all.out.len, show->may_page) < 0) {
+        return snp_fail(err, SNP_E_SYS, "standard output is broken");
+    }
+    if (changes->patch.n_caches > 0) {
+        (void)fprintf(stderr, "Left out %zu cache file%s.\n", changes->patch.n_caches,
+                      changes->patch.n_caches == 1 ? "" : "s");
+    }
+    snp_lost_tell(changes->lost, "not compared, not saved");
+    return 0;
+}
+
+static int project_run(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autochanges struct snp_changes changes = {.project_fd = -1};
+    snp_autofree char *session = NULL;
+    snp_autojson json_t *json = NULL;
+    const struct snp_diff_show show = {
+        .is_stat = snp_opts_flag(opts, "stat", false),
+        .may_page = snp_opts_flag(opts, "pager", true),
+        .has_contents = snp_opts_flag(opts, "patch", false),
+    };
+    bool is_json = cli->is_json || show.has_contents;
+    struct snp_err err;
+    int r;
+
+    if (snp_opts_n_args(opts) > 1) {
+        return snp_cli_usage(cli, "--project compares one session with its project; name one");
+    }
+    r = snp_remote_session_of(cli, opts, &session, &err);
+    r = r < 0 ? r : snp_changes_read(cli, session, NULL, 0, &changes, &err);
+    r = r < 0 ? r : snp_diff_project(cli, &changes, &show, is_json ? &json : NULL, &err);
+    if (r < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    if (is_json) {
+        return snp_cli_print_json(json);
+    }
+    if (changes.patch.n == 0) {
+        (void)fprintf(stderr, "Session %s has what its project has.\n", changes.name);
+    }
+    return SNP_EXIT_OK;
+}
+
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_cleanup(comparison_done) struct comparison all = {.cli = cli, .opts = opts};
+    snp_cleanup(comparison_done) struct comparison all = {
+        .cli = cli, .opts = opts, .is_stat = snp_opts_flag(opts, "stat", false)};
     snp_autoreply struct snp_reply reply = {0};
     struct snp_diff_answer answer;
     struct snp_err err;
-    int r = sides_find(&all, &err);
+    int r;
 
+    if (snp_opts_flag(opts, "project", false)) {
+        return project_run(cli, opts);
+    }
+    if (snp_opts_flag(opts, "patch", false)) {
+        return snp_cli_usage(cli, "--patch is of the project; give --project, too");
+    }
+    r = sides_find(&all, &err);
     if (r == 0 && all.b == NULL) {
         return snp_snapshots_tell(cli, all.a, "diff SESSION@NAME");
     }
@@ -632,8 +726,12 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 }
 
 static const struct snp_opt options[] = {
-    {"stat",  0, SNP_OPT_FLAG, NULL, "only count: which files, how many lines", 0},
-    {"pager", 0, SNP_OPT_BOOL, NULL, "on a terminal, page by page (default)",   0},
+    {"project", 0, SNP_OPT_FLAG, NULL,
+     "what session A would change in its project: what `apply` applies",          0},
+    {"patch",   0, SNP_OPT_FLAG, NULL,
+     "with --project: print it for programs, as JSON with the contents",          0},
+    {"stat",    0, SNP_OPT_FLAG, NULL, "only count: which files, how many lines", 0},
+    {"pager",   0, SNP_OPT_BOOL, NULL, "on a terminal, page by page (default)",   0},
     SNP_CLI_OPT_SESSION_AT,
     SNP_CLI_OPT_JSON,
 };
@@ -653,6 +751,7 @@ const struct snp_verb snp_verb_diff = {
     .spec = SNP_SPEC(options, args),
     .examples = "diff work@loaded work\n"
                 "diff try-1 try-2 --stat\n"
+                "diff work --project\n"
                 "diff work@loaded work | patch -p1 --dry-run",
     .run = run,
 };

@@ -35,6 +35,7 @@ struct entry {
     char *detail;                      /* owned: a variable's type, a link's target; or NULL */
     uint64_t size;
     unsigned mode;
+    bool is_opaque; /* a folder that hides what the project has in it */
 };
 
 struct side {
@@ -127,6 +128,7 @@ static int file_read(struct side *side,
     entry->kind = item->kind;
     entry->size = (uint64_t)snp_json_int(meta, "length", (int64_t)item->size);
     entry->mode = (unsigned)snp_json_int(meta, "mode", 0) & 07777U;
+    entry->is_opaque = snp_json_bool(meta, "opaque", false);
     (void)snprintf(entry->key, sizeof(entry->key), "%s", item->key == NULL ? "" : item->key);
     (void)snprintf(entry->hash, sizeof(entry->hash), "%s",
                    item->hash == NULL ? "" : item->hash);
@@ -273,14 +275,15 @@ static json_t *file_row(const char *change, const struct entry *a, const struct 
     if (is_odd && hex == NULL) {
         return NULL;
     }
-    return SNP_WRITE(
-        snp_diff_file, .change = change, .path = path, .path_hex = hex, .a = hash_of(a),
-        .type_a = a == NULL ? NULL : kind_names[a->kind],
-        .size_a = a == NULL ? SNP_NO_NUMBER : (int64_t)a->size,
-        .mode_a = a == NULL ? SNP_NO_NUMBER : (int64_t)a->mode, .target_a = target_a,
-        .b = hash_of(b), .type_b = b == NULL ? NULL : kind_names[b->kind],
-        .size_b = b == NULL ? SNP_NO_NUMBER : (int64_t)b->size,
-        .mode_b = b == NULL ? SNP_NO_NUMBER : (int64_t)b->mode, .target_b = target_b);
+    return SNP_WRITE(snp_diff_file, .change = change, .path = path, .path_hex = hex,
+                     .a = hash_of(a), .type_a = a == NULL ? NULL : kind_names[a->kind],
+                     .size_a = a == NULL ? SNP_NO_NUMBER : (int64_t)a->size,
+                     .mode_a = a == NULL ? SNP_NO_NUMBER : (int64_t)a->mode,
+                     .target_a = target_a, .b = hash_of(b),
+                     .type_b = b == NULL ? NULL : kind_names[b->kind],
+                     .size_b = b == NULL ? SNP_NO_NUMBER : (int64_t)b->size,
+                     .mode_b = b == NULL ? SNP_NO_NUMBER : (int64_t)b->mode,
+                     .target_b = target_b, .opaque_b = b != NULL && b->is_opaque);
 }
 
 /* Keys are claims of one sandbox, of no worth between two; hashes are the store's. */

@@ -106,8 +106,13 @@ void snp_run_diff(const struct snp_work *work)
     snp_record_read(work->head, &snp_diff_request_form, &asked);
     comparing->request = work->request;
     comparing->server = work->request->server;
-    (void)snprintf(comparing->refs[0], sizeof(comparing->refs[0]), "%s", asked.a);
+    (void)snprintf(comparing->refs[0], sizeof(comparing->refs[0]), "%s",
+                   asked.a == NULL ? "" : asked.a);
     (void)snprintf(comparing->refs[1], sizeof(comparing->refs[1]), "%s", asked.b);
+    if (asked.a == NULL) { /* nothing: there is no checkpoint 0 */
+        comparing->lost[0] = json_array();
+        comparing->n = 1;
+    }
     next_find(comparing);
 }
 

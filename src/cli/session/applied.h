@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_SESSION_APPLIED_H
+#define SNP_CLI_SESSION_APPLIED_H
+
+/*
+ * The record of what `apply` wrote of a session into its project: STATE/applied/SESSION.jsonl, chained and
+ * authenticated as records of runs are. It stays when the session goes.
+ */
+
+#include "cli/session/changes.h"
+
+struct snp_applied;
+
+/*
+ * Open or begin it, and lock it. What an apply that was cut off left beside files is removed. SNP_E_LIMIT: another apply of this
+ * session runs. *ret is the caller's.
+ */
+int snp_applied_open(const struct snp_changes *changes,
+                     struct snp_applied **ret,
+                     struct snp_err *err) SNP_NODISCARD;
+void snp_applied_free(struct snp_applied *applied);
+SNP_DEFINE_CLEANUP(struct snp_applied *, snp_applied_free)
+
+/* Whether the project has of a file what was applied last: then that change is no news. */
+bool snp_applied_has(const struct snp_applied *applied, const struct snp_patch_file *file);
+
+/* The last apply was cut off: how many files it had written, of how many. */
+bool snp_applied_was_cut(const struct snp_applied *applied, size_t *ret_n, size_t *ret_of);
+
+/*
+ * Apply the patch, each step on record. how: members of the record's step: who let it pass. *ret_n: files
+ * that are in place.
+ */
+int snp_applied_run(struct snp_applied *applied,
+                    const struct snp_changes *changes,
+                    json_t *how,
+                    size_t *ret_n,
+                    struct snp_err *err) SNP_NODISCARD;
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_SESSION_CHANGES_H
+#define SNP_CLI_SESSION_CHANGES_H
+
+/* What a session would change in its project, as a patch; and what that and `diff` read of the daemon's answers. */
+
+#include "cli/cli.h"
+#include "repair/patch.h"
+#include "wire/snapshot.h"
+
+struct snp_changes {
+    char *session;  /* owned: id */
+    char *name;     /* owned */
+    char *project;  /* owned: its folder */
+    int project_fd; /* owned */
+    double created; /* unix seconds: when the session began */
+    struct snp_patch patch;
+    json_t *lost; /* owned: what of the session could not be saved */
+};
+void snp_changes_done(struct snp_changes *changes);
+#define snp_autochanges snp_cleanup(snp_changes_done)
+
+/*
+ * Read them. only: names of files or folders of the project, of which the patch is; none: of all. *ret is the
+ * caller's, also on failure. SNP_E_INVALID: the session has no project.
+ */
+int snp_changes_read(struct snp_cli *cli,
+                     const char *session,
+                     const char *const *only,
+                     size_t n_only,
+                     struct snp_changes *ret,
+                     struct snp_err *err) SNP_NODISCARD;
+
+/* The bytes of a row's path, a string; the caller frees. */
+char *snp_changes_path(const struct snp_diff_file *row);
+
+/* A content by its hash, with a NUL behind it; the caller frees. SNP_E_PEER: it has more than max bytes. */
+int snp_changes_content(struct snp_cli *cli,
+                        const char *hash,
+                        size_t max,
+                        char **ret,
+                        size_t *ret_len,
+                        struct snp_err *err) SNP_NODISCARD;
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_SESSION_DIFF_H
+#define SNP_CLI_SESSION_DIFF_H
+
+/* Showing what a session would change in its project, for `diff --project` and `apply`. */
+
+#include "cli/session/changes.h"
+
+/*
+ * A name that holds what could be read as more than a name is put in quotes, C-like; before stands in front of it. The
+ * caller frees.
+ */
+char *snp_diff_name(const char *before, const char *name);
+
+struct snp_diff_show {
+    bool is_stat;
+    bool may_page;
+    bool has_contents; /* JSON with what is written, and without differences line by line */
+};
+
+/* On standard output, or (ret_json not NULL) as an object, which is the caller's. */
+int snp_diff_project(struct snp_cli *cli,
+                     const struct snp_changes *changes,
+                     const struct snp_diff_show *show,
+                     json_t **ret_json,
+                     struct snp_err *err) SNP_NODISCARD;
+
+#endif
