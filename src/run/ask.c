@@ -79,7 +79,8 @@ static void stop_by_time(struct snp_run *run, const char *why)
 {
     struct snp_run_stop stop;
 
-    (void)snp_run_budget_timeout(&run->state, snp_run_elapsed_ms(run), why, &stop);
+    (void)snp_run_budget_timeout(&run->state, snp_run_elapsed_ms(run),
+                                 (int64_t)(run->watched_us / 1000), why, &stop);
     completion_stop(run, &stop);
 }
 
@@ -124,7 +125,10 @@ static void on_event(void *ctx, const struct snp_model_event *event)
     struct snp_run *run = ctx;
 
     if (run->watch.model != NULL) {
+        uint64_t now = snp_now_us();
+
         run->watch.model(run->watch.ctx, event);
+        snp_run_watched(run, now);
     }
 }
 
@@ -161,6 +165,7 @@ void snp_run_next_estimate(const struct snp_run *run,
     *ret = (struct snp_run_next){
         .input = in.input,
         .elapsed_ms = snp_run_elapsed_ms(run),
+        .watched_ms = (int64_t)(run->watched_us / 1000),
         .output_cap = run->output_cap,
     };
     ret->is_priced = snp_model_price(run->with.models, request->model, &in, &ret->input_usd) &&

@@ -12,6 +12,7 @@
 #include "text/say.h"
 
 enum {
+    UNREAD_MS = 1000,  /* of which a run that is out of time says that it waited */
     SHOWN_ERROR = 160, /* characters of the error that came again */
     SHOWN_CALL = 70,   /* and of each call that led to it */
     SHOWN_MAX = 4096,  /* bytes of all */
@@ -50,9 +51,17 @@ static bool is_agent(const struct snp_run_state *state)
 
 bool snp_run_budget_timeout(const struct snp_run_state *state,
                             int64_t elapsed_ms,
+                            int64_t watched_ms,
                             const char *why,
                             struct snp_run_stop *ret)
 {
+    char unread[64];
+
+    if (watched_ms >= UNREAD_MS && watched_ms > elapsed_ms / 2) {
+        (void)snprintf(unread, sizeof(unread), "%.1fs of it waiting for the program to read",
+                       (double)watched_ms / 1000);
+        why = unread;
+    }
     return snp_run_stop_set(ret, "timeout", true,
                             "Execution timeout exceeded: %.1fs/%.1fs%s%.300s",
                             (double)(elapsed_ms - state->base_ms) / 1000,
@@ -65,7 +74,7 @@ static bool time_is_over(const struct snp_run_state *state,
                          struct snp_run_stop *ret)
 {
     return state->budget.wall_ms > 0 && next->elapsed_ms >= state->budget.wall_ms &&
-           snp_run_budget_timeout(state, next->elapsed_ms, "", ret);
+           snp_run_budget_timeout(state, next->elapsed_ms, next->watched_ms, "", ret);
 }
 
 static bool turns_are_over(const struct snp_run_state *state, struct snp_run_stop *ret)

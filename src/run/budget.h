@@ -24,6 +24,7 @@ struct snp_run_next {
     double output_usd;   /* of one token of the answer */
     bool is_priced;      /* else both mean nothing */
     int64_t elapsed_ms;  /* of the run, now */
+    int64_t watched_ms;  /* of it: until those who watch had read */
     uint64_t output_cap; /* the most tokens the answer should have */
 };
 
@@ -61,9 +62,13 @@ uint64_t snp_run_budget_sub_answer(const struct snp_run_state *state,
 /* The next answer is the last one of its completion: after it no tool runs. */
 bool snp_run_budget_is_last_turn(const struct snp_run_state *state);
 
-/* The stop of a run whose time is over, or too short for what comes next. why: more about it, or ""; always true. */
+/*
+ * The stop of a run whose time is over, or too short for what comes next. watched_ms: as in struct snp_run_next; why: more
+ * about it, or ""; always true.
+ */
 bool snp_run_budget_timeout(const struct snp_run_state *state,
                             int64_t elapsed_ms,
+                            int64_t watched_ms,
                             const char *why,
                             struct snp_run_stop *ret);
 

@@ -96,6 +96,16 @@ int64_t snp_run_left_ms(const struct snp_run *run)
     return most == 0 ? INT64_MAX : most - snp_run_elapsed_ms(run);
 }
 
+int64_t snp_run_may_take_ms(const struct snp_run *run)
+{
+    return snp_run_left_ms(run);
+}
+
+void snp_run_watched(struct snp_run *run, uint64_t since_us)
+{
+    run->watched_us += snp_now_us() - since_us;
+}
+
 /* Records ----------------------------------------------------------------------------------- */
 
 int snp_run_record(struct snp_run *run, json_t *record)
@@ -112,7 +122,10 @@ int snp_run_record(struct snp_run *run, json_t *record)
         r = snp_trajectory_add(run->trajectory, record, true, &err);
         r = r < 0 ? r : snp_run_state_apply(&run->state, record, &err);
         if (r == 0 && run->watch.record != NULL) {
+            uint64_t now = snp_now_us();
+
             run->watch.record(run->watch.ctx, record, &run->state);
+            snp_run_watched(run, now);
         }
         json_decref(record);
     }

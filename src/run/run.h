@@ -41,6 +41,8 @@ int snp_run_resume(const struct snp_run_with *with,
 void snp_run_cancel(struct snp_run *run);
 
 const struct snp_run_state *snp_run_state(const struct snp_run *run);
+/* Milliseconds that it may still take; INT64_MAX = no limit. */
+int64_t snp_run_may_take_ms(const struct snp_run *run);
 /* RLMResult or AgentResult, after done. New reference, NULL when out of memory. */
 json_t *snp_run_result(const struct snp_run *run, bool has_events);
 

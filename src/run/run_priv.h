@@ -29,6 +29,7 @@ struct snp_run {
     uv_timer_t *deadline;          /* owned, on the heap: closed later than this is freed */
     uv_timer_t *later;
     uint64_t started_us; /* of this process's part of the run */
+    uint64_t watched_us; /* of it: until those who watch had read */
     int64_t base_ms;     /* what earlier parts took */
     uint64_t cell_ms;    /* wall clock of a cell, at most */
     uint64_t output_cap; /* tokens of one answer */
@@ -82,6 +83,8 @@ enum snp_run_then {
 int64_t snp_run_elapsed_ms(const struct snp_run *run);
 /* What is left of its wall clock; INT64_MAX = no limit. */
 int64_t snp_run_left_ms(const struct snp_run *run);
+/* Who watches it had something from then until now. */
+void snp_run_watched(struct snp_run *run, uint64_t since_us);
 
 /*
  * Write a record (consumed; a step gets the time) and take it in. Negative: it cannot be written; then the run has

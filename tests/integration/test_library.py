@@ -204,6 +204,25 @@ def test_a_run_is_stopped_and_goes_on(runs: Runs) -> None:
     assert (result["success"], result["response"], len(runs.results(result))) == (True, "done", 2)
 
 
+def test_a_program_that_does_not_read(runs: Runs) -> None:
+    """Its run ends in time all the same, on record; once it reads again it gets the result."""
+    script = runs.script(*[turn(call("execute_code", code="1"), text="x" * 600_000) for _ in range(3)], turn(text="done"))
+    logs = os.path.join(runs.folder, "logs")
+    before = set(os.listdir(logs)) if os.path.isdir(logs) else set()
+    with ask(runs, "deaf", "timeout_seconds=2", "model=replay/" + script) as process:
+        try:
+            assert lib.wait_for(lambda: os.path.isdir(logs) and set(os.listdir(logs)) - before, 60)
+            record, = set(os.listdir(logs)) - before
+            assert lib.wait_for(lambda: b'"stopped_by":"timeout"' in Path(logs, record).read_bytes(), 60)
+        finally:
+            runs.box.make_file(os.path.join(runs.folder, "go_on"))
+            out, errors = process.communicate(timeout=60)
+            os.unlink(os.path.join(runs.folder, "go_on"))
+    result = json.loads(out.splitlines()[-2])
+    assert result["stopped_by"] == "timeout", errors
+    assert re.fullmatch(r"Execution timeout exceeded: .*s of it waiting for the program to read", result["error"])
+
+
 @pytest.mark.parametrize("who", ["caller", "run", "free"])
 def test_killed(runs: Runs, who: str) -> None:
     """kill -9 of the program: its run is stopped, on record. Of the run: its program knows what to resume."""

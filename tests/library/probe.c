@@ -344,6 +344,7 @@ enum {
 /* What is done when the tool `never` is called. */
 static const char *on_never = "";
 static bool is_slow;
+static bool is_deaf;
 static unsigned n_records;
 static uint32_t late;
 static struct {
@@ -358,6 +359,9 @@ static void on_record(void *ctx, const char *json, size_t len)
     n_records += json[0] == '{' && json[len] == '\0' ? 1 : 1000;
     if (is_slow) {
         (void)poll(NULL, 0, 50);
+    }
+    while (is_deaf && access("go_on", F_OK) < 0) {
+        (void)poll(NULL, 0, 20);
     }
 }
 
@@ -480,6 +484,8 @@ static void ask(const char *argument)
             prompt.tools = bad;
         } else if (strcmp(word, "slow") == 0) {
             is_slow = true;
+        } else if (strcmp(word, "deaf") == 0) {
+            is_deaf = true;
         } else {
             settings[n++] = word;
         }

@@ -3,6 +3,7 @@
 #include "cli/run/caller.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ void snp_caller_init(struct snp_caller *caller, int fd)
 {
     *caller = (struct snp_caller){.fd = fd};
     snp_buf_init(&caller->in, (size_t)SNP_FRAME_BODY_MAX + SNP_FRAME_HEADER_LEN + READ_BYTES);
-    snp_buf_init(&caller->out, (size_t)SNP_FRAME_BODY_MAX + SNP_FRAME_HEADER_LEN);
+    snp_buf_init(&caller->out, 2 * ((size_t)SNP_FRAME_BODY_MAX + SNP_FRAME_HEADER_LEN));
 }
 
 /* It stays open, since a loop watches it. */
@@ -48,7 +49,15 @@ void snp_caller_done(struct snp_caller *caller)
 
 /* Sending ----------------------------------------------------------------------------------- */
 
-/* Until it has been read, or nobody is there. */
+/* -1 = for ever. */
+static int wait_ms(const struct snp_caller *caller)
+{
+    int64_t left = caller->left_ms == NULL ? INT64_MAX : caller->left_ms(caller->left_ctx);
+
+    return left == INT64_MAX ? -1 : left <= 0 ? 0 : left < INT_MAX ? (int)left : INT_MAX;
+}
+
+/* Until it has been read, the time is over, or nobody is there. */
 static void flush(struct snp_caller *caller)
 {
     while (!caller->is_gone && caller->out.len > 0) {
@@ -59,7 +68,12 @@ static void flush(struct snp_caller *caller)
         if (n > 0) {
             snp_buf_consume(&caller->out, (size_t)n);
         } else if (errno == EAGAIN) {
-            (void)poll(&p, 1, -1);
+            int ms = wait_ms(caller);
+
+            if (ms == 0) {
+                return;
+            }
+            (void)poll(&p, 1, ms);
         } else {
             gone(caller);
         }
@@ -85,7 +99,7 @@ static void frame_send(struct snp_caller *caller,
 
     json_decref(head);
     if (text == NULL || snp_frame_write(&caller->out, &frame) < 0) {
-        gone(caller); /* out of memory: the end of the stream says that something is missing */
+        gone(caller); /* no room: the end of the stream says that something is missing */
         return;
     }
     flush(caller);
@@ -139,6 +153,7 @@ void snp_caller_text(struct snp_caller *caller, const char *text, size_t n)
 
 void snp_caller_end(struct snp_caller *caller, const json_t *result)
 {
+    caller->left_ms = NULL; /* the run is over: nothing but the program waits for this */
     parts_send(caller, false, result);
     caller->is_answered = true;
     frame_send(caller, SNP_RPC_RESPONSE, caller->id, json_object(), NULL, 0);
@@ -148,6 +163,7 @@ void snp_caller_fail(struct snp_caller *caller, const struct snp_err *err)
 {
     if (!caller->is_answered) {
         caller->is_answered = true;
+        caller->left_ms = NULL;
         frame_send(caller, SNP_RPC_ERROR, caller->id, snp_json_from_err(err), NULL, 0);
     }
 }

@@ -4,7 +4,8 @@
 
 /*
  * The program that a run is for, where that is no terminal: it speaks the client protocol with the methods of wire/run.h
- * over a socket. Sending waits until the other side reads, so a program that stops reading stops its run; receiving does not.
+ * over a socket. Sending waits until the other side reads, but no longer than the run may take: what is left over then is
+ * sent with what comes later. Receiving does not wait.
  */
 
 #include "base/buf.h"
@@ -26,6 +27,9 @@ struct snp_caller {
     struct snp_run_request
         request; /* borrowed from head; of `settings` only the members that both have */
     bool is_settings;
+    /* How long an event may wait; NULL: until it has been read. */
+    int64_t (*left_ms)(void *ctx);
+    void *left_ctx;
 };
 
 /* fd: consumed. */

@@ -260,12 +260,21 @@ static void on_caller(uv_poll_t *handle, int status, int events)
     }
 }
 
+static int64_t left_ms(void *ctx)
+{
+    const struct snp_front *front = ctx;
+
+    return front->run == NULL ? INT64_MAX : snp_run_may_take_ms(front->run);
+}
+
 static int caller_watch(struct snp_front *front, struct snp_err *err)
 {
     if (uv_poll_init(&front->loop, &front->reader, front->caller->fd) < 0) {
         return snp_fail(err, SNP_E_SYS, "cannot watch the program");
     }
     front->reader.data = front;
+    front->caller->left_ms = left_ms;
+    front->caller->left_ctx = front;
     (void)uv_poll_start(&front->reader, UV_READABLE | UV_DISCONNECT, on_caller);
     on_caller(&front->reader, 0, 0); /* what came with the request */
     return 0;
