@@ -11,7 +11,8 @@ member(...) (of
 the result), late(seconds) (answers so much later, whatever happens), refuse(why) (no further
 branches), aside() (of what is saved a copy is made first, and told), branches() (their numbers),
 vanish(seconds) (its session is gone once it has been saved,
-and nobody is told; who asks for it hears so after that time).
+and nobody is told; who asks for it hears so after that time), lingers(path) (its end is
+answered once the file is there).
 Variables that pickle are saved, others are listed as lost.
 """
 
@@ -45,7 +46,7 @@ MANIFEST = {
 }
 OURS = ("OPEN", "HEAD", "STDIN", "emit", "display", "wait", "die", "own", "bad", "gone", "lose", "torn", "slow",
         "member", "late", "until", "python", "refuse", "aside", "branches", "vanish", "holds", "each",
-        "give_up", "__builtins__")
+        "give_up", "lingers", "__builtins__")
 ITEM, DATA, END = 80, 81, 82
 FDS: list[int] = []
 USAGE = ("wall_us", "cpu_us", "memory_peak_bytes", "stdout_bytes", "stderr_bytes", "written_bytes",
@@ -66,6 +67,7 @@ class Session:
         self.refuses = None
         self.aside = False
         self.vanishes = None
+        self.lingers = ""
         self.bytes = 1
         self.each = 0
 
@@ -129,6 +131,7 @@ def run_cell(ident: int, head: Json, raw: bytes) -> None:
         until=until,
         slow=lambda seconds: setattr(session, "slow", seconds),
         vanish=lambda seconds=0: setattr(session, "vanishes", (seconds,)),
+        lingers=lambda path: setattr(session, "lingers", path),
         refuse=lambda why: setattr(session, "refuses", why),
         aside=lambda: setattr(session, "aside", True),
         branches=lambda: sorted(session.branches),
@@ -324,7 +327,7 @@ def handle(ident: int, head: Json, raw: bytes) -> None:
     elif method == "close":
         del sessions[head["session"]]
         session.interrupted.set()
-        send(2, ident, {})
+        threading.Thread(target=lambda: (until(session.lingers or "/"), send(2, ident, {})), daemon=True).start()
     elif method == "put":
         old = b"" if head.get("truncate") else session.files.get(head["path"], b"")
         new = old[: head["offset"]] + raw + old[head["offset"] + len(raw):]

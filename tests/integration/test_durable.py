@@ -218,6 +218,24 @@ def test_destroy_and_clear_survive_a_restart(start: Callable[..., Daemon]) -> No
     assert result(client, "1", "clear")["cell"] == 2 and row(client, "clear")["epoch"] == 3
 
 
+def test_a_name_is_free_while_its_session_ends(start: Callable[..., Daemon], tmp_path: Path) -> None:
+    """What the next one of that name ran is in the journal, whenever the sandbox of the first is gone."""
+    gone = str(tmp_path / "gone")
+    daemon = start(*LATER)
+    client, other = daemon.client(), daemon.client()
+    client.run(f"lingers({gone!r})", "s")
+    asked = client.send({"method": "sessions.destroy", "session": "s"})
+    assert wait_for(lambda: row(other) is None)
+    assert result(other, "globals().update(x=1)")["cell"] == 1
+    assert result(other, "x")["cell"] == 2
+    assert [cell["status"] for cell in history(other)] == ["ok", "ok"]
+    ident = row(other)["id"]
+    Path(gone).touch()
+    assert client.end_of(asked)[1] == {"destroyed": True}
+    client = start(*LATER).client()  # kill -9
+    assert (row(client)["id"], [cell["cell"] for cell in history(client)]) == (ident, [2, 1])
+
+
 def test_what_ran_and_waited_hears_of_the_end(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     for method, why in (("clear", "the session was cleared"), ("destroy", "the session was destroyed")):
@@ -293,9 +311,16 @@ def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place: str, bin_folder:
         error = client.fail("globals().update(n=n + 1), '%s'" % os.urandom(100000).hex(), "s")
         assert "was not run" in error["message"], error
         assert client.run("5") == "5"  # without a session all goes on
+        # One that the journal has no row of: nothing can be saved of it, and it stays as it is.
+        error = client.fail("globals().update(x=1), '%s'" % os.urandom(100000).hex(), "new")
+        assert "cell 1 ran" in error["message"], error
+        for method, members in (("hibernate", {"session": "new"}), ("checkpoint", {"session": "new"}),
+                                ("snapshot", {"session": "new", "wait": True}), ("fork", {"from": "new"})):
+            kind, head, _, _ = client.call(method, **members)
+            assert kind == ERROR, (method, head)
         os.unlink(ballast)
         assert wait_for(lambda: client.end_of(client.start("n", "s"))[0] == RESPONSE)
-        assert client.run("n", "s") == "1"
+        assert client.run("n", "s") == "1" and client.run("x", "new") == "1"
         # What ran is there, although it could not be written down when it ended.
         assert [(cell["cell"], cell["status"]) for cell in history(client)][-2:] == [(2, "unknown"), (1, "ok")]
         assert {cell["status"] for cell in history(client)} == {"ok", "unknown"}

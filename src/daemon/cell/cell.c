@@ -456,7 +456,7 @@ static void begin_written(void *ctx, const struct snp_err *err)
         snp_exec_uncount_raw(exec);
         return;
     }
-    if (err != NULL) {
+    if (err != NULL || session->live.running != exec) { /* cleared or destroyed: no row */
         snp_session_ref(session);
         start_undo(exec);
         snp_exec_detach(exec);

@@ -2,8 +2,8 @@
 /*
  * How sessions end.
  *
- * One that is destroyed is no longer found from then on, so that its name is free; it is
- * answered only when its executor is gone and the journal has forgotten it.
+ * One that is destroyed is no longer found from then on, so that its name is free: the journal forgets it
+ * before whatever the next one of that name writes. It is answered when its executor is gone, too.
  */
 #include "daemon/cell/end.h"
 
@@ -36,6 +36,7 @@ struct ending {
     bool is_reset;               /* asked for as the end of `default` */
     bool is_idle_only;           /* of a clearing: nothing is to be cut off */
     struct snp_turn turn;        /* of a clearing */
+    unsigned pending;            /* of an end: what has not ended yet */
     json_t *ended;               /* owned: the cell that was cut off; or NULL */
     struct snp_err err;          /* what went wrong, if anything */
 };
@@ -138,6 +139,18 @@ static void let_go(struct snp_session *session, const char *why)
 
 /* Destroying ---------------------------------------------------------------------------------- */
 
+static void part_ended(struct ending *ending)
+{
+    if (--ending->pending > 0) {
+        return;
+    }
+    snp_session_remove(ending->session);
+    snp_room_serve(ending->session->server);
+    end_answer(ending->request, ending->ended,
+               ending->err.code == SNP_OK ? NULL : &ending->err);
+    ending_free(ending);
+}
+
 static void forgotten(void *ctx, const struct snp_err *err)
 {
     struct ending *ending = ctx;
@@ -147,27 +160,24 @@ static void forgotten(void *ctx, const struct snp_err *err)
         (void)snp_err_wrap(&ending->err,
                            "the session ended, but could not be removed from the journal");
     }
-    snp_session_remove(ending->session);
-    snp_room_serve(ending->session->server);
-    end_answer(ending->request, ending->ended,
-               ending->err.code == SNP_OK ? NULL : &ending->err);
-    ending_free(ending);
+    part_ended(ending);
 }
 
 static void executor_closed(void *ctx, const struct snp_err *err)
 {
     struct ending *ending = ctx;
-    struct snp_session *session = ending->session;
-    struct snp_err failure;
 
-    if (err != NULL) {
+    if (err != NULL && ending->err.code == SNP_OK) {
         ending->err = *err;
     }
-    if (session->name[0] == '\0' || (!session->durable.is_recorded && session->cells == 0)) {
-        forgotten(ending, NULL);
-    } else if (snp_entry_remove(session, forgotten, ending, &failure) < 0) {
-        forgotten(ending, &failure);
-    }
+    part_ended(ending);
+}
+
+/* The journal has it, or will: what writes its row has been asked for. */
+static bool is_in_journal(const struct snp_session *session)
+{
+    return session->name[0] != '\0' && (session->durable.is_recorded || session->cells > 0 ||
+                                        session->unsaved.n_putting > 0);
 }
 
 /* Clearing ------------------------------------------------------------------------------------ */
@@ -277,6 +287,7 @@ static void clear(struct snp_session *session,
 void snp_session_end(struct snp_session *session, struct snp_request *request)
 {
     struct ending *ending;
+    struct snp_err failure;
 
     if (session->state == SNP_SESSION_CLOSING) {
         SNP_ASSERT(request == NULL); /* nobody finds it any more */
@@ -293,6 +304,13 @@ void snp_session_end(struct snp_session *session, struct snp_request *request)
     ending->ended = running_json(session);
     snp_session_event(session, SNP_EV_DESTROY);
     let_go(session, "the session was destroyed");
+    snp_entry_forgive(session);
+    ending->pending = 2;
+    if (!is_in_journal(session)) {
+        part_ended(ending);
+    } else if (snp_entry_remove(session, forgotten, ending, &failure) < 0) {
+        forgotten(ending, &failure);
+    }
     if (session->live.executor == NULL) {
         executor_closed(ending, NULL);
     } else {

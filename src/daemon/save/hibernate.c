@@ -92,9 +92,8 @@ static void leave(struct snp_hibernation *h)
 /* A save that is under way, maybe of a snapshot, is waited for by making another behind it. */
 static bool needs_saving(const struct snp_session *session)
 {
-    return session->unsaved.save != NULL ||
-           ((session->unsaved.is_dirty || snp_checkpoint_is_moving(session)) &&
-            session->durable.is_recorded);
+    return session->unsaved.save != NULL || session->unsaved.is_dirty ||
+           snp_checkpoint_is_moving(session);
 }
 
 /* Not now; but what runs in it may have ended when it would be idle for as long again. */
@@ -223,7 +222,14 @@ static void begin(struct snp_hibernation *h)
     struct snp_err err;
 
     session->unsaved.hibernation = h;
-    if (needs_saving(session)) {
+    if (session->unsaved.is_dirty && !session->durable.is_recorded) {
+        (void)snp_fail(
+            &err, SNP_E_LIMIT,
+            "the journal could not record what session %s ran, so it cannot be saved; "
+            "the session stays awake",
+            session->name);
+        stay(h, &err);
+    } else if (needs_saving(session)) {
         snp_checkpoint_make(session, saved, h);
     } else if (check_lost(h, session->durable.checkpoint_lost, &err) < 0) {
         stay(h, &err);
