@@ -304,7 +304,7 @@ static int start_and_greet(const char *path,
         }
         (void)poll(NULL, 0, RETRY_MS);
     }
-    return snp_fail(err, SNP_E_PEER, "the daemon does not start; its last words: %s",
+    return snp_fail(err, SNP_E_PEER, "the daemon does not start%s",
                     snp_daemon_last_words(words, sizeof(words)));
 }
 

@@ -28,7 +28,7 @@ struct snp_client_options {
 
 /*
  * *ret is the caller's: snp_client_free(). SNP_E_NOT_FOUND: no daemon, and has_start is false;
- * SNP_E_PEER: it could not start (its last log line is in the message); SNP_E_UNSUPPORTED: it speaks another version;
+ * SNP_E_PEER: it could not start (the message has the error of its log); SNP_E_UNSUPPORTED: it speaks another version;
  * SNP_E_DENIED: the runtime folder cannot be trusted. Blocks for at most about 10 s.
  */
 int snp_client_connect(const struct snp_client_options *options,

@@ -78,7 +78,7 @@ int snp_socket_receive(int fd, struct snp_buf *in, struct snp_err *err)
     if (n <= 0) {
         char words[WORDS_MAX];
 
-        return snp_fail(err, SNP_E_PEER, "the daemon went away; its last words: %s",
+        return snp_fail(err, SNP_E_PEER, "the daemon went away%s",
                         snp_daemon_last_words(words, sizeof(words)));
     }
     snp_buf_commit(in, (size_t)n);

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -32,6 +33,7 @@ enum {
     ENV_MAX = 256,
     WORDS_MAX = 256,
     LOG_READ_MAX = 4 << 20,
+    FRESH_S = 60, /* what is older was not said of this end */
 };
 
 /* Whole names, and beginnings (with '*'). */
@@ -236,11 +238,11 @@ int snp_daemon_start(int timeout_ms, struct snp_err *err)
         return r;
     }
     if (r == 0 && ready_wait(read_fd, timeout_ms, &ready) < 0) {
-        return snp_fail(err, SNP_E_PEER, "it is not ready after %d s; its last words: %s",
-                        timeout_ms / 1000, snp_daemon_last_words(words, sizeof(words)));
+        return snp_fail(err, SNP_E_PEER, "it is not ready after %d s%s", timeout_ms / 1000,
+                        snp_daemon_last_words(words, sizeof(words)));
     }
     return ready ? 0
-                 : snp_fail(err, SNP_E_PEER, "it ended at once; its last words: %s",
+                 : snp_fail(err, SNP_E_PEER, "it ended at once%s",
                             snp_daemon_last_words(words, sizeof(words)));
 }
 
@@ -250,21 +252,28 @@ const char *snp_daemon_last_words(char *out, size_t out_len)
     snp_autofree char *path = NULL;
     snp_autofree char *text = NULL;
     struct snp_err ignored;
+    struct stat st;
     size_t n = 0;
-    char *line;
+    const char *line;
 
     out[0] = '\0';
     if (snp_state_dir(&state, &ignored) < 0) {
         return out;
     }
     path = snp_format("%s/daemon.log", state);
-    if (path == NULL || snp_file_read(path, LOG_READ_MAX, &text, &n, &ignored) < 0) {
+    if (path == NULL || stat(path, &st) < 0 || st.st_mtime + FRESH_S < time(NULL) ||
+        snp_file_read(path, LOG_READ_MAX, &text, &n, &ignored) < 0) {
         return out;
     }
     while (n > 0 && text[n - 1] == '\n') {
         text[--n] = '\0';
     }
     line = strrchr(text, '\n');
-    (void)snprintf(out, out_len, "%s", line == NULL ? text : line + 1);
+    line = line == NULL ? text : line + 1;
+    /* What has no level was not said by the log: a library that is missing, an abort. */
+    if (*line != '\0' && !snp_has_prefix(line, "info ") && !snp_has_prefix(line, "warn ") &&
+        !snp_has_prefix(line, "debug ")) {
+        (void)snprintf(out, out_len, "; its last words: %s", line);
+    }
     return out;
 }

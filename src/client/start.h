@@ -20,7 +20,7 @@ int snp_daemon_start(int timeout_ms, struct snp_err *err) SNP_NODISCARD;
  */
 int snp_run_process_start(int *ret_fd, struct snp_err *err) SNP_NODISCARD;
 
-/* Put the last line of the daemon's log (without time) into out; "" if there is none. Returns out. */
+/* Put "; its last words: " and the error with which the daemon's log ends into out; "": it has none, or an old one. Returns out. */
 const char *snp_daemon_last_words(char *out, size_t out_len);
 
 #endif

@@ -159,7 +159,7 @@ static int limits_read(struct snp_exec_spec *spec, struct snp_err *err)
     if (spec->asked.limits != NULL) {
         r = snp_limits_from_json(spec->asked.limits, &spec->limits, err);
         if (r < 0) {
-            return snp_err_wrap(err, "exec: 'limits'");
+            return snp_err_wrap(err, "exec"); /* it says "limits" itself */
         }
     }
     return 0;

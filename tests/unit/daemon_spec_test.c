@@ -83,7 +83,7 @@ TEST(bad_members_are_refused_by_name)
         {"tier",     "\"../vm\"",                  "valid tier name"         },
         {"template", "\"../big\"",                 "template's name"         },
         {"limits",   "{\"procesess\": 1}",         "limits"                  },
-        {"limits",   "{\"processes\": 99999999}",  "limits"                  },
+        {"limits",   "{\"processes\": 99999999}",  "exec: limits: "          },
         {"defaults", "{\"template\": 1}",          "template"                },
         {"defaults", "{\"template\": \"../big\"}", "template's name"         },
         {"env",      "{\"A B\": \"x\"}",           "'A B'"                   },
