@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A container engine of the tests' own: dockerd with its folders, mounts and control groups, and an image made of
-this machine's Python. Nothing of it is left when it is closed."""
+"""Container engines of the tests' own: dockerd and podman's service with their folders, mounts and control groups, and
+an image made of this machine's Python. Nothing of them is left when they are closed."""
 
+import functools
 import hashlib
 import http.client
 import io
@@ -30,6 +31,9 @@ USERS = b"root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/sh\
 START_S = 60
 PATH = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
 CONFIG = "/etc/docker"  # where dockerd puts a key
+# crun wants control groups of one version only
+LAUNCH = ["unshare", "-m", "--propagation", "private", "sh", "-c",
+          'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"', "sh"]
 
 
 class _Connection(http.client.HTTPConnection):
@@ -62,6 +66,7 @@ def _add(tar: tarfile.TarFile, path: str) -> None:
         tar.addfile(link)
 
 
+@functools.cache
 def _image(has_python: bool) -> bytes:
     """The root of an image, as a tar."""
     out = io.BytesIO()
@@ -107,12 +112,46 @@ def foreign_image(name: str) -> bytes:
     return out.getvalue()
 
 
+@functools.cache
+def runsc() -> str | None:
+    """gVisor with systrap: this machine's, or that of Debian's backports, unpacked in the build folder."""
+    folder = os.path.join(os.path.abspath(lib.BUILD), "runsc")
+    kept = os.path.join(folder, "usr/bin/runsc")
+    for path in shutil.which("runsc", path=PATH), kept:
+        if path and os.access(path, os.X_OK) and "systrap" in subprocess.run(
+                [path, "flags"], capture_output=True, text=True).stdout:
+            return path
+    with open("/etc/os-release") as text:
+        release, = (line.split("=")[1].strip() for line in text if line.startswith("VERSION_CODENAME="))
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(os.path.join(folder, "lists/partial"))
+    targets = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(SIGNED_BY)",
+                              "Identifier: Packages", "Component: main"], capture_output=True, text=True).stdout
+    uri = next((line.split()[0] for line in targets.splitlines() if line.split()[1] == release),
+               "http://deb.debian.org/debian")
+    with open(os.path.join(folder, "sources.list"), "w") as out:
+        out.write(f"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {uri} {release}-backports main\n")
+    get = ["apt-get", "-qq", "-o", f"Dir::Etc::sourcelist={folder}/sources.list", "-o", "Dir::Etc::sourceparts=-",
+           "-o", f"Dir::State::lists={folder}/lists", "-o", "APT::Sandbox::User=root"]
+    for words in [*get, "update"], [*get, "download", "runsc"]:
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            print("runsc: " + done.stderr, file=sys.stderr)
+            return None
+    package, = (name for name in os.listdir(folder) if name.endswith(".deb"))
+    subprocess.run(["dpkg-deb", "-x", package, "."], cwd=folder, check=True)
+    shutil.rmtree(os.path.join(folder, "lists"))
+    return kept
+
+
 class Engine:
     """dockerd, and its API."""
 
+    PROGRAM = "dockerd"
+
     def __init__(self) -> None:
-        present = shutil.which("dockerd", path=PATH) is not None and os.geteuid() == 0
-        lib.need("docker", present, "no dockerd, or not root")
+        present = shutil.which(self.PROGRAM, path=PATH) is not None and os.geteuid() == 0
+        lib.need("docker", present, f"no {self.PROGRAM}, or not root")
         self.folder = tempfile.mkdtemp(prefix="snp-docker-", dir="/tmp")
         os.chmod(self.folder, 0o755)
         self.group = "/" + os.path.basename(self.folder)
@@ -124,27 +163,41 @@ class Engine:
             repository, tag = name.split(":")
             status, said = self.ask("POST", f"/images/create?fromSrc=-&repo={repository}&tag={tag}", _image(has_python))
             assert status == 200, said
+            if self.PROGRAM != "dockerd":  # it forgets the tag
+                assert self.ask("POST", f"/images/{repository}:latest/tag?repo={repository}&tag={tag}")[0] == 201
 
     @property
     def env(self) -> dict[str, str]:
         return {"DOCKER_HOST": "unix://" + self.socket}
 
+    def command(self) -> list[str]:
+        # gVisor would need a network of its own to bring up a loopback in the container's
+        runtimes = {"crun": {"path": "/usr/bin/crun"}}
+        if runsc() is not None:
+            runtimes["runsc"] = {"path": runsc(), "runtimeArgs": ["--platform=systrap", "--network=none"]}
+        with open(f"{self.folder}/daemon.json", "w") as out:
+            json.dump({"runtimes": runtimes}, out)
+        return ["dockerd", "--config-file", f"{self.folder}/daemon.json", "--data-root", f"{self.folder}/data",
+                "--exec-root", f"{self.folder}/exec", "-p", f"{self.folder}/pid", "-H", "unix://" + self.socket,
+                "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
+                "--cgroup-parent", self.group, "--exec-opt", "native.cgroupdriver=cgroupfs"]
+
     def start(self) -> None:
-        command = ["dockerd", "--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/exec",
-                   "-p", f"{self.folder}/pid", "-H", "unix://" + self.socket, "--bridge=none", "--iptables=false",
-                   "--ip6tables=false", "--ip-forward=false", "--ip-masq=false", "--cgroup-parent", self.group,
-                   "--exec-opt", "native.cgroupdriver=cgroupfs"]
+        command = self.command()
         with open(f"{self.folder}/log", "ab") as log:
             self.process = subprocess.Popen(
-                ["unshare", "-m", "--propagation", "private", *command], stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, start_new_session=True, env={"PATH": PATH, "HOME": self.folder})
+                [*LAUNCH, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                env={"PATH": PATH, "HOME": self.folder, **self.surroundings()})
         until = time.monotonic() + START_S
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > until:
                 with open(f"{self.folder}/log") as text:
-                    raise AssertionError("dockerd does not start: " + text.read()[-2000:])
+                    raise AssertionError(f"{self.PROGRAM} does not start: " + text.read()[-2000:])
             time.sleep(0.05)
         os.chmod(self.socket, 0o666)
+
+    def surroundings(self) -> dict[str, str]:
+        return {}
 
     def _answers(self) -> bool:
         try:
@@ -184,19 +237,38 @@ class Engine:
         except OSError:
             pass  # it is gone already
         self.stop()
-        for controller in os.listdir("/sys/fs/cgroup"):
-            for path, _, _ in os.walk(f"/sys/fs/cgroup/{controller}{self.group}", topdown=False):
-                os.rmdir(path)
-        if os.path.isdir("/sys/fs/cgroup" + self.group):
-            for path, _, _ in os.walk("/sys/fs/cgroup" + self.group, topdown=False):
+        for controller in [""] + ["/" + name for name in os.listdir("/sys/fs/cgroup")]:
+            for path, _, _ in os.walk(f"/sys/fs/cgroup{controller}{self.group}", topdown=False):
                 os.rmdir(path)
         shutil.rmtree(self.folder)
         if not self.had_config:
             shutil.rmtree(CONFIG, ignore_errors=True)
 
 
+class Podman(Engine):
+    """The service of podman, which speaks the same."""
+
+    PROGRAM = "podman"
+    RUNTIME = "crun"
+
+    def surroundings(self) -> dict[str, str]:
+        with open(f"{self.folder}/containers.conf", "w") as out:
+            # the usual limits are above what root may have in some places
+            out.write('[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n'
+                      f'[engine]\nruntime = "{self.RUNTIME}"\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\n')
+        with open(f"{self.folder}/storage.conf", "w") as out:
+            out.write(f'[storage]\ndriver = "overlay"\ngraphroot = "{self.folder}/data"\n'
+                      f'runroot = "{self.folder}/run"\n')
+        return {"CONTAINERS_CONF": f"{self.folder}/containers.conf", "TMPDIR": self.folder,
+                "CONTAINERS_STORAGE_CONF": f"{self.folder}/storage.conf", "XDG_RUNTIME_DIR": self.folder}
+
+    def command(self) -> list[str]:
+        return ["podman", "--tmpdir", f"{self.folder}/exec", "system", "service", "--time=0", "unix://" + self.socket]
+
+
 if __name__ == "__main__":  # for a look by hand
-    engine = Engine()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    engine = Podman() if "podman" in sys.argv else Engine()
     print(engine.env, file=sys.stderr)
     try:
         signal.pause()

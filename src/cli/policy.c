@@ -95,14 +95,23 @@ const char *snp_cli_workspace(const struct snp_config *config, const char *usual
     return path != NULL ? path : is_workspace_wanted(config) ? "." : usual;
 }
 
+/* IMAGE, or IMAGE#RUNTIME: what a container is made of. */
+static json_t *image_and_runtime(const struct snp_config *config)
+{
+    const char *image = snp_config_str(config, SNP_KEY_DOCKER_IMAGE);
+    const char *runtime = snp_config_str(config, SNP_KEY_DOCKER_RUNTIME);
+
+    return runtime == NULL || runtime[0] == '\0' ? json_string(image)
+                                                 : json_sprintf("%s#%s", image, runtime);
+}
+
 /* What the keys of the docker tier say of a new session. */
 static int add_docker(const struct snp_config *config, json_t *defaults)
 {
-    const char *image = snp_config_str(config, SNP_KEY_DOCKER_IMAGE);
     const bool has_network = !snp_config_bool(config, SNP_KEY_DOCKER_NETWORK_DISABLED);
 
     return !snp_streq(snp_cli_tier(config), "docker") ||
-                   (json_object_set_new(defaults, "rootfs", json_string(image)) == 0 &&
+                   (json_object_set_new(defaults, "rootfs", image_and_runtime(config)) == 0 &&
                     (!has_network ||
                      json_object_set_new(defaults, "network", json_true()) == 0))
                ? 0

@@ -63,6 +63,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         CHOICES("idle", "after", "cell", "off"), SAFE_ARE("after", "cell")),
     KEY(TRANSACTION,               "transaction",             BOOL,    ASKS,  "true",      "Sessions",  "Transaction"),
     KEY(DOCKER_IMAGE,              "docker_image",            STRING,  ASKS,  "python:3.11-slim", "Docker",    "Image"),
+    KEY(DOCKER_RUNTIME,            "docker_runtime",          STRING,  ASKS,  NULL,        "Docker",    "Runtime"),
     KEY(DOCKER_CPUS,               "docker_cpus",             FLOAT,   DOWN,  "1.0",       "Docker",    "CPUs",
         RANGE(0.01, 1024)),
     KEY(DOCKER_MEMORY,             "docker_memory",           STRING,  DOWN,  "512m",      "Docker",    "Memory"),

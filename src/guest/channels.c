@@ -90,6 +90,7 @@ struct snp_channels {
     struct snp_buf raw; /* what of an attached stream is not taken apart yet */
     struct snp_buf out;
     bool has_ended;
+    bool has_spoken; /* attached: something of standard output has come */
 };
 
 /* What epoll tells of the shared stream, for which there is no channel. */
@@ -599,6 +600,10 @@ static int split_attached(struct snp_channels *cs)
         }
         if (there < n) {
             break;
+        }
+        if (head[0] != ATTACHED_STDERR && !cs->has_spoken && cs->spec.spoken != NULL) {
+            cs->has_spoken = true;
+            cs->spec.spoken(cs->spec.data);
         }
         if (head[0] == ATTACHED_STDERR) {
             cs->spec.complain(cs->spec.data, bytes, n);

@@ -35,6 +35,12 @@ enum {
     SNP_CHANNEL_FIRST, /* of those that are passed */
 };
 
+/* An empty frame of a channel that there is never: what the inner end writes first of all. */
+#define SNP_CHANNEL_HELLO \
+    {                     \
+        0, UINT32_MAX, 0  \
+    }
+
 /* Which way bytes go at this end. */
 enum {
     SNP_CHANNEL_READ = 1,  /* from our descriptor to the other end */
@@ -53,6 +59,8 @@ struct snp_channels_spec {
      */
     bool is_attached;
     void (*complain)(void *data, const char *bytes, size_t n);
+    /* The first of standard output has come: from here on channels are needed. NULL = of no interest. */
+    void (*spoken)(void *data);
     void *data;
 };
 

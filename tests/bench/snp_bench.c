@@ -98,6 +98,14 @@ static int client_open(const char *socket_path, struct snp_client **ret, struct 
     return snp_client_connect(&options, ret, err);
 }
 
+/* SNP_BENCH_TIER: another tier than native. SNP_BENCH_ROOTFS: its image. */
+static const char *setting(const char *name, const char *otherwise)
+{
+    const char *text = getenv(name); /* NOLINT(concurrency-mt-unsafe): one thread */
+
+    return text == NULL ? otherwise : text;
+}
+
 /*
  * Run one cell; anything but "ok" is a failure. ret_hit: whether its session came from the pool.
  * No standby is made and no disk waited for: what these cost is measured apart, by `ask`.
@@ -109,9 +117,11 @@ static int cell_run(struct snp_client *client,
                     bool *ret_hit,
                     struct snp_err *err)
 {
-    snp_autojson json_t *head = SNP_WRITE(
-        snp_exec_request, .session = session, .kind = "python", .code_len = strlen(code),
-        .tier = "native", .template = template, .durability = "process");
+    snp_autojson json_t *head =
+        SNP_WRITE(snp_exec_request, .session = session, .kind = "python",
+                  .code_len = strlen(code), .tier = setting("SNP_BENCH_TIER", "native"),
+                  .rootfs = setting("SNP_BENCH_ROOTFS", NULL), .template = template,
+                  .durability = "process");
     snp_autoreply struct snp_reply reply = {0};
     struct snp_call call = {.head = head, .raw = code, .raw_len = strlen(code)};
     int r = head == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")

@@ -45,6 +45,7 @@ static const char docker[] =
     "\n"
     "# Docker; cpus and memory hold for every sandbox where the limits above are not set\n"
     "docker_image = \"python:3.11-slim\"\n"
+    "# docker_runtime = \"runsc\"  # gVisor; the engine's own when not set\n"
     "docker_cpus = 1.0\n"
     "docker_memory = \"512m\"\n"
     "docker_network_disabled = true\n"

@@ -172,7 +172,7 @@ int snp_command_start(struct snp_init *in, uint32_t id, struct snp_body *c)
     int r = take_program(c, &p);
     bool has_stdin = snp_body_take(c, 1) != 0;
 
-    p.is_fenced = in->relay > 0;
+    p.is_fenced = in->is_container;
     r = r != 0 || c->bad ? EINVAL : in->command != -1 ? EBUSY : 0;
     if (r == 0 && has_stdin) {
         p.stdin_fd = input_fd(c->at, (size_t)(c->end - c->at));
@@ -208,9 +208,9 @@ int snp_interpreter_start(struct snp_init *in, struct snp_body *c, int guest_fd)
     int r = take_program(c, &p);
 
     p.guest_fd = guest_fd;
-    p.is_fenced = in->relay > 0;
+    p.is_fenced = in->is_container;
     r = r != 0 || guest_fd < 0 ? EINVAL : 0;
-    if (r == 0 && in->relay > 0 && in->sleepers.n == 0) {
+    if (r == 0 && in->is_container && in->sleepers.n == 0) {
         r = make_pristine(in, &p.pristine_fd);
     }
     r = r == 0 ? start(&p, &in->interpreter) : r;

@@ -14,6 +14,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
 
 #include "base/fd.h"
 #include "guest/channels.h"
@@ -23,6 +25,7 @@
 
 enum {
     LOW_FDS = 16, /* what is made here is first put above these */
+    LINE_S = 10,
     RULES_MAX = 64,
     ABI_MAX = 6,
 };
@@ -68,8 +71,10 @@ static SNP_NORETURN void relay(int control_fd, const int out_fd[2])
                                      .out_fd = high(1, "standard output"),
                                      .is_inner = true,
                                      .complain = complain};
+    const uint32_t hello[] = SNP_CHANNEL_HELLO;
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    struct snp_channels *cs = snp_channels_new(&spec);
+    struct snp_channels *cs =
+        snp_write_all(spec.out_fd, hello, sizeof(hello)) < 0 ? NULL : snp_channels_new(&spec);
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     (void)prctl(PR_SET_NAME, "relay", 0, 0, 0);
@@ -94,20 +99,43 @@ static void place(int fd, int number)
     (void)close(fd);
 }
 
-pid_t snp_container_enter(void)
+/*
+ * Our ends of the streams, from the supervisor itself, where it has the same kernel. False: nobody passes any (another
+ * host, a kernel of its own such as gVisor's, a policy of the host).
+ */
+static bool take_streams(int ends[SNP_CONTAINER_STREAMS])
+{
+    const struct sockaddr_un address = {
+        .sun_family = AF_UNIX, .sun_path = SNP_CONTAINER_LINE "/" SNP_CONTAINER_SOCKET};
+    const struct timeval patience = {.tv_sec = LINE_S};
+    snp_autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fds[SNP_FDS_MAX];
+    size_t n = 0;
+    char byte;
+
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0 ||
+        connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
+        snp_recv_fds(fd, &byte, 1, fds, &n) != 1 || n != SNP_CONTAINER_STREAMS ||
+        send(fd, &byte, 1, MSG_NOSIGNAL) != 1) {
+        while (n > 0) {
+            (void)close(fds[--n]);
+        }
+        return false;
+    }
+    for (size_t i = 0; i < SNP_CONTAINER_STREAMS; i++) {
+        ends[i] = high(fds[i], "a stream");
+    }
+    return true;
+}
+
+/* The same through a relay, which makes them; its number. */
+static pid_t make_streams(int ends[SNP_CONTAINER_STREAMS])
 {
     int control[2];
     int out[2];
     int err[2];
     pid_t pid;
 
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    (void)umask(0022);
-    /* An engine may have given them the modes that they have in the image. */
-    (void)chmod("/tmp", 01777);
-    (void)chmod("/workspace", 0755);
-    (void)chmod(SNP_CONTAINER_COPIES, 0700);
-    (void)mkdir("/tmp/.home", 0755);
     make_stream(control, false);
     make_stream(out, true);
     make_stream(err, true);
@@ -123,6 +151,28 @@ pid_t snp_container_enter(void)
     if (pid < 0) {
         fail("the relay");
     }
+    (void)close(control[1]);
+    (void)close(out[0]);
+    (void)close(err[0]);
+    ends[0] = control[0];
+    ends[1] = out[1];
+    ends[2] = err[1];
+    return pid;
+}
+
+pid_t snp_container_enter(void)
+{
+    int ends[SNP_CONTAINER_STREAMS];
+    pid_t relay_pid;
+
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    (void)umask(0022);
+    /* An engine may have given them the modes that they have in the image. */
+    (void)chmod("/tmp", 01777);
+    (void)chmod("/workspace", 0755);
+    (void)chmod(SNP_CONTAINER_COPIES, 0700);
+    (void)mkdir("/tmp/.home", 0755);
+    relay_pid = take_streams(ends) ? 0 : make_streams(ends);
     (void)syscall(SYS_close_range, SNP_INIT_CONTROL_FD, LOW_FDS - 1, 0);
     place(high(open("/workspace", O_PATH | O_DIRECTORY | O_CLOEXEC), "/workspace"),
           SNP_INIT_UPPER_FD);
@@ -131,13 +181,10 @@ pid_t snp_container_enter(void)
     place(high(open(SNP_CONTAINER_COPIES, O_RDONLY | O_DIRECTORY | O_CLOEXEC), "copies"),
           SNP_INIT_COPIES_FD);
     place(high(open("/dev/null", O_RDWR | O_CLOEXEC), "/dev/null"), 0);
-    place(control[0], SNP_INIT_CONTROL_FD);
-    place(out[1], 1);
-    place(err[1], 2);
-    (void)close(control[1]);
-    (void)close(out[0]);
-    (void)close(err[0]);
-    return pid;
+    place(ends[0], SNP_INIT_CONTROL_FD);
+    place(ends[1], 1);
+    place(ends[2], 2);
+    return relay_pid;
 }
 
 /* Folders of the image: all of the root but those that are not of it. */

@@ -3,9 +3,9 @@
 #define SNP_GUEST_PID1_CONTAINER_H
 
 /*
- * Pid 1 of a container. Its standard input and output are all there is between it and the supervisor;
- * a child, the relay, makes of them the streams that pid 1 has elsewhere (guest/channels.h). When the relay
- * ends, the stream does, and so pid 1.
+ * Pid 1 of a container. It gets its streams from the supervisor over a socket in a folder that is shown to it. Where
+ * that leads nowhere there is only its standard input and output: a child, the relay, makes of them the streams that
+ * pid 1 has elsewhere (guest/channels.h). When the relay ends, the stream does, and so pid 1.
  */
 
 #include <sys/types.h>
@@ -15,12 +15,22 @@
 #define SNP_CONTAINER_COPIES "/run/copies"
 
 /*
+ * The folder of that socket. Who connects receives a byte with its ends of: control stream, standard output,
+ * standard error; and answers with a byte. It can be had once, before any code runs.
+ */
+#define SNP_CONTAINER_LINE   "/run/line"
+#define SNP_CONTAINER_SOCKET "s"
+enum {
+    SNP_CONTAINER_STREAMS = 3
+};
+
+/*
  * A variable of its environment: RLIMIT_DATA of what runs code, in bytes. Not a limit of the container: runtimes
  * written in Go do not start below about 100 MiB.
  */
 #define SNP_CONTAINER_DATA "SNIPARA_SANDBOX_DATA"
 
-/* Make the descriptors of pid 1 (guest/spec.h). The relay's number; ends the process when that fails. */
+/* Make the descriptors of pid 1 (guest/spec.h). The relay's number, 0 = none; ends the process when that fails. */
 pid_t snp_container_enter(void);
 
 /*

@@ -499,7 +499,8 @@ int main(int argc, char **argv)
     if (argc < 1 || argc > 3) {
         return 2;
     }
-    in.relay = argc == 1 ? snp_container_enter() : 0;
+    in.is_container = argc == 1;
+    in.relay = in.is_container ? snp_container_enter() : 0;
     in.is_local = argc == 3;
     snp_files_locate(in.is_local ? argv[2] : NULL);
     in.interpreter = argc == 1 ? 0 : snp_pid_of(argv[1]);

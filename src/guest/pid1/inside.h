@@ -22,7 +22,8 @@ struct snp_init {
     uint32_t command_id;
     bool has_store; /* for copies of the workspace, whose memory counts */
     bool is_local;  /* no namespaces: /proc is closed to us */
-    pid_t relay;    /* of a container, a child that ends only with us; 0 = there is none */
+    bool is_container;
+    pid_t relay; /* of a container, a child that ends only with us; 0 = there is none */
     bool is_watching;
     bool was_crowded;      /* since the watch began */
     uint64_t watched;      /* bytes last reported */

@@ -2,7 +2,7 @@
 /*
  * The life of a container.
  *
- *   look at the image -> create -> attach -> connect the streams -> start -> the interpreter is ready
+ *   look at the image -> create -> look at it -> attach -> make the streams -> start -> pid 1 has them -> the interpreter is ready
  *   -> ... -> remove
  *
  * Attached before it is started, so that nothing it says is lost. When the connection ends, its
@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
@@ -50,6 +51,7 @@ int snp_container_make(struct snp_sandbox *s)
         return -1;
     }
     d->attach_fd = -1;
+    snp_line_init(&d->line);
     s->own = d;
     return 0;
 }
@@ -57,6 +59,7 @@ int snp_container_make(struct snp_sandbox *s)
 static void close_stream(struct snp_docker_sandbox *d)
 {
     snp_handle_close(&d->poll);
+    snp_line_close(&d->line);
     snp_channels_free(SNP_TAKE_PTR(d->channels));
     snp_closep(&d->attach_fd);
 }
@@ -68,6 +71,7 @@ void snp_container_unmake(struct snp_sandbox *s)
     close_stream(d);
     snp_handle_close(&d->timer);
     json_decref(d->image);
+    json_decref(d->made);
     free(SNP_TAKE_PTR(s->own));
 }
 
@@ -212,7 +216,8 @@ static void ask(struct snp_sandbox *s, const char *path, json_t *body, snp_docke
 {
     struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
     const struct snp_docker_request request = {
-        .method = d->stage == SNP_DOCKER_INSPECTING ? NULL : "POST",
+        .method = d->stage == SNP_DOCKER_INSPECTING || d->stage == SNP_DOCKER_CHECKING ? NULL
+                                                                                       : "POST",
         .path = path,
         .body = body,
         .cb = cb,
@@ -331,14 +336,40 @@ static void on_channels(uv_poll_t *poll, int status, int events)
     }
 }
 
-/* The engine's streams become channels of the attached one. */
-static int connect_streams(struct snp_sandbox *s, struct snp_err *err)
+/* Nobody has taken the streams, and they are asked for in the attached one: they become channels of that. */
+static void spoken(void *data)
+{
+    struct snp_sandbox *s = data;
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+    static const unsigned ways[] = {SNP_CHANNEL_READ | SNP_CHANNEL_WRITE, SNP_CHANNEL_WRITE,
+                                    SNP_CHANNEL_WRITE};
+    bool failed = false;
+
+    if (!snp_line_has_ends(&d->line)) {
+        return; /* pid 1 has them: nothing else speaks there */
+    }
+    for (uint32_t id = 0; id < SNP_ARRAY_LEN(ways); id++) {
+        int fd = SNP_TAKE_FD(d->line.ends[id]);
+
+        failed = snp_channels_add(d->channels, id, fd, ways[id]) < 0 || failed;
+    }
+    snp_line_close(&d->line);
+    if (failed) {
+        snp_sandbox_kill(s, "out of memory");
+    }
+}
+
+/* Our ends of the streams are the engine's; the others wait for pid 1. */
+static int make_streams(struct snp_sandbox *s, struct snp_err *err)
 {
     struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
     int fd = SNP_TAKE_FD(d->attach_fd);
-    const struct snp_channels_spec spec = {
-        .in_fd = fd, .out_fd = fd, .is_attached = true, .complain = complain, .data = s};
-    int out[2] = {-1, -1};
+    const struct snp_channels_spec spec = {.in_fd = fd,
+                                           .out_fd = fd,
+                                           .is_attached = true,
+                                           .complain = complain,
+                                           .spoken = spoken,
+                                           .data = s};
     int pair[2];
     int r;
 
@@ -350,16 +381,16 @@ static int connect_streams(struct snp_sandbox *s, struct snp_err *err)
     if (d->poll == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory or file descriptors");
     }
-    r = snp_channels_add(d->channels, SNP_CHANNEL_INIT, pair[1],
-                         SNP_CHANNEL_READ | SNP_CHANNEL_WRITE) < 0
-            ? snp_fail(err, SNP_E_NOMEM, "out of memory")
-            : snp_sandbox_new_output(s, 0, out, err);
-    if (r == 0 &&
-        (snp_channels_add(d->channels, SNP_CHANNEL_STDOUT, out[0], SNP_CHANNEL_WRITE) < 0 ||
-         snp_channels_add(d->channels, SNP_CHANNEL_STDERR, out[1], SNP_CHANNEL_WRITE) < 0)) {
-        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
+    d->line.ends[0] = pair[1];
+    r = snp_sandbox_new_output(s, 0, d->line.ends + 1, err);
+    for (size_t i = 1; r == 0 && i < SNP_ARRAY_LEN(d->line.ends); i++) {
+        (void)fchmod(d->line.ends[i], 0666); /* the code may open its own streams again */
     }
-    r = r == 0 ? snp_sandbox_connect(s, pair[0], err) : r;
+    if (r < 0) {
+        (void)close(pair[0]);
+        return r;
+    }
+    r = snp_sandbox_connect(s, pair[0], err);
     r = r == 0 ? spawn(s, err) : r;
     (void)uv_poll_start(d->poll, UV_READABLE, on_channels);
     return r;
@@ -384,7 +415,7 @@ static void step_start(struct snp_sandbox *s)
 
     d->stage = SNP_DOCKER_STARTING;
     (void)snprintf(path, sizeof(path), "/containers/%s/start", d->id);
-    if (connect_streams(s, &s->open_err) < 0) {
+    if (make_streams(s, &s->open_err) < 0) {
         give_up(s);
         return;
     }
@@ -453,6 +484,36 @@ static void step_attach(struct snp_sandbox *s)
     (void)uv_poll_start(d->poll, UV_READABLE, on_attached);
 }
 
+static void on_checked(void *data, int status, json_t *body, const struct snp_err *err)
+{
+    struct snp_sandbox *s = data;
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+    snp_autojson json_t *made = SNP_TAKE_PTR(d->made);
+
+    if (!goes_on(s, err)) {
+        return;
+    }
+    if (status != SNP_DOCKER_OK) {
+        refused(s, "look at the container", body);
+        return;
+    }
+    if (snp_docker_check(s, made, body, &s->open_err) < 0) {
+        give_up(s);
+        return;
+    }
+    step_attach(s);
+}
+
+static void step_check(struct snp_sandbox *s)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+    char path[PATH_LEN];
+
+    d->stage = SNP_DOCKER_CHECKING;
+    (void)snprintf(path, sizeof(path), "/containers/%s/json", d->id);
+    ask(s, path, NULL, on_checked);
+}
+
 static void on_created(void *data, int status, json_t *body, const struct snp_err *err)
 {
     struct snp_sandbox *s = data;
@@ -461,6 +522,7 @@ static void on_created(void *data, int status, json_t *body, const struct snp_er
     if (err == NULL && status == SNP_DOCKER_CREATED) {
         (void)snprintf(d->id, sizeof(d->id), "%s", snp_json_str(body, "Id", ""));
         s->has_process = true;
+        d->made = json_incref(body);
     }
     if (!goes_on(s, err)) {
         return;
@@ -469,7 +531,7 @@ static void on_created(void *data, int status, json_t *body, const struct snp_er
         refused(s, "create the container", body);
         return;
     }
-    step_attach(s);
+    step_check(s);
 }
 
 /* Is the image for this machine's processors? */
@@ -534,10 +596,17 @@ static void step_image(struct snp_sandbox *s)
 void snp_container_open(struct snp_sandbox *s)
 {
     struct snp_docker *docker = snp_docker_of(s->supervisor);
+    char name[SNP_DOCKER_MARK_LEN + 16];
 
     snp_docker_reap(s->supervisor);
     if (docker->no_engine.code != SNP_OK) {
         s->open_err = docker->no_engine;
+        give_up(s);
+        return;
+    }
+    (void)snprintf(name, sizeof(name), "%s-%u", docker->mark, ++docker->n_lines);
+    if (snp_line_open(&snp_docker_sandbox_of(s)->line, s->supervisor->loop,
+                      s->supervisor->state_dir, name, &s->open_err) < 0) {
         give_up(s);
         return;
     }

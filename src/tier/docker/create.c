@@ -17,6 +17,8 @@ enum {
     RESERVE = 64 << 20, /* of memory, for what is ours inside, and for copies */
     FILES_STORE = SNP_COPIES_BYTES_MAX,
     SMALL = 4096,
+    GVISOR_THREADS = 1024, /* it has several for each of ours */
+    GVISOR_MEMORY = 128 << 20,
 };
 
 static uint64_t limit_of(const struct snp_sandbox *s, enum snp_limit limit)
@@ -81,7 +83,14 @@ static json_t *make_ulimits(const struct snp_sandbox *s)
     return list;
 }
 
-/* Our programs, read-only. */
+static void add_mount(json_t *list, json_t *source, json_t *target)
+{
+    (void)json_array_append_new(list, json_pack("{s:s,s:o,s:o,s:b,s:{s:s}}", "Type", "bind",
+                                                "Source", source, "Target", target, "ReadOnly",
+                                                1, "BindOptions", "Propagation", "rprivate"));
+}
+
+/* Our programs and the way to us, read-only. */
 static json_t *make_mounts(const struct snp_sandbox *s)
 {
     static const char *const shown[] = {"guest", "snp-init", "snp-files"};
@@ -89,21 +98,31 @@ static json_t *make_mounts(const struct snp_sandbox *s)
     json_t *list = json_array();
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(shown); i++) {
-        (void)json_array_append_new(
-            list, json_pack("{s:s,s:o,s:o,s:b,s:{s:s}}", "Type", "bind", "Source",
-                            json_sprintf("%s/%s", ours, shown[i]), "Target",
-                            json_sprintf(SNP_CONTAINER_OURS "/%s", shown[i]), "ReadOnly", 1,
-                            "BindOptions", "Propagation", "rprivate"));
+        add_mount(list, json_sprintf("%s/%s", ours, shown[i]),
+                  json_sprintf(SNP_CONTAINER_OURS "/%s", shown[i]));
     }
+    add_mount(list, json_string(snp_docker_sandbox_of(s)->line.folder),
+              json_string(SNP_CONTAINER_LINE));
     return list;
+}
+
+uint64_t snp_docker_memory(const struct snp_sandbox *s)
+{
+    uint64_t memory = limit_of(s, SNP_LIMIT_MEMORY);
+
+    return memory + memory / 4 + RESERVE + (snp_docker_is_gvisor(s) ? GVISOR_MEMORY : 0);
+}
+
+uint64_t snp_docker_pids(const struct snp_sandbox *s)
+{
+    return limit_of(s, SNP_LIMIT_PROCESSES) + OWN_PROCESSES +
+           (s->spec.is_lasting ? COPIES_IN_RESERVE : 0) +
+           (snp_docker_is_gvisor(s) ? GVISOR_THREADS : 0);
 }
 
 static json_t *make_host(const struct snp_sandbox *s)
 {
-    uint64_t memory = limit_of(s, SNP_LIMIT_MEMORY);
-    json_int_t bytes = (json_int_t)memory + (json_int_t)(memory / 4) + RESERVE;
-    json_int_t pids = (json_int_t)limit_of(s, SNP_LIMIT_PROCESSES) + OWN_PROCESSES +
-                      (s->spec.is_lasting ? COPIES_IN_RESERVE : 0);
+    json_int_t bytes = (json_int_t)snp_docker_memory(s);
     json_t *host = json_pack(
         "{s:s,s:b,s:b,s:b,s:[s],s:[s,o],s:s,s:s}", "NetworkMode",
         s->spec.has_network ? "default" : "none", "ReadonlyRootfs", 1, "AutoRemove", 1,
@@ -111,13 +130,17 @@ static json_t *make_host(const struct snp_sandbox *s)
         json_sprintf("seccomp=%s", json_string_value(snp_docker_of(s->supervisor)->filter)),
         "IpcMode", "private", "CgroupnsMode", "private");
 
+    if (s->spec.python.id[0] != '\0') {
+        (void)json_object_set_new(host, "Runtime", json_string(s->spec.python.id));
+    }
     (void)json_object_update_new(
         host, json_pack("{s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:{s:s,s:{}}}", "Memory", bytes,
                         "MemorySwap", bytes, "NanoCpus",
-                        (json_int_t)limit_of(s, SNP_LIMIT_CPUS) * 1000000, "PidsLimit", pids,
-                        "ShmSize", (json_int_t)limit_of(s, SNP_LIMIT_TMP), "Ulimits",
-                        make_ulimits(s), "Tmpfs", make_tmpfs(s), "Mounts", make_mounts(s),
-                        "LogConfig", "Type", "none", "Config"));
+                        (json_int_t)limit_of(s, SNP_LIMIT_CPUS) * 1000000, "PidsLimit",
+                        (json_int_t)snp_docker_pids(s), "ShmSize",
+                        (json_int_t)limit_of(s, SNP_LIMIT_TMP), "Ulimits", make_ulimits(s),
+                        "Tmpfs", make_tmpfs(s), "Mounts", make_mounts(s), "LogConfig", "Type",
+                        "none", "Config"));
     return host;
 }
 

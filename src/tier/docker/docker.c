@@ -44,6 +44,7 @@ static int start(struct snp_supervisor *supervisor, struct snp_err *err)
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     (void)snprintf(docker->mark, sizeof(docker->mark), "%016llx", (unsigned long long)mark);
+    snp_line_clean(supervisor->state_dir, docker->mark);
     docker->filter = json_string(text);
     docker->api.loop = supervisor->loop;
     supervisor->events = snp_docker_events();
@@ -76,11 +77,12 @@ static void done(struct snp_supervisor *supervisor)
     json_decref(snp_docker_of(supervisor)->filter);
 }
 
+static const char plain[] =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@";
+
 /* A reference of an image, as it goes into a path. */
 static int check_image_name(const char *image, struct snp_err *err)
 {
-    static const char plain[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@";
     size_t n = strlen(image);
 
     return n == 0 || n > 300 || strspn(image, plain) != n || strstr(image, "..") != NULL ||
@@ -99,6 +101,17 @@ static bool has_venv(const char *project)
     return path != NULL && access(path, F_OK) == 0;
 }
 
+/* "" = the engine's own. Shim names have dots, paths to programs slashes. */
+static int check_runtime_name(const char *runtime, struct snp_err *err)
+{
+    return strspn(runtime, plain) != strlen(runtime) || strlen(runtime) > 100
+               ? snp_fail(err, SNP_E_INVALID,
+                          "'%.60s' is not a valid runtime name; docker_runtime is a name that "
+                          "the container engine knows, such as runc, runsc or crun",
+                          runtime)
+               : 0;
+}
+
 /* The image's own python3. */
 static int find_python(const struct snp_python_query *query,
                        struct snp_python *ret,
@@ -106,7 +119,9 @@ static int find_python(const struct snp_python_query *query,
 {
     static const char *const templates[] = {"base", "data", "plot"};
     const char *name = query->name == NULL ? "base" : query->name;
-    const char *image = query->rootfs == NULL ? SNP_DOCKER_IMAGE : query->rootfs;
+    const char *asked = query->rootfs == NULL ? SNP_DOCKER_IMAGE : query->rootfs;
+    const char *runtime = strchrnul(asked, '#');
+    snp_autofree char *image = strndup(asked, (size_t)(runtime - asked));
     bool is_known = false;
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(templates); i++) {
@@ -118,15 +133,19 @@ static int find_python(const struct snp_python_query *query,
                              "see; the docker tier has the templates base, data and plot",
                              name);
     }
-    if (check_image_name(image, err) < 0) {
+    SNP_TRY_MEMORY(image, err);
+    runtime += runtime[0] == '#' ? 1 : 0;
+    if (check_image_name(image, err) < 0 || check_runtime_name(runtime, err) < 0) {
         return err->code;
     }
-    *ret = (struct snp_python){
-        .name = strdup(name), .exe = strdup("python3"), .rootfs = strdup(image)};
+    *ret = (struct snp_python){.name = strdup(name),
+                               .exe = strdup("python3"),
+                               .rootfs = SNP_TAKE_PTR(image),
+                               .id = strdup(runtime)};
     if (query->name == NULL && has_venv(query->project)) {
         ret->note = strdup("the docker tier does not use a project's .venv");
     }
-    if (ret->name == NULL || ret->exe == NULL || ret->rootfs == NULL) {
+    if (ret->name == NULL || ret->exe == NULL || ret->id == NULL) {
         snp_python_done(ret);
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }

@@ -10,6 +10,7 @@
 #include "guest/channels.h"
 #include "guest/files/tree.h"
 #include "tier/docker/api.h"
+#include "tier/docker/line.h"
 #include "tier/engine/ops.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/supervisor.h"
@@ -21,6 +22,7 @@ enum {
     SNP_DOCKER_MARK_LEN = 16,
     SNP_DOCKER_HEAD_MAX = 4096, /* of the answer to attach */
     SNP_DOCKER_SAID_MAX = 400,  /* of what a container says before it is ready */
+    SNP_DOCKER_RUNTIME_MAX = 100,
     SNP_DOCKER_USER = 65534,
 };
 
@@ -34,7 +36,8 @@ struct snp_docker {
     char ours[4096];                    /* folder of guest/, snp-init and snp-files */
     json_t *filter;                     /* owned; a text: the seccomp profile */
     bool has_reaped;
-    unsigned n_left; /* containers that are being removed */
+    unsigned n_left;  /* containers that are being removed */
+    unsigned n_lines; /* made so far: their names */
 };
 
 static inline struct snp_docker *snp_docker_of(const struct snp_supervisor *supervisor)
@@ -47,6 +50,7 @@ enum snp_docker_stage {
     SNP_DOCKER_NEW = 0,
     SNP_DOCKER_INSPECTING,
     SNP_DOCKER_CREATING,
+    SNP_DOCKER_CHECKING,
     SNP_DOCKER_ATTACHING,
     SNP_DOCKER_STARTING,
     SNP_DOCKER_RUNNING,
@@ -59,8 +63,12 @@ struct snp_docker_sandbox {
     bool has_ended;   /* the engine has been told */
     bool is_removed;
     char id[SNP_DOCKER_ID_LEN + 1];
-    json_t *image;                 /* owned: what the engine says of it */
-    struct snp_channels *channels; /* owned; NULL = not attached */
+    json_t *image; /* owned: what the engine says of it */
+    json_t *made;  /* owned: its answer to create, until that is checked */
+    char runtime[SNP_DOCKER_RUNTIME_MAX + 1]; /* that runs it, as the engine says */
+    struct snp_line line;
+    struct snp_channels
+        *channels;   /* owned; NULL = not attached. They carry what line does not */
     uv_poll_t *poll; /* of their descriptor, or of the one that is being attached */
     uv_timer_t *timer;
     int attach_fd; /* owned, until channels have it */
@@ -102,11 +110,28 @@ void snp_docker_mask(struct snp_tree *tree, const char *mask, size_t n);
 /* The file behind a node that is left, or what the mask puts in its place. -1 = it cannot be read. */
 int snp_docker_open_masked(int dir_fd, const char *mask, size_t n, const struct snp_node *node);
 
+/* check.c: what the engine says of a container that it has made ------------------------------------ */
+
+/*
+ * Is it what was asked for? What the engine cannot bound goes to s->degraded. made: the answer to create; found: to
+ * inspect. SNP_E_UNSUPPORTED: it has another runtime.
+ */
+int snp_docker_check(struct snp_sandbox *s,
+                     const json_t *made,
+                     const json_t *found,
+                     struct snp_err *err) SNP_NODISCARD;
+
+/* A kernel of its own: no seccomp and no Landlock of ours inside, and its threads count as the container's processes. */
+bool snp_docker_is_gvisor(const struct snp_sandbox *s);
+
 /* reap.c: remove containers of earlier tiers with this state folder; once, when an engine answers. */
 void snp_docker_reap(struct snp_supervisor *supervisor);
 
 /* create.c: what a container is made of; the body of `create`. New reference. */
 json_t *snp_docker_create_body(const struct snp_sandbox *s);
+/* Limits of it: bytes, and processes. */
+uint64_t snp_docker_memory(const struct snp_sandbox *s);
+uint64_t snp_docker_pids(const struct snp_sandbox *s);
 
 /* manifest.c ------------------------------------------------------------------------------------ */
 

@@ -66,8 +66,10 @@ json_t *snp_docker_controls(const struct snp_sandbox *s, json_t *resources)
                   "masked", snp_manifest_masked(s, MASKED_MAX, SIZE_MAX), "masked_total",
                   (int)json_array_size(s->masked), "image",
                   json_string_value(json_object_get(d->image, "Id")));
-    json_t *calls = json_pack("{s:b,s:s,s:b,s:i,s:s}", "enforced", 1, "seccomp", "allow-list",
-                              "no_new_privs", 1, "capabilities", 0, "user", "65534");
+    json_t *calls =
+        json_pack("{s:b,s:s,s:b,s:i,s:s,s:s}", "enforced", 1, "seccomp",
+                  snp_docker_is_gvisor(s) ? "none: calls go to gVisor's kernel" : "allow-list",
+                  "no_new_privs", 1, "capabilities", 0, "user", "65534", "runtime", d->runtime);
     json_t *disposable =
         json_pack("{s:b,s:s}", "enforced", 1, "how",
                   "the container ends with its pid 1, which ends with the supervisor");

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Engines accept what they cannot do: cgroups they may not write, runtimes of theirs only. What is not so is said. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "tier/docker/docker.h"
+
+/* Podman names its own file formats so; which runtime it has is said only in its own language. */
+static const char podman[] = "oci";
+
+bool snp_docker_is_gvisor(const struct snp_sandbox *s)
+{
+    const struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+    const char *runtime = d->runtime[0] != '\0' ? d->runtime : s->spec.python.id;
+
+    return runtime != NULL &&
+           (strstr(runtime, "runsc") != NULL || strstr(runtime, "gvisor") != NULL);
+}
+
+static void degrade(struct snp_sandbox *s, const char *text)
+{
+    size_t i;
+    json_t *known;
+
+    json_array_foreach(s->degraded, i, known)
+    {
+        if (snp_streq(json_string_value(known), text)) {
+            return;
+        }
+    }
+    (void)json_array_append_new(s->degraded, json_string(text));
+}
+
+/* Those that it has taken back, as dockerd does. */
+static void check_limits(struct snp_sandbox *s, const json_t *host)
+{
+    const struct {
+        const char *key;
+        uint64_t wanted;
+        const char *text;
+    } rows[] = {
+        {"Memory",    snp_docker_memory(s),                           "memory: the container engine does not bound it"},
+        {"PidsLimit", snp_docker_pids(s),
+         "processes: the container engine does not bound them"                                                        },
+        {"NanoCpus",  s->spec.limits.value[SNP_LIMIT_CPUS] * 1000000,
+         "cpus: the container engine does not bound them"                                                             },
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        if (snp_json_int(host, rows[i].key, 0) != (json_int_t)rows[i].wanted) {
+            degrade(s, rows[i].text);
+        }
+    }
+}
+
+int snp_docker_check(struct snp_sandbox *s,
+                     const json_t *made,
+                     const json_t *found,
+                     struct snp_err *err)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+    const json_t *host = json_object_get(found, "HostConfig");
+    const char *asked = s->spec.python.id;
+    const json_t *text;
+    size_t i;
+
+    json_array_foreach(json_object_get(made, "Warnings"), i, text)
+    {
+        snp_autojson json_t *line =
+            json_sprintf("the container engine warns: %.200s", json_string_value(text));
+
+        degrade(s, json_string_value(line));
+    }
+    (void)snprintf(d->runtime, sizeof(d->runtime), "%s", snp_json_str(host, "Runtime", ""));
+    if (snp_streq(d->runtime, podman)) {
+        (void)snprintf(d->runtime, sizeof(d->runtime), "%s",
+                       snp_json_str(found, "OCIRuntime", ""));
+    }
+    check_limits(s, host);
+    if (asked[0] != '\0' && !snp_streq(asked, d->runtime)) {
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "the container engine runs %s, not docker_runtime %s; name that, or "
+                        "configure the engine",
+                        d->runtime[0] == '\0' ? "another runtime" : d->runtime, asked);
+    }
+    return 0;
+}

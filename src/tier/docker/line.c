@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tier/docker/line.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "guest/dir.h"
+#include "tier/engine/stream/handle.h"
+
+static const char prefix[] = "line-";
+
+void snp_line_init(struct snp_line *line)
+{
+    *line = (struct snp_line){
+        .fd = -1, .ends = {-1, -1, -1}
+    };
+}
+
+static void remove_folder(const char *folder)
+{
+    char path[sizeof(((struct snp_line *)0)->folder) + sizeof(SNP_CONTAINER_SOCKET) + 1];
+
+    (void)snprintf(path, sizeof(path), "%s/" SNP_CONTAINER_SOCKET, folder);
+    (void)unlink(path);
+    (void)rmdir(folder);
+}
+
+static void hang_up(struct snp_line *line)
+{
+    snp_handle_close(&line->poll);
+    snp_closep(&line->fd);
+}
+
+void snp_line_close(struct snp_line *line)
+{
+    hang_up(line);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(line->ends); i++) {
+        snp_closep(&line->ends[i]);
+    }
+    if (line->folder[0] != '\0') {
+        remove_folder(line->folder);
+        line->folder[0] = '\0';
+    }
+}
+
+static void on_line(uv_poll_t *poll, int status, int events);
+
+/* The first who connects is pid 1: nothing else runs yet. Its ends stay here until it says that it has them. */
+static void take_call(struct snp_line *line)
+{
+    int fd = snp_line_has_ends(line)
+                 ? SNP_RETRY(accept4(line->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))
+                 : -1;
+    uv_loop_t *loop = line->poll->loop;
+
+    hang_up(line);
+    if (fd < 0 || snp_send_fds(fd, "s", 1, line->ends, SNP_ARRAY_LEN(line->ends)) < 0) {
+        snp_closep(&fd);
+        return;
+    }
+    line->fd = fd;
+    line->has_caller = true;
+    line->poll = snp_poll_new(loop, fd, line);
+    if (line->poll == NULL || uv_poll_start(line->poll, UV_READABLE, on_line) < 0) {
+        hang_up(line);
+    }
+}
+
+static void on_line(uv_poll_t *poll, int status, int events)
+{
+    struct snp_line *line = poll->data;
+    char byte;
+
+    (void)status;
+    (void)events;
+    if (!line->has_caller) {
+        take_call(line);
+    } else if (SNP_RETRY(read(line->fd, &byte, 1)) == 1) {
+        snp_line_close(line);
+    } else {
+        hang_up(line); /* it could not take them */
+    }
+}
+
+/* A name that is short enough for a socket, whatever the path of the folder is. */
+static int bind_in(int fd, const char *folder)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snp_autoclose int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    (void)snprintf(address.sun_path, sizeof(address.sun_path),
+                   "/proc/self/fd/%d/" SNP_CONTAINER_SOCKET, dir);
+    return dir < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
+                   fchmodat(dir, SNP_CONTAINER_SOCKET, 0666, 0) < 0 || listen(fd, 1) < 0
+               ? -1
+               : 0;
+}
+
+int snp_line_open(struct snp_line *line,
+                  uv_loop_t *loop,
+                  const char *state_dir,
+                  const char *name,
+                  struct snp_err *err)
+{
+    char folder[sizeof(line->folder)];
+
+    if (snprintf(folder, sizeof(folder), "%s/%s%s", state_dir, prefix, name) >=
+        (int)sizeof(folder)) {
+        return snp_fail(err, SNP_E_LIMIT, "the path of the state folder is too long: %.200s",
+                        state_dir);
+    }
+    line->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (line->fd < 0 || mkdir(folder, 0755) < 0) {
+        return snp_fail_sys(err, errno, "mkdir %.300s", folder);
+    }
+    memcpy(line->folder, folder, sizeof(folder));
+    /* Who may enter it is settled by the folder around it; the umask may have been strict. */
+    if (chmod(folder, 0755) < 0 || bind_in(line->fd, folder) < 0) {
+        return snp_fail_sys(err, errno, "a socket in %.300s", folder);
+    }
+    line->poll = snp_poll_new(loop, line->fd, line);
+    if (line->poll == NULL || uv_poll_start(line->poll, UV_READABLE, on_line) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return 0;
+}
+
+void snp_line_clean(const char *state_dir, const char *ours)
+{
+    snp_autodir DIR *dir = opendir(state_dir);
+    const char *name;
+
+    while ((name = snp_dir_next(dir)) != NULL) {
+        char folder[sizeof(((struct snp_line *)0)->folder)];
+
+        if (snp_has_prefix(name, prefix) && !snp_has_prefix(name + strlen(prefix), ours) &&
+            snprintf(folder, sizeof(folder), "%s/%s", state_dir, name) < (int)sizeof(folder)) {
+            remove_folder(folder);
+        }
+    }
+}
