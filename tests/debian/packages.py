@@ -81,6 +81,46 @@ def install(version: str) -> None:
     assert version in run("dpkg-query -W snipara-sandbox python3-snipara-sandbox")
 
 
+def compiled() -> None:
+    """An example, with nothing but what the packages of the library bring; also from its static library."""
+    flags = "pkg-config --cflags --libs snipara-sandbox"
+    for made in (flags, flags + " --static | sed s/-lsnipara-sandbox/-l:libsnipara-sandbox.a/"):
+        run(f"cc -Wall -Werror -o {HOME}/hello /new/hello.c $({made})")
+        assert "value: 42\n" in user(HOME + "/hello")
+
+
+def served(enable: str) -> None:
+    """By the systemd of a user: a socket that starts the daemon, stopped and started again."""
+    group, runtime = "/sys/fs/cgroup/snp-test-" + os.urandom(4).hex(), "/run/user/1000"
+    run("mount -t cgroup2 cgroup2 /sys/fs/cgroup; mkdir -p /run/systemd/system /run/user; chmod 755 /run/user")
+    run(f"install -d -m 700 -o u -g u {runtime}; install -d -o u -g u {group}; chown u:u {group}/cgroup.*")
+    AS_USER["env"]["XDG_RUNTIME_DIR"] = runtime
+    manager = subprocess.Popen(f"echo $$ >{group}/cgroup.procs; exec setpriv --reuid=u --regid=u --clear-groups "
+                               "/lib/systemd/systemd --user", shell=True, env=AS_USER["env"])
+
+    def pid() -> int:
+        return int(user("systemctl", "--user", "show", "-P", "MainPID", "snipara-sandbox.service"))
+    try:
+        wait(lambda: os.path.exists(runtime + "/systemd/private"))
+        user(*enable.split())
+        assert pid() == 0 and user("snipara-sandbox", "exec", "-s", "kept", "x = 41; x + 1") == "42\n"
+        first = pid()
+        assert [first] == daemons()
+        user("systemctl", "--user", "stop", "snipara-sandbox.service")
+        assert pid() == 0 and user("snipara-sandbox", "exec", "-s", "kept", "x") == "41\n"
+        assert [pid()] == daemons() != [first]
+        user("snipara-sandbox", "daemon", "stop")
+        wait(lambda: pid() == 0)
+        assert user("snipara-sandbox", "exec", "6 * 7") == "42\n" and pid() != 0
+        user(*enable.replace("enable", "disable").split())
+    finally:
+        manager.terminate()
+        manager.wait()
+        del AS_USER["env"]["XDG_RUNTIME_DIR"]
+        wait(lambda: daemons() == [])
+        run(f"find {group} -depth -type d -exec rmdir {{}} +; umount /sys/fs/cgroup; rmdir /run/systemd/system")
+
+
 before = files()
 install("8.0")
 assert user("snipara-sandbox", "exec", "-s", "work", "x = 41; x + 1") == "42\n"
@@ -122,6 +162,9 @@ assert files() == before, files() ^ before
 install("8.0")  # sessions outlive even that
 assert user("snipara-sandbox", "exec", "-s", "work", "x") == "41\n"
 user("snipara-sandbox", "daemon", "stop")
+compiled()
+user("snipara-sandbox", "daemon", "stop")
+served(sys.argv[2])
 run("apt-get purge -y snipara-sandbox")
 assert files() == before, files() ^ before
 print("all is as it was")

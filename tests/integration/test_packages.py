@@ -17,9 +17,9 @@ import lib
 
 ROOT = os.path.dirname(lib.HERE)
 MACHINE = os.uname().machine
-# What the packages depend on; venv and pipx are for the wheel, mount for the test.
+# What the packages depend on; venv and pipx are for the wheel, gcc and pkg-config for the library, mount for the test.
 INCLUDED = ("python3,libuv1,libjansson-dev,libmicrohttpd12,libseccomp2,libsqlite3-0,libssl3,libcurl4,libstdc++6,"
-            "libzstd1,init-system-helpers,python3-venv,pipx,mount")
+            "libzstd1,init-system-helpers,python3-venv,pipx,gcc,libc6-dev,pkg-config,systemd,mount")
 # The folder becomes the root of a mount namespace: whoever is in a chroot may not make user namespaces.
 ENTER = """set -e
 mount --bind "$1" "$1"; cd "$1"
@@ -72,9 +72,9 @@ def bring(root: str, folder: str, *paths: str) -> None:
     subprocess.run(["chmod", "-R", "a+rX", root + "/new"], check=True)
 
 
-def documented(start: str) -> str:
-    """The line of README.md that begins so, or has it after &&."""
-    with open(os.path.join(ROOT, "README.md")) as file:
+def documented(start: str, page: str = "README.md") -> str:
+    """The line of a page that begins so, or has it after &&."""
+    with open(os.path.join(ROOT, page)) as file:
         return lib.search(rf"^    (?:.* && (?:sudo )?)?({start}.*?)(  +#|$)", file.read(), re.M).group(1)
 
 
@@ -89,13 +89,15 @@ def debs(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_debian_packages(debian: str, debs: str) -> None:
-    """Installed, upgraded while a cell runs and a program holds a session, removed and purged."""
+    """Installed, upgraded while a cell runs and a program holds a session, removed and purged; used by a program in C,
+    and with a user's systemd."""
     for version in ("8.0", "9.0"):
         paths = glob.glob(f"{debs}/{version}/*.deb")
         assert len(paths) == 4
         bring(debian, f"/new/{version}/build/deb", *paths)
-    bring(debian, "/new", os.path.join(lib.HERE, "debian", "packages.py"))
-    said = inside(debian, "python3", "/new/packages.py", documented("apt install"))
+    bring(debian, "/new", os.path.join(lib.HERE, "debian", "packages.py"), os.path.join(ROOT, "examples/c/hello.c"))
+    said = inside(debian, "python3", "/new/packages.py", documented("apt install"),
+                  documented("systemctl --user", "docs/guide/install.md"))
     assert said.endswith("all is as it was\n")
 
 

@@ -18,6 +18,7 @@ from typing import Any, Callable, Dict, List, Tuple, Type, Union
 from snipara_sandbox import (
     AsyncSandbox, CellFailed, Display, Function, InvalidArgument, LimitReached, NotFound, Output, Result, Sandbox,
     SandboxError, SandboxLost, Snapshot, sandboxed)
+from snipara_sandbox._library import Connection
 
 
 def results() -> None:
@@ -333,6 +334,19 @@ def signals() -> None:
                 continue
             raise AssertionError("no KeyboardInterrupt")
         assert s.get("n") == 0
+        begin = Connection.run
+
+        def interrupted(*args: Any, **kwargs: Any) -> Any:  # before anybody has the call
+            call = begin(*args, **kwargs)
+            os.kill(os.getpid(), signal.SIGINT)
+            return call
+
+        setattr(Connection, "run", interrupted)
+        try:
+            s.run("while True: pass")
+        except KeyboardInterrupt:
+            setattr(Connection, "run", begin)
+        assert s.get("n") == 0 and s.history(2)[1].status != "timeout"  # it ended, or never began
 
 
 def collect() -> None:

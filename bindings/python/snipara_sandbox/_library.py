@@ -9,10 +9,11 @@ import ctypes
 import json
 import os
 import sys
+from _signal import SIGINT, getsignal, signal  # those of the module signal take ten times as long
 from codecs import getincrementaldecoder
 from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int, c_int64, c_size_t, c_void_p, sizeof
 from itertools import count
-from threading import current_thread, get_ident, local, main_thread
+from threading import Timer, current_thread, get_ident, local, main_thread
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -241,7 +242,7 @@ class Call:
     def wait(self) -> None:
         """Wait until it is done. Whatever a signal handler raises meanwhile, as Ctrl-C does, interrupts the cell."""
         try:
-            with Signals() as signals:
+            with Signals(self.box) as signals:
                 while not _lib.snipara_wait(self.handle, SLICE_MS):
                     signals.check()
         except BaseException:
@@ -295,10 +296,39 @@ def _on_done(key: Optional[int], handle: int) -> None:
         call.box.depth -= 1
 
 
+class Held:
+    """Holds Ctrl-C back in the main thread: it could leave a cell that nobody knows of.
+
+    is_final: where Python drops what is raised, as in finalizers; it comes again soon after.
+    """
+
+    def __init__(self, is_final: bool = False) -> None:
+        self.is_final = is_final
+        self.before: Any = None
+        self.come: Any = None
+
+    def __enter__(self) -> Held:
+        if current_thread() is main_thread() and callable(getsignal(SIGINT)):
+            self.before = signal(SIGINT, self.take)
+        return self
+
+    def take(self, *come: Any) -> None:
+        self.come = come
+
+    def __exit__(self, *_: object) -> None:
+        if self.before is not None:
+            signal(SIGINT, self.before)
+        if self.come is not None and self.is_final:
+            Timer(SLICE_MS / 1e3, os.kill, (os.getpid(), SIGINT)).start()
+        elif self.come is not None:
+            self.before(*self.come)
+
+
 class Signals:
     """Keeps what a signal handler raises just as a callback begins: ctypes drops it, and Ctrl-C would go unheard."""
 
-    def __init__(self) -> None:
+    def __init__(self, box: Connection) -> None:
+        self.box, self.depth = box, box.depth
         self.raised: Optional[BaseException] = None
         self.is_main = current_thread() is main_thread()  # handlers run nowhere else
 
@@ -308,6 +338,7 @@ class Signals:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
+        self.box.depth = self.depth  # also where a callback did not get to its end
         if self.is_main:
             sys.unraisablehook = self.before
         if kind is None:

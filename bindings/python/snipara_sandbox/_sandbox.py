@@ -300,20 +300,29 @@ def _with_names(error: NotFound, snapshots: List[Snapshot]) -> NotFound:
 
 def _do(ask: Ask[T]) -> T:
     """Ask, and wait for the answer."""
-    from ._library import connection
-    call = ask.begin(connection())
+    from ._library import Held, connection
+    call = None
     try:
+        with Held():
+            call = ask.begin(connection())
         call.wait()
         return ask.read(call)
+    except BaseException:
+        if call is not None and not call.is_done:
+            call.stop()
+        raise
     finally:
-        call.free()
+        if call is not None:
+            call.free()
 
 
 def _destroy_at_end(name: str, pid: int) -> None:
     """The last of a session that nobody closed."""
     if pid == os.getpid():
+        from ._library import Held
         try:
-            _do(Ask(lambda box: box.ask("destroy", name.encode()), _nothing))
+            with Held(is_final=True):
+                _do(Ask(lambda box: box.ask("destroy", name.encode()), _nothing))
         except SandboxError:
             pass  # it is gone, or nobody is there to be told
 
@@ -375,9 +384,10 @@ class Stream(Iterator[Output], AsyncIterable[str]):
 
     def __next__(self) -> Output:
         if self._ask is None:
-            from ._library import connection
+            from ._library import Held, connection
             self._ask = self._make(self._pieces.append)
-            self._call = self._ask.begin(connection())
+            with Held():
+                self._call = self._ask.begin(connection())
         call = self._call
         if not self._pieces and call is not None:
             from select import POLLIN, poll
@@ -385,7 +395,7 @@ class Stream(Iterator[Output], AsyncIterable[str]):
             ready = poll()
             ready.register(call.box.fd, POLLIN)
             try:
-                with Signals() as signals:
+                with Signals(call.box) as signals:
                     while not self._pieces and not call.is_done:
                         ready.poll(SLICE_MS)
                         call.box.step()
