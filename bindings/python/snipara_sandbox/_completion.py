@@ -23,9 +23,10 @@ T = TypeVar("T")
 SECRETS = ("api_key", "snipara_api_key")
 PATHS = ("allowed_paths", "docker_workspace_path", "log_dir", "price_file", "record_file", "replay_file")
 # Of features that this version does not have: docs/reference/configuration.md, "Keys without effect".
+IN_DOCKER = (  # has effect in the docker tier
+    "docker_image", "docker_mount_workspace", "docker_network_disabled", "docker_runtime", "docker_workspace_path")
 NO_EFFECT = (
-    "allowed_paths", "docker_image", "docker_mount_workspace", "docker_network_disabled",
-    "docker_workspace_install_command", "docker_workspace_install_extras", "docker_workspace_path",
+    *IN_DOCKER, "allowed_paths", "docker_workspace_install_command", "docker_workspace_install_extras",
     "docker_workspace_setup", "log_level", "memory_enabled", "snipara_api_key", "snipara_base_url",
     "snipara_project_slug", "trust_level")
 # What is so anyway: nobody needs to be told that it has no effect.
@@ -76,10 +77,10 @@ def tell(message: str, place: Optional[Tuple[str, int]] = None) -> None:
     warn_explicit(shown(message), UserWarning, file, line, registry=_told)
 
 
-def tier_of(environment: str) -> str:
-    """What code really runs in."""
+def tier_of(environment: Optional[str]) -> str:
+    """What code really runs in. None: as configured."""
     from ._ask import settings
-    return str(settings({"environment": environment})["tier"])
+    return str(settings({} if environment is None else {"environment": environment})["tier"])
 
 
 def checked(of: str, settings: Dict[str, Any]) -> Dict[str, Any]:
@@ -89,8 +90,8 @@ def checked(of: str, settings: Dict[str, Any]) -> Dict[str, Any]:
             raise TypeError("{}() has no argument {!r}{}".format(of, name, nearest(name, [*KEYS, *_OF_SESSIONS])))
     given = {name: value for name, value in settings.items() if value is not None}
     idle = [name for name in NO_EFFECT if name in given and given[name] != AS_IT_IS.get(name)]
-    if "docker_image" in idle and given.get("environment") == "docker" and tier_of("docker") == "docker":
-        idle.remove("docker_image")
+    if any(name in IN_DOCKER for name in idle) and tier_of(given.get("environment")) == "docker":
+        idle = [name for name in idle if name not in IN_DOCKER]
     if idle:
         tell("this version has no use for {}".format(", ".join(name + "=" for name in idle)))
     return given
