@@ -13,6 +13,7 @@ import sys
 import threading
 from importlib.util import find_spec
 from inspect import signature
+from pathlib import PurePosixPath
 from typing import Any, Callable, Dict, List, Tuple, Type, Union
 
 from snipara_sandbox import (
@@ -99,7 +100,14 @@ def state() -> None:
     with Sandbox() as s:
         s.files.write("folder/", b"")
         s.files.write("folder/a.txt", "täxt", mode=0o600)
-        assert s.files.read_text("folder/a.txt") == "täxt"
+        assert s.files.read_text(PurePosixPath("folder", "a.txt")) == "täxt"
+        for name in ("class", "a b", "a=1;b"):
+            try:
+                s.set(name, 1)
+            except InvalidArgument as error:
+                assert "not a valid variable name" in str(error)
+            else:
+                raise AssertionError(name)
         assert [(entry.name, entry.type, entry.size) for entry in s.files.list("folder")] == [("a.txt", "file", 5)]
         ways: List[Tuple[Type[SandboxError], Callable[[], object]]] = [
             (NotFound, lambda: s.files.read("none")), (LimitReached, lambda: s.files.read("folder/a.txt", most=1)),
@@ -150,7 +158,7 @@ def state() -> None:
                 raise AssertionError("it makes a new session")
         closed.close()
     again = Sandbox("stays")
-    assert again.get("x") == 4 and [row["name"] for row in sessions()] == ["stays"]
+    assert again.get("x") == 4 and [row["name"] for row in Sandbox.list()] == ["stays"]
     again.destroy()
     Sandbox().run("1")  # and dropped
 
@@ -202,6 +210,8 @@ def values() -> None:
     has = find_spec("numpy") is not None
     with Sandbox(template="data") as s:
         s.run("import datetime, numpy as np, pandas as pd")
+        s.set("given", {"a": [1, b"x", None], "d": datetime.date(2020, 1, 2)})
+        assert s.run("given").value == "{'a': [1, b'x', None], 'd': datetime.date(2020, 1, 2)}"
         assert s.get("[b'x', datetime.date(2020, 1, 2), (1,)]") == [b"x", datetime.date(2020, 1, 2), [1]]
         columns = {"a": [1, 2], "b": ["x", None]}
         array, frame = s.get("np.arange(6.0).reshape(2, 3)"), s.get("pd.DataFrame({})".format(columns))
@@ -220,6 +230,8 @@ def values() -> None:
             expected = eval(made, {"np": numpy})
             found = s.get(made)
             assert numpy.array_equal(found, expected) and getattr(found, "shape", ()) == expected.shape, made
+        s.set("frame", frame)
+        assert s.run("frame.equals(pd.DataFrame({}))".format(columns)).value == "True"
         table = "pd.DataFrame({'k': [1, 1], 'l': 'x', 't': pd.date_range('2020', periods=2)}).set_index(['k', 'l'])"
         assert s.get(table).equals(eval(table, {"pd": pandas}))
 
@@ -372,6 +384,8 @@ def loop() -> None:
         assert await asyncio.gather(*(one(i) for i in range(50))) == [str(2 * i) for i in range(50)]
         async with Sandbox() as s:
             assert "".join([piece async for piece in s.stream("print('a')")]) == "a\n"
+            await s.set("y", 5)
+            assert await s.get("y") == 5 and len(await AsyncSandbox.list()) >= 1
             await s.files.write("f", b"data")
             assert await s.files.read("f") == b"data"
             await s.run("x = 1")

@@ -28,11 +28,13 @@ def _source(function: Callable[..., object]) -> str:
     try:
         lines, _ = inspect.getsourcelines(function)
     except OSError:
-        raise InvalidArgument("the source of {} is not to be had".format(function.__qualname__)) from None
+        raise InvalidArgument("cannot read the source of {}; define it in a file or a notebook".format(
+            function.__qualname__)) from None
     text = textwrap.dedent("".join(lines))
     node = ast.parse(text).body[0]
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        raise InvalidArgument("{} is no function with a `def` of its own".format(function.__qualname__))
+        raise InvalidArgument("{} is not defined with `def`; a lambda or a builtin has no source to run".format(
+            function.__qualname__))
     rows = [line.encode() for line in text.split("\n")]
     for each in sorted(_annotations(node), key=lambda each: (each.lineno, each.col_offset), reverse=True):
         first, last = each.lineno - 1, (each.end_lineno or each.lineno) - 1

@@ -95,7 +95,7 @@ def _load() -> ctypes.CDLL:
 
 
 _POINTER_RESULTS = ("run", "open", "put", "get", "list", "snapshot", "snapshots", "rollback", "fork", "history",
-                    "hibernate", "destroy", "request")
+                    "hibernate", "destroy", "request", "sessions")
 _lib = _load()
 _lib.snipara_version.restype = c_char_p
 VERSION: str = _lib.snipara_version().decode()

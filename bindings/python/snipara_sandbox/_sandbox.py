@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 OnOutput = Optional[Callable[[Output], object]]
 Code = Union[str, bytes]
+Path = Union[str, "os.PathLike[str]"]
 FILE_MOST = 1 << 30
 NAMES_SHOWN = 8  # the newest
 SESSION_LIMITS = ("cpus", "file_size", "open_files", "output", "processes", "tmp_size", "workspace_files",
@@ -54,6 +55,13 @@ def _bytes_of(data: Union[str, bytes, bytearray, memoryview], name: str) -> byte
         return data.encode() if isinstance(data, str) else bytes(memoryview(data))
     except TypeError:
         raise wrong_kind(name, "text or bytes", data) from None
+
+
+def _name_of(path: Path) -> bytes:
+    from ._library import text
+    name = os.fspath(path) if isinstance(path, os.PathLike) else path
+    check_needed(path=name)
+    return text(name, "path") or b""
 
 
 class Session(RLM):
@@ -208,6 +216,18 @@ class Session(RLM):
         run = self._ask_run("_sent = ({}\n)\n".format(expression) + exchange.sending())
         return Ask(run.begin, lambda call: exchange.sent(run.read(call)))
 
+    def _ask_set(self, name: str, value: object) -> Ask[None]:
+        from keyword import iskeyword
+        from ._values import Exchange
+        check_needed(name=name)
+        if not name.isidentifier() or iskeyword(name):
+            raise InvalidArgument("{!r} is not a valid variable name".format(name))
+        run = self._ask_run(Exchange().giving(value) + "{} = _given\ndel _given\n".format(name))
+
+        def read(call: Call) -> None:
+            run.read(call).raise_for_error()
+        return Ask(run.begin, read)
+
     def _ask_name(self, function: str, read: Callable[[Call], T]) -> Ask[T]:
         return Ask(lambda box: box.ask(function, self._key), read)
 
@@ -217,24 +237,21 @@ class Session(RLM):
     def _ask_open(self) -> Ask[Result]:
         return self._ask_cell(None)
 
-    def _ask_read(self, path: str, most: int) -> Ask[bytes]:
+    def _ask_read(self, path: Path, most: int) -> Ask[bytes]:
         from ctypes import c_size_t
-        from ._library import text
-        check_needed(path=path, most=most)
-        return Ask(lambda box: box.ask("get", self._key, text(path, "path"), c_size_t(most)), lambda call: call.data())
+        name = _name_of(path)
+        check_needed(most=most)
+        return Ask(lambda box: box.ask("get", self._key, name, c_size_t(most)), lambda call: call.data())
 
-    def _ask_write(self, path: str, data: Union[str, bytes, bytearray, memoryview], mode: int) -> Ask[None]:
+    def _ask_write(self, path: Path, data: Union[str, bytes, bytearray, memoryview], mode: int) -> Ask[None]:
         from ctypes import c_size_t
-        from ._library import text
-        check_needed(path=path, mode=mode)
-        given = _bytes_of(data, "data")
-        return Ask(lambda box: box.ask("put", self._key, text(path, "path"), given, c_size_t(len(given)), mode),
-                   _nothing)
+        name, given = _name_of(path), _bytes_of(data, "data")
+        check_needed(mode=mode)
+        return Ask(lambda box: box.ask("put", self._key, name, given, c_size_t(len(given)), mode), _nothing)
 
-    def _ask_list(self, path: str) -> Ask[List[Entry]]:
-        from ._library import text
-        check_needed(path=path)
-        return Ask(lambda box: box.ask("list", self._key, text(path, "path")),
+    def _ask_list(self, path: Path) -> Ask[List[Entry]]:
+        name = _name_of(path)
+        return Ask(lambda box: box.ask("list", self._key, name),
                    lambda call: [Entry(*(row.get(name) for name in Entry._fields)) for row in call.answer()["entries"]])
 
     def _ask_snapshot(self, name: Optional[str]) -> Ask[Snapshot]:
@@ -291,6 +308,13 @@ class Session(RLM):
         return "<{} {}>".format(type(self).__name__, self.name)
 
 
+def _ask_sessions() -> Ask[List[Dict[str, Any]]]:
+    def read(call: Call) -> List[Dict[str, Any]]:
+        rows: List[Dict[str, Any]] = call.answer()["sessions"]
+        return rows
+    return Ask(lambda box: box.ask("sessions"), read)
+
+
 def _with_names(error: NotFound, snapshots: List[Snapshot]) -> NotFound:
     """No such snapshot: which there are."""
     names = ", ".join(snapshot.name for snapshot in snapshots[-NAMES_SHOWN:])
@@ -337,19 +361,19 @@ class Files:
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
 
-    def read(self, path: str, *, most: int = FILE_MOST) -> bytes:
+    def read(self, path: Path, *, most: int = FILE_MOST) -> bytes:
         """Read a file, whole. most: bytes. NotFound: there is none; LimitReached: it is larger."""
         return self._sandbox._opened(self._sandbox._ask_read(path, most))
 
-    def read_text(self, path: str, *, encoding: str = "utf-8", most: int = FILE_MOST) -> str:
+    def read_text(self, path: Path, *, encoding: str = "utf-8", most: int = FILE_MOST) -> str:
         """Read a file as text; UnicodeDecodeError: it is none."""
         return self.read(path, most=most).decode(encoding)
 
-    def write(self, path: str, data: Union[str, bytes, bytearray, memoryview], *, mode: int = 0o644) -> None:
+    def write(self, path: Path, data: Union[str, bytes, bytearray, memoryview], *, mode: int = 0o644) -> None:
         """Write a file, whole; text as UTF-8. A path that ends in "/" makes a folder. LimitReached: no room."""
         self._sandbox._opened(self._sandbox._ask_write(path, data, mode))
 
-    def list(self, path: str = ".") -> List[Entry]:
+    def list(self, path: Path = ".") -> List[Entry]:
         """List a folder. NotFound: there is none."""
         return self._sandbox._opened(self._sandbox._ask_list(path))
 
@@ -511,6 +535,10 @@ class Sandbox(Session):
         """
         return _do(self._ask_get(expression, trust))
 
+    def set(self, name: str, value: object) -> None:
+        """Set a variable, by value: what get() returns can be given. TypeError: it has no form that can go there."""
+        _do(self._ask_set(name, value))
+
     def snapshot(self, name: Optional[str] = None) -> Snapshot:
         """Keep variables and files as they are now. name: else s1, s2..."""
         return self._opened(self._ask_snapshot(name))
@@ -553,6 +581,11 @@ class Sandbox(Session):
             self._needs_destroy()
             _do(self._ask_name("destroy", _nothing))
             self._is_open = False
+
+    @staticmethod
+    def list() -> List[Dict[str, Any]]:
+        """List all sessions of this user: dicts with `name`, `state`, `cells`... as docs/wire.md has them."""
+        return _do(_ask_sessions())
 
     def close(self) -> None:
         """Destroy the session, unless a name was given. This object is of no use for cells from now on."""
@@ -618,19 +651,19 @@ class AsyncFiles:
     def __init__(self, sandbox: AsyncSandbox) -> None:
         self._sandbox = sandbox
 
-    async def read(self, path: str, *, most: int = FILE_MOST) -> bytes:
+    async def read(self, path: Path, *, most: int = FILE_MOST) -> bytes:
         """Read a file, whole. most: bytes. NotFound: there is none; LimitReached: it is larger."""
         return await self._sandbox._opened(self._sandbox._ask_read(path, most))
 
-    async def read_text(self, path: str, *, encoding: str = "utf-8", most: int = FILE_MOST) -> str:
+    async def read_text(self, path: Path, *, encoding: str = "utf-8", most: int = FILE_MOST) -> str:
         """Read a file as text; UnicodeDecodeError: it is none."""
         return (await self.read(path, most=most)).decode(encoding)
 
-    async def write(self, path: str, data: Union[str, bytes, bytearray, memoryview], *, mode: int = 0o644) -> None:
+    async def write(self, path: Path, data: Union[str, bytes, bytearray, memoryview], *, mode: int = 0o644) -> None:
         """Write a file, whole; text as UTF-8. A path that ends in "/" makes a folder. LimitReached: no room."""
         await self._sandbox._opened(self._sandbox._ask_write(path, data, mode))
 
-    async def list(self, path: str = ".") -> List[Entry]:
+    async def list(self, path: Path = ".") -> List[Entry]:
         """List a folder. NotFound: there is none."""
         return await self._sandbox._opened(self._sandbox._ask_list(path))
 
@@ -753,6 +786,10 @@ class AsyncSandbox(Session):
         """Get a variable, or any expression, as a Python object."""
         return await _do_async(self._ask_get(expression, trust))
 
+    async def set(self, name: str, value: object) -> None:
+        """Set a variable, by value."""
+        await _do_async(self._ask_set(name, value))
+
     async def snapshot(self, name: Optional[str] = None) -> Snapshot:
         """Keep variables and files as they are now."""
         return await self._opened(self._ask_snapshot(name))
@@ -795,6 +832,11 @@ class AsyncSandbox(Session):
             self._needs_destroy()
             await _do_async(self._ask_name("destroy", _nothing))
             self._is_open = False
+
+    @staticmethod
+    async def list() -> List[Dict[str, Any]]:
+        """List all sessions of this user."""
+        return await _do_async(_ask_sessions())
 
     async def close(self) -> None:
         """Destroy the session, unless a name was given. This object is of no use for cells from now on."""
