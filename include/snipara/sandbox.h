@@ -182,7 +182,8 @@ const void *snipara_data(const struct snipara_call *call, size_t *ret_len);
 /* What a session is made with. A session that exists keeps its own; other values are refused (SNIPARA_INVALID). */
 struct snipara_session {
     size_t size;
-    const char *tier; /* "native", "local", "auto"; NULL = the strongest of this host */
+    const char
+        *tier; /* "native", "local", "docker", "auto"; NULL = the strongest of this host */
     /* "base", "data", "plot", or one that was added; NULL = the project's own, else base. */
     const char *template_name;
     const char *project;       /* folder seen at /workspace, which is never written to */
@@ -190,6 +191,9 @@ struct snipara_session {
     const char *const *env;    /* "NAME=VALUE" for the code; NULL ends them */
     bool allow_degraded;       /* run without a control that this host lacks */
     bool require_exact;        /* refuse if any control or limit is only approximate */
+    /* Tier docker: an image, or IMAGE#RUNTIME; else a folder whose /usr and /etc are seen instead of the host's. */
+    const char *rootfs;
+    bool network; /* tier docker: the code has the engine's network, and the result says so */
 };
 #define SNIPARA_SESSION(...) \
     (&(const struct snipara_session){.size = sizeof(struct snipara_session), __VA_ARGS__})

@@ -103,6 +103,7 @@ struct request {
     json_t *limits; /* owned, as all here */
     json_t *env;
     json_t *argv;
+    json_t *network;
     char *project;
 };
 
@@ -111,6 +112,7 @@ static void request_done(struct request *rq)
     json_decref(rq->limits);
     json_decref(rq->env);
     json_decref(rq->argv);
+    json_decref(rq->network);
     free(rq->project);
 }
 
@@ -130,6 +132,9 @@ static int policy_take(const struct snipara_session *given,
     rq->exec.tier = with.tier;
     rq->exec.template = with.template_name;
     rq->exec.project = rq->project;
+    rq->exec.rootfs = with.rootfs;
+    rq->network = with.network ? json_pack("{s:b}", "network", 1) : NULL;
+    rq->exec.defaults = rq->network;
     rq->exec.allow_degraded = with.allow_degraded;
     rq->exec.require_exact = with.require_exact;
     rq->exec.env = json_object_size(rq->env) > 0 ? rq->env : NULL;

@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,9 +23,13 @@ from test_exec import (  # noqa: F401
     test_result_variable_is_reset_by_each_cell, test_standard_input,
     test_stdout_and_stderr_are_told_apart, test_sys_exit_ends_the_cell_and_not_the_session,
     test_two_cells_at_once_on_one_session_queue)
+from test_python import PACKAGE, pytestmark as no_sanitizers
 from test_transaction import (  # noqa: F401
     test_files_that_are_put_while_a_cell_runs_stay_if_it_is_undone, test_forks_of_the_same_moment_draw_other_numbers,
     test_room_of_deleted_files_is_free_at_once)
+
+
+BINDINGS = os.path.dirname(PACKAGE)
 
 
 @pytest.fixture(scope="module")
@@ -291,6 +296,29 @@ def test_a_network_only_where_the_user_says_so(
                          "[snipara_sandbox]\ndocker_network_disabled = false\n")
     done = box.exec("1", cwd=os.path.dirname(path))
     assert done["manifest"]["controls"]["network"]["enforced"] is True
+
+
+PROGRAM = """
+from snipara_sandbox import Sandbox
+with Sandbox(environment="docker", docker_image=IMAGE, docker_network_disabled=False, docker_workspace_path=".") as s:
+    manifest = s.run("1").raw["manifest"]
+    print(manifest["tier"], manifest["rootfs"] == IMAGE, manifest["controls"]["network"]["enforced"])
+    print(s.run("open('seen').read()").value)
+try:
+    Sandbox(environment="docker", docker_runtime="none").run("1")
+except Exception as error:
+    print(type(error).__name__, "none" in str(error))
+"""
+
+
+@no_sanitizers
+def test_a_program_in_python_chooses_too(sandbox: lib.Sandbox, project: str) -> None:
+    sandbox.make_file(os.path.join(project, "seen"), "1")
+    env = {**sandbox.env, "PYTHONPATH": BINDINGS, "PYTHONDONTWRITEBYTECODE": "1",
+           "SNIPARA_SANDBOX_LIBRARY": sandbox.bin}
+    done = subprocess.run([lib.PYTHON, "-W", "error", "-c", f"IMAGE = {engines.IMAGE!r}" + PROGRAM], env=env,
+                          cwd=project, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "docker True False\n'1'\nUnsupported True\n", done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("keys, option, is_seen", [

@@ -28,11 +28,13 @@ AT(snipara_cell, recover, 88);
 AT(snipara_cell, called, 112);
 AT(snipara_cell, ctx, 120);
 AT(snipara_options, later, 17);
+AT(snipara_session, rootfs, 56);
+AT(snipara_session, network, 64);
 AT(snipara_tool, timeout_ms, 32);
 AT(snipara_prompt, folder, 40);
 AT(snipara_prompt, record, 64);
 AT(snipara_prompt, ctx, 88);
-_Static_assert(sizeof(struct snipara_cell) == 128 && sizeof(struct snipara_session) == 56 &&
+_Static_assert(sizeof(struct snipara_cell) == 128 && sizeof(struct snipara_session) == 72 &&
                    sizeof(struct snipara_error) == 80 && sizeof(struct snipara_prompt) == 104 &&
                    sizeof(struct snipara_tool) == 40,
                "the sizes that programs were compiled with");

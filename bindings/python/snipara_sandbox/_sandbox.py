@@ -31,6 +31,7 @@ NAMES_SHOWN = 8  # the newest
 SESSION_LIMITS = ("cpus", "file_size", "open_files", "output", "processes", "tmp_size", "workspace_files",
                   "workspace_size")
 LIMITS = (*SESSION_LIMITS, "memory", "timeout")
+IMAGE = "python:3.11-slim"  # the default of docker_image
 STOOD_IN_FOR = ("docker", "wasm")  # as environment, where there is no such tier
 
 
@@ -160,10 +161,22 @@ class Session(RLM):
             options = self._options
             if options["tier"] in STOOD_IN_FOR:
                 options = {**options, "tier": tier_of(options["tier"])}
-                if options["tier"] != self._options["tier"]:
+                if options["tier"] == "docker":
+                    options.update(self._in_docker())
+                else:
                     tell("no {} tier here; code runs in {}".format(self._options["tier"], options["tier"]))
             self._policy = Policy(**options)
         return self._policy
+
+    def _in_docker(self) -> Dict[str, Any]:
+        """What the options docker_... mean for the session."""
+        given, found = self._given, {}
+        if "docker_image" in given or "docker_runtime" in given:
+            image, runtime = given.get("docker_image", IMAGE), given.get("docker_runtime", "")
+            found["rootfs"] = "{}#{}".format(image, runtime).rstrip("#")
+        if self._options["project"] is None and given.get("docker_mount_workspace", "docker_workspace_path" in given):
+            found["project"] = os.fspath(given.get("docker_workspace_path", "."))
+        return {**found, "network": given.get("docker_network_disabled") is False}
 
     def _begun(self) -> None:
         """The session may exist from now on: see to its end."""
