@@ -205,10 +205,11 @@ class Engine:
         except OSError:
             return False
 
-    def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
+    def ask(self, method: str, path: str, body: bytes | None = None,
+            headers: dict[str, str] | None = None) -> tuple[int, Any]:
         connection = _Connection(self.socket)
         try:
-            connection.request(method, "/v1.41" + path, body, {"Content-Type": "application/json"})
+            connection.request(method, "/v1.41" + path, body, {"Content-Type": "application/json", **(headers or {})})
             answer = connection.getresponse()
             said = answer.read()
         finally:

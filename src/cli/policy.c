@@ -9,6 +9,8 @@
 
 #include "base/rundir.h"
 #include "base/str.h"
+#include "cli/need.h"
+#include "cli/setup/image.h"
 #include "cli/tier.h"
 #include "config/config.h"
 #include "policy/project.h"
@@ -96,9 +98,8 @@ const char *snp_cli_workspace(const struct snp_config *config, const char *usual
 }
 
 /* IMAGE, or IMAGE#RUNTIME: what a container is made of. */
-static json_t *image_and_runtime(const struct snp_config *config)
+static json_t *image_and_runtime(const struct snp_config *config, const char *image)
 {
-    const char *image = snp_config_str(config, SNP_KEY_DOCKER_IMAGE);
     const char *runtime = snp_config_str(config, SNP_KEY_DOCKER_RUNTIME);
 
     return runtime == NULL || runtime[0] == '\0' ? json_string(image)
@@ -106,34 +107,33 @@ static json_t *image_and_runtime(const struct snp_config *config)
 }
 
 /* What the keys of the docker tier say of a new session. */
-static int add_docker(const struct snp_config *config, json_t *defaults)
+static int add_docker(const struct snp_config *config, json_t *defaults, struct snp_err *err)
 {
-    const bool has_network = !snp_config_bool(config, SNP_KEY_DOCKER_NETWORK_DISABLED);
+    snp_autofree char *image = NULL;
 
-    return !snp_streq(snp_cli_tier(config), "docker") ||
-                   (json_object_set_new(defaults, "rootfs", image_and_runtime(config)) == 0 &&
-                    (!has_network ||
-                     json_object_set_new(defaults, "network", json_true()) == 0))
-               ? 0
-               : -1;
+    SNP_TRY(snp_cli_image(config, &image, err));
+    (void)json_object_set_new(defaults, "rootfs", image_and_runtime(config, image));
+    if (!snp_config_bool(config, SNP_KEY_DOCKER_NETWORK_DISABLED)) {
+        (void)json_object_set_new(defaults, "network", json_true());
+    }
+    return 0;
 }
 
-json_t *snp_cli_session_defaults(const struct snp_config *config)
+int snp_cli_session_defaults(const struct snp_config *config, json_t **ret, struct snp_err *err)
 {
+    const char *tier = snp_cli_tier(config);
+    snp_autojson json_t *defaults = NULL;
     struct snp_limits limits;
-    json_t *defaults;
 
     snp_config_limits(config, &limits);
-    defaults = snp_limits_to_json(&limits);
+    defaults = snp_need(snp_limits_to_json(&limits));
     /* Not given anywhere: then a project's own .venv comes before base. */
-    if (defaults != NULL &&
-        ((snp_config_origin(config, SNP_KEY_TEMPLATE) != SNP_ORIGIN_DEFAULT &&
-          json_object_set_new(defaults, "template",
-                              json_string(snp_config_str(config, SNP_KEY_TEMPLATE))) < 0) ||
-         json_object_set_new(defaults, "tier", json_string(snp_cli_tier(config))) < 0 ||
-         add_docker(config, defaults) < 0)) {
-        json_decref(defaults);
-        return NULL;
+    if (snp_config_origin(config, SNP_KEY_TEMPLATE) != SNP_ORIGIN_DEFAULT) {
+        (void)json_object_set_new(defaults, "template",
+                                  json_string(snp_config_str(config, SNP_KEY_TEMPLATE)));
     }
-    return defaults;
+    (void)json_object_set_new(defaults, "tier", json_string(tier));
+    SNP_TRY(snp_streq(tier, "docker") ? add_docker(config, defaults, err) : 0);
+    *ret = SNP_TAKE_PTR(defaults);
+    return 0;
 }

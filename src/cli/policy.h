@@ -30,7 +30,12 @@ const char *snp_cli_workspace(const struct snp_config *config, const char *usual
 /* SNP_E_INVALID: --recover (NULL = not given) is none of what the daemon takes. */
 int snp_cli_recover_check(const char *word, struct snp_err *err) SNP_NODISCARD;
 
-/* `defaults` of an exec request: limits, tier, and the template if one is named. New reference or NULL. */
-json_t *snp_cli_session_defaults(const struct snp_config *config);
+/*
+ * `defaults` of an exec request: limits, tier, the template if one is named; in the docker tier the image, which is got
+ * first. *ret: new reference.
+ */
+int snp_cli_session_defaults(const struct snp_config *config,
+                             json_t **ret,
+                             struct snp_err *err) SNP_NODISCARD;
 
 #endif

@@ -74,6 +74,8 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         CHOICES("none", "package", "tests-only", "dev")),
     KEY(DOCKER_WORKSPACE_INSTALL_COMMAND, "docker_workspace_install_command", STRING,  ASKS,  NULL,        NULL,        NULL),
     KEY(DOCKER_WORKSPACE_INSTALL_EXTRAS, "docker_workspace_install_extras", LIST,    ASKS,  "",          NULL,        NULL),
+    KEY(DOCKER_WORKSPACE_BUILD_NETWORK, "docker_workspace_build_network", STRING, ASKS, "default", NULL,       NULL,
+        CHOICES("default", "host", "none")),
     KEY(DOCKER_TIMEOUT,            "docker_timeout",          INT,     DOWN,  "30",        "Docker",    "Timeout",
         RANGE(1, 86400)),
     KEY(MAX_DEPTH,                 "max_depth",               INT,     DOWN,  "30",        "Limits",    "Max depth",

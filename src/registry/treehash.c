@@ -239,6 +239,21 @@ static int hash_text(EVP_MD_CTX *ctx, char out[SNP_TREE_HASH_LEN + 1], struct sn
     return 0;
 }
 
+int snp_bytes_hash(const void *bytes,
+                   size_t n,
+                   char out[SNP_TREE_HASH_LEN + 1],
+                   struct snp_err *err)
+{
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    int r = ctx == NULL || EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1 ||
+                    EVP_DigestUpdate(ctx, bytes, n) != 1
+                ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+                : hash_text(ctx, out, err);
+
+    EVP_MD_CTX_free(ctx);
+    return r;
+}
+
 int snp_file_hash(const char *path, char out[SNP_TREE_HASH_LEN + 1], struct snp_err *err)
 {
     snp_autoclose int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

@@ -31,6 +31,12 @@ int snp_file_hash(const char *path,
                   char out[SNP_TREE_HASH_LEN + 1],
                   struct snp_err *err) SNP_NODISCARD;
 
+/* The same of these bytes. */
+int snp_bytes_hash(const void *bytes,
+                   size_t n,
+                   char out[SNP_TREE_HASH_LEN + 1],
+                   struct snp_err *err) SNP_NODISCARD;
+
 /*
  * Reads every file below path. Links are not followed but count by their target. SNP_E_LIMIT:
  * more than the numbers above; SNP_E_INVALID: a device, socket or FIFO; SNP_E_DENIED: a

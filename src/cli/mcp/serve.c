@@ -80,14 +80,17 @@ static int exec_make(const struct snp_opts *opts,
                      struct snp_err *err)
 {
     bool has_checkpoint = snp_config_origin(config, SNP_KEY_CHECKPOINT) != SNP_ORIGIN_DEFAULT;
-    snp_autojson json_t *defaults = snp_cli_session_defaults(config);
-    json_t *exec = SNP_WRITE(
-        snp_exec_policy, .defaults = defaults, .project = project,
-        .allow_degraded = snp_opts_flag(opts, "allow-degraded", false),
-        .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),
-        .transaction = snp_config_bool(config, SNP_KEY_TRANSACTION),
-        .durability = snp_config_str(config, SNP_KEY_DURABILITY),
-        .checkpoint = has_checkpoint ? snp_config_str(config, SNP_KEY_CHECKPOINT) : NULL);
+    snp_autojson json_t *defaults = NULL;
+    json_t *exec;
+
+    SNP_TRY(snp_cli_session_defaults(config, &defaults, err));
+    exec = SNP_WRITE(snp_exec_policy, .defaults = defaults, .project = project,
+                     .allow_degraded = snp_opts_flag(opts, "allow-degraded", false),
+                     .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),
+                     .transaction = snp_config_bool(config, SNP_KEY_TRANSACTION),
+                     .durability = snp_config_str(config, SNP_KEY_DURABILITY),
+                     .checkpoint =
+                         has_checkpoint ? snp_config_str(config, SNP_KEY_CHECKPOINT) : NULL);
 
     if (exec == NULL) {
         return snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8");

@@ -371,8 +371,8 @@ static int head_make(struct job *job, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    defaults = snp_cli_session_defaults(job->config);
-    r = workspace_find(job, defaults, err);
+    r = snp_cli_session_defaults(job->config, &defaults, err);
+    r = r < 0 ? r : workspace_find(job, defaults, err);
     if (r < 0) {
         return r;
     }
