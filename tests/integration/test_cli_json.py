@@ -76,6 +76,7 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
     "rollback": (["rollback", "w@first"], "session cell how"),
     "fork": (["fork", "w", "--name", "try"], "sessions how"),
     "diff": (["diff", "w@first", "w"], "variables files"),
+    "verify": (["verify", "tested", "--test", "test ! -e one"], "verdict reasons runs sha256 folder"),
     "apply": (["apply", "shown", "--yes", "--unverified"], {"applied": ["x"], "unverified": True}),
     "history": (["history", "w"], "cells session"),
     "show": (["show", "w:1"], "cell status code"),
@@ -129,6 +130,7 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
 # Tested below: their end is another's beginning, or they serve.
 ELSEWHERE = {"daemon stop", "mcp-serve"}
 BEFORE = {
+    "verify": ["exec", "-s", "tested", "--project", "shown", "import os; os.remove('one')"],
     "apply": ["exec", "-s", "shown", "--project", "shown", "open('x', 'w').write('1')"],
     "sessions clear": ["exec", "-s", "cleared", "1"],
     "sessions destroy": ["exec", "-s", "gone", "1"],
@@ -163,7 +165,7 @@ def test_json_is_one_value(box: lib.Sandbox, verb: str) -> None:
         assert json.loads(done.stdout)["error"]["code"] and done.returncode == 1
         assert done.stderr.startswith(f"snipara-sandbox {verb}: ")
         return
-    assert done.returncode == (1 if verb == "resume" else 0), done.stderr
+    assert done.returncode == (1 if verb in ("resume", "verify") else 0), done.stderr
     value = json.loads(done.stdout)
     if isinstance(members, dict):
         assert members.items() <= value.items()

@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "cli/need.h"
 #include "repair/apply.h"
+#include "repair/verdict.h"
 #include "trajectory/reader.h"
 #include "trajectory/writer.h"
 
@@ -24,7 +25,7 @@ struct snp_applied {
     bool is_ended;                 /* it has its end */
     size_t n;                      /* files that it wrote */
     json_t *hashes;                /* owned: path -> SHA-256 that was applied, "" of none */
-    struct snp_err err;            /* of a step */
+    json_t *verdicts;              /* owned: SHA-256 of a patch -> the last word on it */
 };
 
 void snp_applied_free(struct snp_applied *applied)
@@ -33,6 +34,7 @@ void snp_applied_free(struct snp_applied *applied)
         snp_trajectory_free(applied->record);
         json_decref(applied->last);
         json_decref(applied->hashes);
+        json_decref(applied->verdicts);
         free(applied);
     }
 }
@@ -54,6 +56,9 @@ static int on_line(void *ctx, json_t *line, struct snp_err *err)
         applied->n++;
         (void)json_object_set_new(applied->hashes, snp_json_str(line, "path", ""),
                                   json_string(snp_json_str(line, "sha256", "")));
+    } else if (strcmp(step, "verdict") == 0) {
+        (void)json_object_set_new(applied->verdicts, snp_json_str(line, "sha256", ""),
+                                  json_string(snp_json_str(line, "verdict", "")));
     } else if (strcmp(step, "apply_end") == 0) {
         applied->is_ended = true;
     }
@@ -131,6 +136,7 @@ int snp_applied_open(const struct snp_changes *changes,
     int r;
 
     applied->hashes = snp_need(json_object());
+    applied->verdicts = snp_need(json_object());
     r = record_open(changes, applied, err);
     if (r == SNP_E_LIMIT) {
         r = snp_fail(err, SNP_E_LIMIT, "another apply of session %.80s is running",
@@ -147,7 +153,19 @@ int snp_applied_open(const struct snp_changes *changes,
     return 0;
 }
 
+bool snp_applied_is_ready(const struct snp_applied *applied, const char *hash)
+{
+    return strcmp(snp_json_str(applied->verdicts, hash, ""), snp_verdict_ready) == 0;
+}
+
 /* Writing ------------------------------------------------------------------------------------ */
+
+int snp_applied_judge(struct snp_applied *applied, json_t *verdict, struct snp_err *err)
+{
+    (void)json_object_set_new(verdict, "_type", json_string("step"));
+    (void)json_object_set_new(verdict, "step", json_string("verdict"));
+    return snp_trajectory_add(applied->record, verdict, true, err);
+}
 
 static int on_applied(void *ctx, const struct snp_patch_file *file, struct snp_err *err)
 {

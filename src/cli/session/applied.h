@@ -3,8 +3,8 @@
 #define SNP_CLI_SESSION_APPLIED_H
 
 /*
- * The record of what `apply` wrote of a session into its project: STATE/applied/SESSION.jsonl, chained and
- * authenticated as records of runs are. It stays when the session goes.
+ * The record of what was proven of a session's changes, and what `apply` wrote of them into its project:
+ * STATE/applied/SESSION.jsonl, chained and authenticated as records of runs are. It stays when the session goes.
  */
 
 #include "cli/session/changes.h"
@@ -26,6 +26,13 @@ bool snp_applied_has(const struct snp_applied *applied, const struct snp_patch_f
 
 /* The last apply was cut off: how many files it had written, of how many. */
 bool snp_applied_was_cut(const struct snp_applied *applied, size_t *ret_n, size_t *ret_of);
+
+/* A verdict on a patch: its hash, the word and more; consumed. */
+int snp_applied_judge(struct snp_applied *applied,
+                      json_t *verdict,
+                      struct snp_err *err) SNP_NODISCARD;
+/* Whether the last verdict on the patch of this hash was that it is ready. */
+bool snp_applied_is_ready(const struct snp_applied *applied, const char *hash);
 
 /*
  * Apply the patch, each step on record. how: members of the record's step: who let it pass. *ret_n: files

@@ -15,6 +15,7 @@
 #include "cli/session/applied.h"
 #include "cli/session/changes.h"
 #include "cli/session/diff.h"
+#include "repair/verdict.h"
 
 struct applying {
     struct snp_cli *cli;
@@ -72,6 +73,11 @@ static const char *is_unnamed(const struct applying *all, const struct snp_patch
     return file->caution == NULL || is_allowed(all, file->path) ? NULL : file->caution;
 }
 
+static bool is_ready(const struct applying *all)
+{
+    return all->applied != NULL && snp_applied_is_ready(all->applied, all->changes.patch.hash);
+}
+
 /* One kind of reason: every file that has it is told, then the way out. */
 struct gate {
     const char *option; /* that opens it; NULL = none does */
@@ -110,10 +116,11 @@ static int gates_pass(const struct applying *all, struct snp_err *err)
             return snp_fail(err, SNP_E_DENIED, "nothing was applied: %s", gates[g].way_out);
         }
     }
-    if (!snp_opts_flag(all->opts, "unverified", false)) {
-        return snp_fail(err, SNP_E_DENIED,
-                        "nothing was applied: no verdict says that this patch is ready; if you "
-                        "have checked it yourself, give --unverified");
+    if (!is_ready(all) && !snp_opts_flag(all->opts, "unverified", false)) {
+        return snp_fail(
+            err, SNP_E_DENIED,
+            "nothing was applied: no verdict says that this patch is ready; get one "
+            "with verify, or, if you have checked it yourself, give --unverified");
     }
     return 0;
 }
@@ -142,9 +149,10 @@ static json_t *how_json(const struct applying *all)
     for (size_t i = 0; i < n; i++) {
         (void)json_array_append_new(names, snp_cli_path_json(allowed[i]));
     }
-    return snp_need(json_pack("{s:n, s:b, s:b, s:o}", "verdict", "unverified", 1,
-                              "project_moved", snp_opts_flag(all->opts, "project-moved", false),
-                              "allowed", names));
+    return snp_need(
+        json_pack("{s:s?, s:b, s:b, s:o}", "verdict", is_ready(all) ? snp_verdict_ready : NULL,
+                  "unverified", !is_ready(all), "project_moved",
+                  snp_opts_flag(all->opts, "project-moved", false), "allowed", names));
 }
 
 static json_t *result_json(const struct applying *all, size_t n)
@@ -154,9 +162,10 @@ static json_t *result_json(const struct applying *all, size_t n)
     for (size_t i = 0; i < n; i++) {
         (void)json_array_append_new(paths, json_string(all->changes.patch.files[i].path));
     }
-    return json_pack("{s:s, s:o, s:s, s:o, s:n, s:b}", "session", all->changes.session,
+    return json_pack("{s:s, s:o, s:s, s:o, s:s?, s:b}", "session", all->changes.session,
                      "project", snp_cli_path_json(all->changes.project), "sha256",
-                     all->changes.patch.hash, "applied", paths, "verdict", "unverified", 1);
+                     all->changes.patch.hash, "applied", paths, "verdict",
+                     is_ready(all) ? snp_verdict_ready : NULL, "unverified", !is_ready(all));
 }
 
 static int apply(struct applying *all, json_t **ret, struct snp_err *err)

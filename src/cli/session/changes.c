@@ -26,6 +26,9 @@ void snp_changes_done(struct snp_changes *changes)
     free(changes->project);
     snp_closep(&changes->project_fd);
     snp_patch_done(&changes->patch);
+    free(changes->tier);
+    free(changes->template);
+    json_decref(changes->limits);
     json_decref(changes->lost);
 }
 
@@ -297,6 +300,9 @@ static int session_read(struct snp_cli *cli,
     ret->name = snp_need_copy(shown.name == NULL ? shown.id : shown.name);
     ret->project = snp_need_copy(shown.project);
     ret->created = shown.created;
+    ret->tier = snp_need_copy(shown.tier);
+    ret->template = snp_need_copy(shown.template);
+    ret->limits = json_incref(shown.limits);
     if (!snp_streq(shown.tier, "native")) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
                         "session %.80s is of tier %.20s, where a project is a copy; only tier "

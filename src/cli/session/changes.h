@@ -13,6 +13,9 @@ struct snp_changes {
     char *name;     /* owned */
     char *project;  /* owned: its folder */
     int project_fd; /* owned */
+    char *tier;     /* owned */
+    char *template; /* owned */
+    json_t *limits; /* owned: as limits.h writes them */
     double created; /* unix seconds: when the session began */
     struct snp_patch patch;
     json_t *lost; /* owned: what of the session could not be saved */

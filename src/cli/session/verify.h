@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_SESSION_VERIFY_H
+#define SNP_CLI_SESSION_VERIFY_H
+
+/* What tests prove of a session's changes to its project. */
+
+#include "cli/cli.h"
+
+/* Kinds of commands, as they are run. */
+enum snp_verify_kind {
+    SNP_VERIFY_TEST = 0,
+    SNP_VERIFY_REGRESS,
+    SNP_VERIFY_HIDDEN,
+    SNP_VERIFY_KINDS,
+};
+
+/* All borrowed. */
+struct snp_verify {
+    struct snp_cli *cli;
+    const char *session;
+    const char *const *commands[SNP_VERIFY_KINDS];
+    size_t n_commands[SNP_VERIFY_KINDS];
+    const char *const *scope; /* prefixes that changed paths must have; none: all are allowed */
+    size_t n_scope;
+    const char
+        *hidden_files; /* folder that only the sessions of the verdict get; NULL = none */
+    uint64_t wall_ms;  /* of one command */
+    void (*progress)(void *ctx, const char *text); /* NULL = none */
+    void *ctx;
+};
+
+/* Options of a verb that verifies, and what they say. */
+#define SNP_VERIFY_OPTS                                                                         \
+    {                                                                                           \
+        "test", 0, SNP_OPT_LIST, "CMD", "tests that failed and must pass now; may be repeated", \
+        0},                                                                                     \
+        {"regress",                                                                             \
+         0,                                                                                     \
+         SNP_OPT_LIST,                                                                          \
+         "CMD",                                                                                 \
+         "tests that passed and must still pass; may be repeated",                              \
+         0},                                                                                    \
+        {"hidden-test",                                                                         \
+         0,                                                                                     \
+         SNP_OPT_LIST,                                                                          \
+         "CMD",                                                                                 \
+         "tests whose names and output stay out of the model's sight; may be repeated",         \
+         0},                                                                                    \
+        {"hidden-files",                                                                        \
+         0,                                                                                     \
+         SNP_OPT_STRING,                                                                        \
+         "DIR",                                                                                 \
+         "folder of hidden tests, at /workspace/NAME where they run, and nowhere else",         \
+         0},                                                                                    \
+        {"scope",                                                                               \
+         0,                                                                                     \
+         SNP_OPT_LIST,                                                                          \
+         "PREFIX",                                                                              \
+         "only files below these may change (default: all); may be repeated",                   \
+         0},                                                                                    \
+    {                                                                                           \
+        "test-timeout", 0, SNP_OPT_INT, "S",                                                    \
+            "wall clock of one command in seconds: 1 to 600 (default 300)", 0                   \
+    }
+int snp_verify_options(const struct snp_opts *opts,
+                       struct snp_verify *ret,
+                       struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * Verify, write the evidence, and put the verdict on record. *ret: the evidence, the caller's, with members verdict, reasons, folder.
+ * SNP_E_DENIED: session or project changed meanwhile.
+ */
+int snp_verify_run(const struct snp_verify *asked,
+                   json_t **ret,
+                   struct snp_err *err) SNP_NODISCARD;
+
+/* What a model may know of evidence: no names and no output of hidden tests. The caller frees. */
+char *snp_verify_feedback(const json_t *evidence);
+
+#endif

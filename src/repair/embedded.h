@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_REPAIR_EMBEDDED_H
+#define SNP_REPAIR_EMBEDDED_H
+
+/* Programs for inside, made by tools/embed. */
+
+#include <stddef.h>
+
+extern const char snp_judge_py[]; /* judge.py */
+extern const size_t snp_judge_py_len;
+extern const char snp_report_py[]; /* report.py */
+extern const size_t snp_report_py_len;
+
+#endif

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of tests, one by one: a plugin of pytest (-p), and a runner for unittest (run as a program).
+
+Its name and folder are random for each run, and the report is written once, at the end.
+"""
+
+import json
+import os
+import sys
+import unittest
+from typing import Any, Dict, List
+
+TESTS: Dict[str, str] = {}
+ERRORS: List[str] = []
+WORST = ["passed", "xfailed", "skipped", "xpassed", "failed", "error"]
+
+
+def add(name: str, outcome: str) -> None:
+    TESTS[name] = max(outcome, TESTS.get(name, "passed"), key=WORST.index)
+
+
+def write(code: int) -> None:
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "report.json")
+    with open(path, "x") as file:
+        json.dump({"tests": TESTS, "errors": ERRORS, "exit_code": code}, file)
+
+
+# pytest -------------------------------------------------------------------------------------
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    outcome = report.outcome
+    if hasattr(report, "wasxfail"):
+        outcome = "xpassed" if outcome == "passed" else "xfailed"
+    elif outcome == "failed" and report.when != "call":
+        outcome = "error"
+    add(report.nodeid, outcome)
+
+
+def pytest_collectreport(report: Any) -> None:
+    if report.failed:
+        ERRORS.append(report.nodeid)
+
+
+def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
+    if not hasattr(session.config, "workerinput"):
+        write(int(exitstatus))
+
+
+# unittest -----------------------------------------------------------------------------------
+
+
+class Result(unittest.TextTestResult):
+    def startTest(self, test: Any) -> None:
+        super().startTest(test)
+        add(test.id(), "passed")
+
+    def addFailure(self, test: Any, err: Any) -> None:
+        super().addFailure(test, err)
+        add(test.id(), "failed")
+
+    def addError(self, test: Any, err: Any) -> None:
+        super().addError(test, err)
+        if test.id().startswith("unittest.loader._FailedTest."):
+            ERRORS.append(test.id().split(".", 3)[3])
+            TESTS.pop(test.id(), None)
+        else:
+            add(test.id(), "error")
+
+    def addSkip(self, test: Any, reason: str) -> None:
+        super().addSkip(test, reason)
+        add(test.id(), "skipped")
+
+    def addExpectedFailure(self, test: Any, err: Any) -> None:
+        super().addExpectedFailure(test, err)
+        add(test.id(), "xfailed")
+
+    def addUnexpectedSuccess(self, test: Any) -> None:
+        super().addUnexpectedSuccess(test)
+        add(test.id(), "xpassed")
+
+    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            add(test.id(), "failed")
+
+
+def main() -> None:
+    sys.path[0] = os.getcwd()
+    program = unittest.main(module=None, argv=["python -m unittest", *sys.argv[1:]], exit=False,
+                            testRunner=unittest.TextTestRunner(resultclass=Result))
+    code = 0 if program.result.wasSuccessful() else 1
+    write(code)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "repair/verdict.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+
+const char snp_verdict_ready[] = "ready for human review";
+const char snp_verdict_passed[] = "tests passed";
+const char snp_verdict_unproven[] = "not proven";
+const char snp_verdict_failed[] = "failed";
+
+/* From the best to the worst. */
+static const char *const words[] = {snp_verdict_ready, snp_verdict_passed, snp_verdict_unproven,
+                                    snp_verdict_failed};
+
+enum {
+    NAMED_MAX = 5, /* tests that are named for one reason */
+};
+
+const char *snp_verdict_runner(const char *command)
+{
+    static const char blank[] = " \t";
+    snp_autofree char *copy = strdup(command);
+    char *rest = copy;
+    const char *before = "";
+    const char *word;
+
+    if (copy == NULL || strpbrk(command, ";|&<>`$()\n") != NULL) {
+        return "other";
+    }
+    while ((word = strsep(&rest, blank)) != NULL) {
+        const char *slash = strrchr(word, '/');
+        const char *name = slash == NULL ? word : slash + 1;
+        bool is_program = before[0] == '\0' || strcmp(before, "-m") == 0;
+
+        if (is_program && (strcmp(name, "pytest") == 0 || strcmp(name, "py.test") == 0)) {
+            return "pytest";
+        }
+        if (strcmp(before, "-m") == 0 && strcmp(word, "unittest") == 0) {
+            return "unittest";
+        }
+        before = word[0] == '\0' ? before : word;
+    }
+    return "other";
+}
+
+void snp_verdict_add(json_t *reasons, const char *word, const char *fmt, ...)
+{
+    snp_autofree char *text = NULL;
+    va_list args;
+    int n;
+
+    va_start(args, fmt);
+    n = vasprintf(&text, fmt, args);
+    va_end(args);
+    if (n >= 0) {
+        (void)json_array_append_new(reasons, json_pack("{s:s, s:o}", "word", word, "text",
+                                                       snp_json_bytes(text, (size_t)n)));
+    }
+}
+
+const char *snp_verdict_word(const json_t *reasons)
+{
+    size_t worst = 0;
+
+    for (size_t i = 0; i < json_array_size(reasons); i++) {
+        const char *word = snp_json_str(json_array_get(reasons, i), "word", "");
+
+        for (size_t w = worst; w < SNP_ARRAY_LEN(words); w++) {
+            worst = strcmp(word, words[w]) == 0 ? w : worst;
+        }
+    }
+    return words[worst];
+}
+
+/* Comparing ---------------------------------------------------------------------------------- */
+
+/* Tests that share a reason. */
+struct named {
+    char text[600];
+    size_t n;
+};
+
+static void name_add(struct named *named, const char *id)
+{
+    size_t used = strlen(named->text);
+
+    if (named->n++ < NAMED_MAX) {
+        (void)snprintf(named->text + used, sizeof(named->text) - used, "%s%.100s",
+                       used == 0 ? "" : ", ", id);
+    }
+}
+
+/* A hidden test keeps its name. */
+static void named_tell(const struct named *named,
+                       const json_t *run,
+                       const char *word,
+                       const char *what,
+                       json_t *reasons)
+{
+    bool is_hidden = strcmp(snp_json_str(run, "kind", ""), "hidden") == 0;
+
+    if (named->n == 0) {
+        return;
+    }
+    if (is_hidden) {
+        snp_verdict_add(reasons, word, "%zu hidden test%s %s", named->n,
+                        named->n == 1 ? "" : "s", what);
+    } else {
+        snp_verdict_add(reasons, word, "%zu test%s %s: %s%s", named->n,
+                        named->n == 1 ? "" : "s", what, named->text,
+                        named->n > NAMED_MAX ? ", ..." : "");
+    }
+}
+
+static bool is_in(const json_t *tests, const char *id)
+{
+    size_t n = strlen(id);
+    const char *name;
+    json_t *outcome;
+
+    json_object_foreach((json_t *)(uintptr_t)tests, name, outcome)
+    {
+        if (strncmp(name, id, n) == 0 && strchr(":.", name[n]) != NULL) { /* or its end */
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_outcome(const json_t *tests, const char *id, const char *outcome)
+{
+    return strcmp(snp_json_str(tests, id, ""), outcome) == 0;
+}
+
+/* Every test that the clean project has must be there: one that is gone may have been the one that fails. */
+static void missing_tell(const json_t *was,
+                         const json_t *now,
+                         const json_t *run,
+                         json_t *reasons)
+{
+    const json_t *errors = json_object_get(was, "errors");
+    const json_t *tests = json_object_get(now, "tests");
+    struct named missing = {.n = 0};
+    const char *id;
+    json_t *outcome;
+
+    json_object_foreach(json_object_get(was, "tests"), id, outcome)
+    {
+        if (json_object_get(tests, id) == NULL) {
+            name_add(&missing, id);
+        }
+    }
+    for (size_t i = 0; i < json_array_size(errors); i++) {
+        const char *error = json_string_value(json_array_get(errors, i));
+
+        if (!is_in(tests, error)) {
+            name_add(&missing, error);
+        }
+    }
+    named_tell(&missing, run, snp_verdict_failed, "not reported", reasons);
+}
+
+/* What failed before may go on failing in --regress; nowhere else. */
+static void outcomes_tell(const json_t *was,
+                          const json_t *now,
+                          const json_t *run,
+                          json_t *reasons)
+{
+    const json_t *before = json_object_get(was, "tests");
+    bool is_regress = strcmp(snp_json_str(run, "kind", ""), "regress") == 0;
+    struct named failed = {.n = 0};
+    struct named skipped = {.n = 0};
+    const char *id;
+    json_t *value;
+
+    json_object_foreach(json_object_get(now, "tests"), id, value)
+    {
+        const char *outcome = json_string_value(value);
+        bool is_known = json_object_get(before, id) != NULL;
+        bool was_good = is_outcome(before, id, "passed");
+        bool was_other = is_outcome(before, id, outcome == NULL ? "" : outcome);
+
+        if (snp_streq(outcome, "passed")) {
+            continue;
+        }
+        if (snp_streq(outcome, "skipped") || snp_streq(outcome, "xfailed")) {
+            if (is_known && !was_other) {
+                name_add(&skipped, id);
+            }
+        } else if (!is_regress || was_good || !is_known) {
+            name_add(&failed, id);
+        }
+    }
+    named_tell(&failed, run, snp_verdict_failed, "failed", reasons);
+    named_tell(&skipped, run, snp_verdict_failed, "skipped or expected to fail only now",
+               reasons);
+}
+
+static bool had_failures(const json_t *report)
+{
+    const char *id;
+    json_t *outcome;
+
+    json_object_foreach(json_object_get(report, "tests"), id, outcome)
+    {
+        if (snp_streq(json_string_value(outcome), "failed") ||
+            snp_streq(json_string_value(outcome), "error")) {
+            return true;
+        }
+    }
+    return json_array_size(json_object_get(report, "errors")) > 0;
+}
+
+static void reports_compare(const json_t *base,
+                            const json_t *run,
+                            const char *what,
+                            json_t *reasons)
+{
+    const json_t *was = json_object_get(base, "report");
+    const json_t *now = json_object_get(run, "report");
+    bool is_test = strcmp(snp_json_str(run, "kind", ""), "test") == 0;
+
+    if (!json_is_object(now)) {
+        snp_verdict_add(reasons, snp_verdict_failed,
+                        "%s ended before all results were reported", what);
+        return;
+    }
+    if (json_object_size(json_object_get(now, "tests")) == 0) {
+        snp_verdict_add(reasons, snp_verdict_failed, "%s ran no test", what);
+    }
+    if (!json_is_object(was)) {
+        snp_verdict_add(reasons, snp_verdict_unproven,
+                        "%s gave no results for the clean project, so there is nothing to "
+                        "compare with",
+                        what);
+        return;
+    }
+    if (json_array_size(json_object_get(now, "errors")) > 0 &&
+        json_array_size(json_object_get(was, "errors")) == 0) {
+        snp_verdict_add(reasons, snp_verdict_failed, "%s could not load all tests", what);
+    }
+    missing_tell(was, now, run, reasons);
+    outcomes_tell(was, now, run, reasons);
+    if (is_test && !had_failures(was)) {
+        snp_verdict_add(
+            reasons, snp_verdict_unproven,
+            "%s failed no test of the clean project, so the change is not what makes "
+            "it pass",
+            what);
+    }
+}
+
+void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons)
+{
+    const char *status = snp_json_str(run, "status", "");
+    const char *kind = snp_json_str(run, "kind", "");
+    bool is_known = strcmp(snp_json_str(run, "runner", ""), "other") != 0;
+    bool may_fail = strcmp(kind, "regress") == 0 && is_known &&
+                    snp_json_int(json_object_get(base, "exit_code") == NULL ? NULL : base,
+                                 "exit_code", 0) != 0;
+    int64_t code = snp_json_int(run, "exit_code", -1);
+    char what[160];
+
+    (void)snprintf(what, sizeof(what),
+                   strcmp(kind, "hidden") == 0 ? "a hidden test command" : "`%.140s`",
+                   snp_json_str(run, "command", ""));
+    if (strcmp(status, "ok") != 0 && strcmp(status, "error") != 0) {
+        snp_verdict_add(reasons, snp_verdict_failed, "%s was stopped: %.40s", what, status);
+    } else if (code != 0 && !may_fail) {
+        snp_verdict_add(reasons, snp_verdict_failed, "%s exited with %lld", what,
+                        (long long)code);
+    }
+    if (is_known) {
+        reports_compare(base, run, what, reasons);
+    } else {
+        snp_verdict_add(reasons, snp_verdict_passed,
+                        "%s reports no results test by test (pytest and unittest do)", what);
+    }
+}

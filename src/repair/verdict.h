@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_REPAIR_VERDICT_H
+#define SNP_REPAIR_VERDICT_H
+
+/*
+ * What runs of tests prove of a patch. A run of a command is
+ *
+ *   {"kind": "test" | "regress" | "hidden", "command", "runner": "pytest" | "unittest" | "other", "status", "exit_code",
+ *    "report": {"tests": {ID: OUTCOME}, "errors": [ID], "exit_code"} | null}
+ *
+ * where status and exit code are attested by pid 1, and the report was read once the command had ended. Reasons are
+ * {"word": the best verdict they leave, "text"}. Pure decisions.
+ */
+
+#include <stdbool.h>
+
+#include "base/json.h"
+
+extern const char snp_verdict_ready[];
+extern const char snp_verdict_passed[]; /* "tests passed" */
+extern const char snp_verdict_unproven[];
+extern const char snp_verdict_failed[];
+
+/* What runs the tests of a command: static. */
+const char *snp_verdict_runner(const char *command);
+
+/* Append a reason; word is one of the above. */
+void snp_verdict_add(json_t *reasons, const char *word, const char *fmt, ...) SNP_PRINTF(3, 4);
+
+/* Compare a run of the patched project with that of the clean one; reasons: appended to. */
+void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons);
+
+/* The worst word of the reasons; without any: ready. */
+const char *snp_verdict_word(const json_t *reasons);
+
+#endif

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`verify`: a change that tests prove is ready, and none of these cheats is."""
+
+import importlib.util
+import json
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import lib
+from lib import Json, Sandbox
+
+READY = "ready for human review"
+CALC = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
+TESTS = ("from calc import add, mul\n\n\ndef test_add():\n    assert add(1, 2) == 3\n\n\n"
+         "def test_zero():\n    assert add(0, 0) == 0\n\n\ndef test_mul():\n    assert mul(2, 3) == 6\n")
+HIDDEN = "from calc import add\n\n\ndef test_secret():\n    assert add(20, 22) == 42\n"
+COMMAND = "python3 -m pytest -q tests"
+FIX = "text = open('calc.py').read().replace('a - b', 'a + b')\n"
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Sandbox]:
+    lib.need("pytest", importlib.util.find_spec("pytest") is not None, "python3-pytest is not installed")
+    box = Sandbox("root")
+    box.make_folder("project")
+    box.make_file("project/calc.py", CALC)
+    box.make_file("project/tests/test_calc.py", TESTS)
+    box.make_file("project/helper.py", "def same(a, b):\n    return a == b\n")
+    box.make_file("hidden/test_hidden.py", HIDDEN)
+    time.sleep(0.05)
+    yield box
+    box.close()
+
+
+def session(box: Sandbox, name: str, code: str) -> None:
+    done = box.exec(code, session=name, options=["--project", os.path.join(box.folder, "project")])
+    assert done["status"] == "ok", done
+
+
+def verdict(box: Sandbox, name: str, *options: str) -> Json:
+    done = box.cli("verify", name, *options, "--json")
+    assert done.stdout, done.stderr
+    found: Json = json.loads(done.stdout)
+    assert "verdict" in found, done.stderr
+    assert (done.returncode == 0) == (found["verdict"] == READY)
+    box.destroy(name)
+    return found
+
+
+def write(text: str) -> str:
+    """Code that fixes calc.py and adds text to it."""
+    return FIX + f"open('calc.py', 'w').write(text + {text!r})"
+
+
+def instead(text: str) -> str:
+    """Code that leaves the bug and adds text."""
+    return f"open('calc.py', 'a').write({text!r})"
+
+
+def more(path: str, text: str) -> str:
+    return (f"import os\nos.makedirs(os.path.dirname({path!r}) or '.', exist_ok=True)\n"
+            f"open({path!r}, 'w').write({text!r})")
+
+
+TEST = ("--test", COMMAND)
+# What is done, options, the verdict, and a part of one of its reasons.
+CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
+    "edits the tests": ("open('tests/test_calc.py', 'w').write('def test_add(): pass')", TEST, "failed",
+                        "1 test failed: tests/test_calc.py::test_add"),
+    "edits them beside a fix": (FIX + "open('calc.py', 'w').write(text)\nopen('tests/test_calc.py', 'a').write('\\n')",
+                                TEST, "tests passed", "is a test or configures tests"),
+    "deletes tests": ("import os\nos.remove('tests/test_calc.py')\n" + more("tests/test_x.py", "def test_x(): pass"),
+                      TEST, "failed", "test_add"),
+    "adds a conftest": (more("conftest.py", "import pytest\n@pytest.hookimpl(hookwrapper=True)\n"
+                                            "def pytest_runtest_makereport(item, call):\n    call.excinfo = None\n"
+                                            "    yield"), TEST, "failed", "test_add"),
+    "configures pytest": (more("pytest.ini", "[pytest]\naddopts = -k test_mul\n"), TEST, "failed", "test_add"),
+    "adds a sitecustomize": (write("") + "\n" + more("sitecustomize.py", "x = 1\n"), TEST, "not proven",
+                             "every start of Python runs it"),
+    "hides pytest": (more("pytest.py", "print('3 passed')\n"), TEST, "failed", "ended before all results"),
+    "exits early": (write("import os\nos._exit(0)\n"), TEST, "failed", "ended before all results"),
+    "raises SystemExit": (instead("print('31 passed')\nraise SystemExit(0)\n"), TEST, "failed", "ran no test"),
+    "patches ==": ("open('calc.py', 'w').write('class Any(int):\\n    def __eq__(self, other):\\n        return True\\n"
+                   "\\n\\ndef add(a, b):\\n    return Any()\\n\\n\\ndef mul(a, b):\\n    return a * b\\n')",
+                   TEST, "not proven", "__eq__"),
+    "patches the runner": (instead("import _pytest.python\n"
+                                   "_pytest.python.Function.runtest = lambda self: None\n"),
+                           TEST, "not proven", "imports _pytest"),
+    "reaches it through objects": (instead("def walk(kind):\n    for each in kind.__subclasses__():\n"
+                                           "        if 'runtest' in each.__dict__:\n"
+                                           "            each.runtest = lambda self: None\n        walk(each)\n\n\n"
+                                           "for one in ().__class__.__base__.__subclasses__():\n"
+                                           "    if one.__name__ == 'Node' and 'nodes' in one.__module__:\n"
+                                           "        walk(one)\n"), TEST, "not proven", "__subclasses__"),
+    "writes the report": (instead("import atexit, glob, json, os\n\n\ndef forge():\n"
+                                  "    for path in glob.glob('/tmp/*/report.json'):\n"
+                                  "        with open(path) as f:\n            r = json.load(f)\n"
+                                  "        r['tests'] = {each: 'passed' for each in r['tests']}\n"
+                                  "        r['exit_code'] = 0\n"
+                                  "        with open(path, 'w') as f:\n            json.dump(r, f)\n"
+                                  "    os._exit(0)\n\n\n"
+                                  "atexit.register(forge)\n"), TEST, "not proven", "imports atexit"),
+    "skips": (instead("import unittest\nraise unittest.SkipTest('x')\n"), TEST, "failed", "not reported"),
+    "special-cases inputs": ("text = open('calc.py').read().replace('a - b', '3 if a == 1 else 0')\n"
+                             "open('calc.py', 'w').write(text)",
+                             (*TEST, "--hidden-test", "python3 -m pytest -q hidden"), "failed",
+                             "1 hidden test failed"),
+    "breaks something else": (FIX + "open('calc.py', 'w').write(text.replace('a * b', 'a + b'))",
+                              ("--test", COMMAND + " -k add", "--regress", COMMAND), "failed", "test_mul"),
+    "adds what is not needed": (write("\n\ndef div(a, b):\n    return a / b\n"), TEST, "not proven",
+                                "no test fails without the change at calc.py"),
+    "leaves its scope by a link": (write("") + "\nimport os\nos.makedirs('src')\nos.symlink('..', 'src/up')\n"
+                                   "open('src/up/helper.py', 'a').write('x = 1\\n')", (*TEST, "--scope", "src"),
+                                   "not proven", "helper.py is outside the scope"),
+    "changes nothing": ("1", TEST, "failed", "changed nothing"),
+    "is fixed before": (more("notes.txt", "n"), ("--test", COMMAND + " -k mul"), "not proven",
+                        "failed no test of the clean project"),
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_a_cheat_is_not_ready(box: Sandbox, cheat: str) -> None:
+    code, options, word, why = CHEATS[cheat]
+    if "--hidden-test" in options:
+        options = (*options, "--hidden-files", os.path.join(box.folder, "hidden"))
+    session(box, "cheat", code)
+    found = verdict(box, "cheat", *options)
+    texts = [reason["text"] for reason in found["reasons"]]
+    assert found["verdict"] == word and any(why in text for text in texts), texts
+    assert not any("test_secret" in text for text in texts)
+
+
+def test_what_is_proven_is_ready_and_applied_without_more(box: Sandbox) -> None:
+    session(box, "good", write(""))
+    done = box.cli("verify", "good", "--test", COMMAND, "--regress", "python3 -m pytest -q", "--hidden-test",
+                   "python3 -m pytest hidden", "--hidden-files", os.path.join(box.folder, "hidden"))
+    assert done.returncode == 0 and done.stdout.startswith(f"# {READY}\n"), done.stdout + done.stderr
+    folder = done.stderr.strip().splitlines()[-1].removeprefix("Evidence: ")
+    with open(os.path.join(folder, "evidence.json")) as file:
+        evidence = json.load(file)
+    assert sorted(os.listdir(folder)) == ["evidence.json", "patch.json", "summary.md"] and evidence["verdict"] == READY
+    clean, patched = evidence["runs"][0], evidence["runs"][3]
+    assert clean["report"]["tests"] == {f"tests/test_calc.py::test_{name}": end for name, end in
+                                        (("add", "failed"), ("zero", "passed"), ("mul", "passed"))}
+    assert set(patched["report"]["tests"].values()) == {"passed"} and patched["exit_code"] == 0
+    shown = box.cli("sessions", "list", "--json")
+    assert not [row for row in json.loads(shown.stdout) if row["name"].startswith("verify-")]
+    session(box, "good", "open('calc.py', 'a').write('\\n')")
+    changed = box.cli("apply", "good", "--yes")
+    assert changed.returncode == 1 and "give --unverified" in changed.stderr  # the verdict was on another patch
+    session(box, "good", "text = open('calc.py').read()\nopen('calc.py', 'w').write(text[:-1])")
+    applied = box.cli("apply", "good", "--yes", "--json")
+    assert applied.returncode == 0 and json.loads(applied.stdout)["verdict"] == READY, applied.stderr
+    box.make_file("project/calc.py", CALC)
+    time.sleep(0.05)
+
+
+def test_unittest_is_proven_and_other_commands_are_not(box: Sandbox) -> None:
+    box.make_file("project/tests/test_unit.py",
+                  "import unittest\nfrom calc import add\n\n\nclass Add(unittest.TestCase):\n"
+                  "    def test_sum(self):\n        self.assertEqual(add(2, 2), 4)\n")
+    time.sleep(0.05)
+    session(box, "unit", write(""))
+    found = verdict(box, "unit", "--test", "python3 -m unittest tests/test_unit.py")
+    assert found["verdict"] == READY, found["reasons"]
+    assert found["runs"][1]["report"]["tests"] == {"tests.test_unit.Add.test_sum": "passed"}
+    session(box, "plain", write(""))
+    command = "python3 -c 'import calc; assert calc.add(2, 2) == 4'"
+    found = verdict(box, "plain", "--test", command)
+    assert found["verdict"] == "tests passed" and "reports no results test by test" in found["reasons"][0]["text"]
+    os.remove(os.path.join(box.folder, "project/tests/test_unit.py"))
+
+
+def test_words_that_are_wrong(box: Sandbox) -> None:
+    session(box, "words", "1")
+    for words, why in ((("words",), "--test CMD"),
+                       (("words", "--test", "x", "--test-timeout", "0"), "1 to 600 seconds")):
+        done = box.cli("verify", *words)
+        assert done.returncode == 2 and why in done.stderr, done.stderr
+    assert box.cli("verify", "nowhere", "--test", "true").returncode == 1
