@@ -24,10 +24,11 @@ SECRETS = ("api_key", "snipara_api_key")
 PATHS = ("allowed_paths", "docker_workspace_path", "log_dir", "price_file", "record_file", "replay_file")
 # Of features that this version does not have: docs/reference/configuration.md, "Keys without effect".
 IN_DOCKER = (  # has effect in the docker tier
-    "docker_image", "docker_mount_workspace", "docker_network_disabled", "docker_runtime", "docker_workspace_path")
+    "docker_image", "docker_mount_workspace", "docker_network_disabled", "docker_runtime",
+    "docker_workspace_build_network", "docker_workspace_install_command", "docker_workspace_install_extras",
+    "docker_workspace_path", "docker_workspace_setup")
 NO_EFFECT = (
-    *IN_DOCKER, "allowed_paths", "docker_workspace_install_command", "docker_workspace_install_extras",
-    "docker_workspace_setup", "log_level", "memory_enabled", "snipara_api_key", "snipara_base_url",
+    *IN_DOCKER, "allowed_paths", "log_level", "memory_enabled", "snipara_api_key", "snipara_base_url",
     "snipara_project_slug", "trust_level")
 # What is so anyway: nobody needs to be told that it has no effect.
 AS_IT_IS = {"docker_mount_workspace": True, "docker_network_disabled": True, "docker_workspace_setup": "none",

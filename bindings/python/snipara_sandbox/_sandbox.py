@@ -171,6 +171,8 @@ class Session(RLM):
     def _in_docker(self) -> Dict[str, Any]:
         """What the options docker_... mean for the session."""
         given, found = self._given, {}
+        if given.get("docker_workspace_setup", "none") != "none":
+            tell("docker_workspace_setup= builds images for runs; cells of this session are in docker_image= as it is")
         if "docker_image" in given or "docker_runtime" in given:
             image, runtime = given.get("docker_image", IMAGE), given.get("docker_runtime", "")
             found["rootfs"] = "{}#{}".format(image, runtime).rstrip("#")
