@@ -2,6 +2,7 @@
 """The docker tier on an engine of the tests' own. Sessions, cells and results are as in native: the same tests run here
 again."""
 
+import itertools
 import json
 import os
 import secrets
@@ -418,3 +419,35 @@ def test_a_project_that_is_too_large(
     assert done.returncode == 1
     for word in ("the docker tier copies it", *words):
         assert word in done.stderr, done.stderr
+
+
+def test_a_project_is_copied_into_a_container_of_the_pool(
+        fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+    """As it is when the session is opened, and without what is secret then."""
+    box = fresh_sandbox("root", tier="docker")
+    project = box.make_folder("project")
+    until = time.monotonic() + lib.PATIENCE
+    for n in itertools.count():
+        box.make_file(os.path.join(project, "n"), str(n))
+        box.make_file(os.path.join(project, f".env{n}"), "secret")
+        done = box.exec("import os; open('n').read(), os.listdir()", f"p{n}", options=["--project", project])
+        assert done["value"] == f"('{n}', ['n'])"
+        assert len(done["manifest"]["controls"]["filesystem"]["masked"]) == n + 1
+        box.destroy(f"p{n}")
+        if done["manifest"]["from_pool"]:
+            break
+        assert time.monotonic() < until, "the pool stays empty"
+    assert box.exec("import os; os.listdir()", "none")["value"] == "[]"
+
+
+@pytest.mark.parametrize("more", [
+    "docker_image = \"python:3.11-slim\"\ndocker_memory = \"512m\"\n",
+    "max_depth = 4\nmax_subcalls = 12\ntoken_budget = 8000\nverbose = false\n\ndocker_image = \"python:3.11-slim\"\n"
+    "docker_cpus = 1.0\ndocker_memory = \"512m\"\ndocker_network_disabled = true\ndocker_mount_workspace = true\n"
+    "docker_workspace_setup = \"none\"  # use \"tests-only\" or \"dev\" for repo-backed test runs\n",
+])
+def test_configurations_that_documents_of_2_x_show(sandbox: lib.Sandbox, project: str, more: str) -> None:
+    sandbox.make_file(os.path.join(project, "snipara-sandbox.toml"), (
+        '[snipara_sandbox]\nbackend = "litellm"\nmodel = "gpt-4o-mini"\nenvironment = "docker"\n' + more))
+    done = sandbox.cli("run", "print('Hello from Docker', open('snipara-sandbox.toml').read()[:9])", cwd=project)
+    assert done.returncode == 0 and done.stdout == "Hello from Docker [snipara_\n", done.stderr

@@ -628,6 +628,12 @@ bool snp_container_goes_on(struct snp_sandbox *s)
     return goes_on(s, NULL);
 }
 
+void snp_container_fill(struct snp_sandbox *s)
+{
+    (void)uv_timer_start(snp_docker_sandbox_of(s)->timer, on_opening_timeout, OPEN_MS, 0);
+    snp_docker_fill(s);
+}
+
 void snp_container_filled(struct snp_sandbox *s)
 {
     (void)uv_timer_stop(snp_docker_sandbox_of(s)->timer);
@@ -647,8 +653,7 @@ static void on_guest_frame(struct snp_sandbox *s, const struct snp_frame *frame)
         if (s->project_fd < 0 || s->spec.is_to_load) { /* else its files come with the load */
             snp_container_filled(s);
         } else {
-            (void)uv_timer_start(d->timer, on_opening_timeout, OPEN_MS, 0);
-            snp_docker_fill(s);
+            snp_container_fill(s);
         }
     }
 }

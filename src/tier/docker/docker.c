@@ -228,6 +228,7 @@ const struct snp_tier_ops snp_docker_ops = {
     .make = snp_container_make,
     .unmake = snp_container_unmake,
     .open = snp_container_open,
+    .fill = snp_container_fill,
     .paired = snp_container_paired,
     .kill = snp_container_kill,
     .sweep = sweep,

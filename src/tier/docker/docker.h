@@ -91,6 +91,7 @@ extern const struct snp_tier_ops snp_docker_ops;
 int snp_container_make(struct snp_sandbox *s) SNP_NODISCARD;
 void snp_container_unmake(struct snp_sandbox *s);
 void snp_container_open(struct snp_sandbox *s);
+void snp_container_fill(struct snp_sandbox *s);
 void snp_container_kill(struct snp_sandbox *s);
 void snp_container_paired(struct snp_sandbox *s, const int ends[2]);
 /* What was counted in n_asked is done: is there somebody to go on for? Else that is seen to. */

@@ -158,9 +158,26 @@ static void sandbox_begin(struct snp_sandbox *s)
     s->open_id = 0;
 }
 
+/* The project that from has opened is of to. */
+static void move_project(struct snp_sandbox *to, struct snp_sandbox *from)
+{
+    struct snp_buf mask = to->mask;
+    json_t *masked = to->masked;
+
+    to->mask = from->mask;
+    from->mask = mask;
+    to->masked = from->masked;
+    from->masked = masked;
+    to->project_stat = from->project_stat;
+    to->project_fd = SNP_TAKE_FD(from->project_fd);
+}
+
 /* from, which has opened its project at most, takes over the sandbox of pooled. */
 static void adopt(struct snp_sandbox *pooled, struct snp_sandbox *from)
 {
+    const struct snp_tier_ops *ops = from->supervisor->ops;
+    const bool is_filled =
+        ops->fill != NULL && from->spec.project != NULL && !from->spec.is_to_load;
     struct snp_sandbox_spec spec = from->spec;
 
     snp_sandbox_leave(from);
@@ -171,9 +188,18 @@ static void adopt(struct snp_sandbox *pooled, struct snp_sandbox *from)
     pooled->open_us = from->open_us;
     pooled->is_pooled = false;
     pooled->was_pooled = true;
+    if (ops->fill != NULL) {
+        move_project(pooled, from);
+    }
     sandbox_free(from);
     snp_sandbox_enter(pooled);
-    sandbox_begin(pooled);
+    if (is_filled) {
+        pooled->state = SNP_SANDBOX_OPENING;
+        pooled->supervisor->n_opening++;
+        ops->fill(pooled);
+    } else {
+        sandbox_begin(pooled);
+    }
 }
 
 /* Everything stands: cells can come. */
@@ -198,11 +224,14 @@ static void find_sandbox(struct snp_sandbox *s)
 {
     const struct snp_tier_ops *ops = s->supervisor->ops;
     struct snp_sandbox *pooled = NULL;
+    char *project = s->spec.project;
 
-    /* A copy of a project would age in the pool. */
-    if (ops->can_pool && !s->is_pooled && (s->spec.project == NULL || ops->shows_project)) {
+    if (ops->can_pool && !s->is_pooled) {
+        /* A copy of a project would age in the pool: it is made when one is taken out. */
+        s->spec.project = ops->fill != NULL ? NULL : project;
         pooled = snp_pool_find(s);
         snp_pool_want(s->supervisor, &s->spec);
+        s->spec.project = project;
     }
     if (pooled != NULL) {
         adopt(pooled, s);

@@ -122,6 +122,9 @@ struct snp_tier_ops {
      */
     void (*open)(struct snp_sandbox *s);
 
+    /* Copy s's project into the workspace of one that was open; as for open. NULL where projects are shown. */
+    void (*fill)(struct snp_sandbox *s);
+
     /* Pid 1 has said that its first copy is there, and so that it has seen the workspace. NULL = of no interest. */
     void (*settled)(struct snp_sandbox *s);
 

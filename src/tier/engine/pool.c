@@ -81,7 +81,7 @@ struct snp_sandbox *snp_pool_find(const struct snp_sandbox *s)
         if (at->state != SNP_SANDBOX_READY || !same_kind(&at->spec, &s->spec)) {
             continue;
         }
-        if (!same_project(at, s)) {
+        if (s->supervisor->ops->fill == NULL && !same_project(at, s)) {
             snp_sandbox_kill(at, "its project has changed");
             continue;
         }
