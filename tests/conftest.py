@@ -48,21 +48,13 @@ def engine() -> Iterator[engines.Engine]:
     own.close()
 
 
-def engine_env(request: pytest.FixtureRequest, tier: str) -> dict[str, str]:
-    """What a runtime of that tier needs to know."""
-    if tier != "docker":
-        return {}
-    own: engines.Engine = request.getfixturevalue("engine")
-    return own.env
-
-
 @pytest.fixture
 def fresh_sandbox(request: pytest.FixtureRequest) -> Iterator[Callable[..., lib.Sandbox]]:
     """A factory of runtimes of a test's own: fresh_sandbox("user", env={...})."""
     boxes = []
 
     def make(who: str = "root", env: Mapping[str, str] | None = None, tier: str = "native") -> lib.Sandbox:
-        boxes.append(lib.Sandbox(who, env={**engine_env(request, tier), **(env or {})}, tier=tier))
+        boxes.append(lib.Sandbox(who, env={**engines.env_for(request, tier), **(env or {})}, tier=tier))
         return boxes[-1]
 
     yield make

@@ -20,6 +20,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 import lib
 
 IMAGE = "python:3.11-slim"  # the default of docker_image
@@ -265,6 +267,11 @@ class Podman(Engine):
 
     def command(self) -> list[str]:
         return ["podman", "--tmpdir", f"{self.folder}/exec", "system", "service", "--time=0", "unix://" + self.socket]
+
+
+def env_for(request: pytest.FixtureRequest, tier: str) -> dict[str, str]:
+    """What a runtime of that tier needs to know."""
+    return request.getfixturevalue("engine").env if tier == "docker" else {}  # type: ignore[no-any-return]
 
 
 if __name__ == "__main__":  # for a look by hand

@@ -476,6 +476,16 @@ int snp_tier_get(struct snp_server *server,
     return 0;
 }
 
+/* With the tier that can, if one is installed. */
+static int unsupported(const struct snp_tier *tier, const char *method, struct snp_err *err)
+{
+    const struct snp_found_tier *other = snp_tiers_weaker(&tier->server->tiers, NULL, method);
+
+    return snp_fail(err, SNP_E_UNSUPPORTED, "the %s tier does not support \"%s\"%s%s%s",
+                    tier->found->name, method, other == NULL ? "" : "; the ",
+                    other == NULL ? "" : other->name, other == NULL ? "" : " tier does");
+}
+
 int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struct snp_err *err)
 {
     snp_autojson json_t *head = asked->head;
@@ -488,8 +498,7 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
 
     SNP_TRY_MEMORY(head, err);
     if (!snp_tier_can(tier->found, method)) {
-        return snp_fail(err, SNP_E_UNSUPPORTED, "the %s tier does not support \"%s\"",
-                        tier->found->name, method);
+        return unsupported(tier, method, err);
     }
     text = snp_json_text(head);
     SNP_TRY_MEMORY(text, err);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The docker tier on an engine of the tests' own. Sessions, cells and results are as in native: the same tests run here
-again."""
+"""The docker tier on an engine of the tests' own: what a container may do, errors, the end. Sessions, cells and results
+are as in native: test_tiers.py, and files whose tests have a box for each tier."""
 
 import itertools
 import json
@@ -17,18 +17,7 @@ import pytest
 
 import engine as engines
 import lib
-# collected again here, for the box below
-from test_exec import (  # noqa: F401
-    test_a_line_split_over_writes, test_arguments_arrive_as_they_are,
-    test_commands_and_cells_share_workspace_and_session, test_displays, test_output_is_streamed_while_the_cell_runs,
-    test_result_variable_is_reset_by_each_cell, test_standard_input,
-    test_stdout_and_stderr_are_told_apart, test_sys_exit_ends_the_cell_and_not_the_session,
-    test_two_cells_at_once_on_one_session_queue)
 from test_python import PACKAGE, pytestmark as no_sanitizers
-from test_transaction import (  # noqa: F401
-    test_files_that_are_put_while_a_cell_runs_stay_if_it_is_undone, test_forks_of_the_same_moment_draw_other_numbers,
-    test_room_of_deleted_files_is_free_at_once)
-
 
 BINDINGS = os.path.dirname(PACKAGE)
 
@@ -38,11 +27,6 @@ def sandbox(engine: engines.Engine) -> Iterator[lib.Sandbox]:
     box = lib.Sandbox("root", tier="docker", env=engine.env)
     yield box
     box.close()
-
-
-@pytest.fixture
-def tier() -> str:
-    return "docker"
 
 
 @pytest.fixture
@@ -161,20 +145,6 @@ def test_a_session_is_saved_and_woken_in_another_container(engine: engines.Engin
     done = sandbox.exec("f(), open('f').read()", "sleeper")
     assert done["value"] == "({'n': [1, 2]}, 'kept')" and done["manifest"]["tier"] == "docker"
     sandbox.destroy("sleeper")
-
-
-@pytest.mark.parametrize("code", ["import os\nos._exit(1)", "while True: pass"], ids=["exit", "time"])
-def test_a_killed_cell_leaves_variables_and_files_as_before(sandbox: lib.Sandbox, session: str, code: str) -> None:
-    change = "import signal\nsignal.signal(2, signal.SIG_IGN)\nx = 2\nopen('f', 'w').write('two')\n"
-    assert sandbox.exec(change + code, session, options=["--timeout", "1"])["state"] == "rolled_back"
-    assert sandbox.exec("x, open('f').read()", session)["value"] == "(1, 'one')"
-
-
-def test_back_to_a_snapshot(sandbox: lib.Sandbox, session: str) -> None:
-    assert sandbox.cli("snapshot", "-s", session, "one").returncode == 0
-    sandbox.exec("x = 2\nopen('f', 'w').write('two')\nopen('g', 'w')", session)
-    assert sandbox.cli("rollback", "-s", session, "one").returncode == 0
-    assert sandbox.exec("x, open('f').read(), __import__('os').listdir()", session)["value"] == "(1, 'one', ['f'])"
 
 
 def test_output_comes_whole_and_before_the_end(sandbox: lib.Sandbox, session: str) -> None:

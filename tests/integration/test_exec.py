@@ -123,7 +123,7 @@ def test_state_is_kept_between_cells(sandbox: lib.Sandbox, session: str) -> None
     assert (done["cell"], done["name"], done["state"], done["restarted"]) == (2, session, "kept", False)
 
 
-@pytest.mark.needs("filesystem")
+@pytest.mark.needs("namespaces")
 def test_sessions_do_not_see_each_other(sandbox: lib.Sandbox, session: str) -> None:
     ok(sandbox.exec("secret = 1; open('s', 'w').close(); open('/tmp/s', 'w').close()", session))
     done = sandbox.exec("import os\nprint(os.listdir('/workspace') + os.listdir('/tmp') + "
@@ -302,7 +302,7 @@ def test_a_line_split_over_writes(sandbox: lib.Sandbox) -> None:
     assert ok(sandbox.exec(code))["stdout"] == "€"
 
 
-@pytest.mark.needs("displays")
+@pytest.mark.needs("filesystem")
 def test_displays(sandbox: lib.Sandbox, session: str) -> None:
     code = """
 class Rich:
@@ -476,7 +476,7 @@ def test_exit_status_of_the_program(sandbox: lib.Sandbox) -> None:
     assert sandbox.cli("exec", "--timeout", "0.3", "--sh", "sleep 5").returncode == 124
 
 
-@pytest.mark.needs("filesystem")
+@pytest.mark.needs("namespaces")
 def test_commands_and_cells_share_workspace_and_session(sandbox: lib.Sandbox, session: str) -> None:
     ok(sandbox.exec("x = 1\nopen('a.txt', 'w').write('from python')", session))
     done = ok(sandbox.exec(sh="cat a.txt; echo from shell > b.txt; pwd", session=session))

@@ -287,6 +287,7 @@ def test_fork_bomb(sandbox: lib.Sandbox, open_session: Callable[..., str], call:
 WRITE = "f = open('{0}', 'wb', 0)\nfor _ in range({1}): f.write(bytes(1 << 20))\nf.tell() >> 20"
 
 
+@pytest.mark.needs("namespaces")
 @pytest.mark.parametrize("flag, key, place", [
     ("--tmp-size", "tmp_size", "/tmp/f"), ("--tmp-size", "tmp_size", "/dev/shm/f"),
     ("--workspace-size", "workspace_size", "/workspace/f"),

@@ -3,8 +3,7 @@
 
 import json
 import os
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,12 +25,10 @@ open("data.bin", "wb").write(bytes(range(256)))
 """
 
 
-@pytest.fixture(params=[("root", "native"), ("user", "native"), ("root", "local"), ("user", "local")],
-                ids=lambda param: "-".join(param))
-def box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    box = Sandbox(request.param[0], tier=request.param[1])
-    yield box
-    box.close()
+@pytest.fixture(params=[("root", "native"), ("user", "native"), ("root", "local"), ("user", "local"),
+                        ("root", "docker")], ids=lambda param: "-".join(param))
+def box(request: pytest.FixtureRequest, fresh_sandbox: Callable[..., Sandbox]) -> Sandbox:
+    return fresh_sandbox(request.param[0], tier=request.param[1])
 
 
 def value(box: Sandbox, code: str, session: str = "work") -> Any:
@@ -105,7 +102,7 @@ def test_forks_of_a_snapshot(box: Sandbox) -> None:
     assert value(box, "factor") == "99"
 
 
-def test_export_in_one_state_folder_and_import_in_another(box: Sandbox, tmp_path: Path) -> None:
+def test_export_in_one_state_folder_and_import_in_another(box: Sandbox, fresh_sandbox: Callable[..., Sandbox]) -> None:
     value(box, CODE)
     box.exec("generator = (n for n in range(3))", session="work")
     target = os.path.join(box.home, "work.snp")
@@ -113,21 +110,18 @@ def test_export_in_one_state_folder_and_import_in_another(box: Sandbox, tmp_path
     assert done.returncode == 0, done.stderr
     assert "not in the file: generator (generator):" in done.stderr
     assert os.stat(target).st_mode & 0o777 == 0o600
-    other = Sandbox(box.who, tier=box.tier)
-    try:
-        with open(target, "rb") as file:
-            there = other.make_file("work.snp", file.read())
-        options = [] if box.tier == "native" else ["--env", box.tier]
-        done = other.cli("import", there, "--name", "mine", "--memory", "256m", *options)
-        assert (done.returncode, done.stdout) == (0, "mine\n"), done.stderr
-        assert "memory is 256 MiB here, not 512 MiB as in the file" in done.stderr
-        assert value(other, "len(rows), rows is alias, point.twice(), double(4), open('notes.txt').read()[:3]",
-                     "mine") == "(5, True, 42, 8, 'one')"
-        assert "one\\ntwo" in other.cli("show", "mine:1").stdout
-        refused = other.cli("import", there, "--name", "mine", *options)
-        assert refused.returncode == 1 and "session mine exists already" in refused.stderr
-    finally:
-        other.close()
+    other = fresh_sandbox(box.who, tier=box.tier)
+    with open(target, "rb") as file:
+        there = other.make_file("work.snp", file.read())
+    options = [] if box.tier == "native" else ["--env", box.tier]
+    done = other.cli("import", there, "--name", "mine", "--memory", "256m", *options)
+    assert (done.returncode, done.stdout) == (0, "mine\n"), done.stderr
+    assert "memory is 256 MiB here, not 512 MiB as in the file" in done.stderr
+    assert value(other, "len(rows), rows is alias, point.twice(), double(4), open('notes.txt').read()[:3]",
+                 "mine") == "(5, True, 42, 8, 'one')"
+    assert "one\\ntwo" in other.cli("show", "mine:1").stdout
+    refused = other.cli("import", there, "--name", "mine", *options)
+    assert refused.returncode == 1 and "session mine exists already" in refused.stderr
 
 
 def test_history_and_rerun(box: Sandbox) -> None:

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiers of the user's: where they may lie, and what is said of them. The one of examples/tier-python also has to pass
-tests of sessions.
-
-What it lacks is data: a test that needs a verb or guarantee it does not have is skipped with that reason.
-"""
+"""Tiers of the user's: where they may lie, and what is said of them. The one of examples/tier-python also passes those
+of test_tiers.py that its data allows."""
 
 import json
 import os
@@ -14,15 +11,6 @@ from typing import Any
 import pytest
 
 import lib
-# collected again here, for the box below
-from test_exec import (  # noqa: F401
-    test_a_dead_interpreter_loses_variables_and_keeps_files, test_a_line_split_over_writes,
-    test_arguments_arrive_as_they_are, test_commands_and_cells_share_workspace_and_session, test_displays,
-    test_exit_codes_and_signals_of_commands, test_output_is_streamed_while_the_cell_runs,
-    test_result_variable_is_reset_by_each_cell, test_sessions_do_not_see_each_other, test_standard_input,
-    test_standard_input_of_commands, test_state_is_kept_between_cells, test_stdout_and_stderr_are_told_apart,
-    test_sys_exit_ends_the_cell_and_not_the_session, test_two_cells_at_once_on_one_session_queue,
-    test_value_of_the_last_expression)
 
 NAME = os.path.join(lib.TIERS, "tier-example")
 
@@ -34,20 +22,7 @@ def sandbox() -> Iterator[lib.Sandbox]:
     box.close()
 
 
-@pytest.fixture(autouse=True)
-def what_is_needed(request: pytest.FixtureRequest) -> None:
-    marks = list(request.node.iter_markers("needs"))
-    if marks:
-        box = request.getfixturevalue("sandbox")
-        box.start()
-        with lib.Client(box.socket, box.uid) as client:
-            about = client.call("probe", tier="example")[1]
-        for mark in marks:
-            if mark.args[0] not in about["verbs"] + about["guarantees"]:
-                pytest.skip(f"the example tier has no {mark.args[0]}")
-
-
-# Sessions, beyond the tests above ---------------------------------------------------------------
+# Sessions, beyond test_tiers.py ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code, state", [
@@ -72,14 +47,6 @@ def test_files_go_in_and_out_and_nowhere_else(sandbox: lib.Sandbox, session: str
     assert "b.txt" in sandbox.cli("ls", f"{session}:").stdout
     outside = sandbox.cli("get", f"{session}:../../../../run/sandboxd.sock", "-")
     assert outside.returncode == 1 and "not below /workspace" in outside.stderr
-
-
-def test_what_it_lacks_is_said_with_its_name(sandbox: lib.Sandbox, session: str) -> None:
-    sandbox.exec("1", session)
-    for verb in ("snapshot", "hibernate", "checkpoint"):
-        done = sandbox.cli(verb, session)
-        assert done.returncode == 1 and "the example tier does not support" in done.stderr, done.stderr
-    assert sandbox.exec("2", session)["value"] == "2"  # and it goes on
 
 
 def test_a_destroyed_session_leaves_no_process_and_no_folder(sandbox: lib.Sandbox) -> None:

@@ -11,11 +11,12 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
+import engine as engines
 import lib
 
 HEADER = struct.Struct("<IIIB3x")
@@ -29,7 +30,7 @@ class TierError(Exception):
 class Tier:
     """A tier program, and the daemon's side of its protocol."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, env: Mapping[str, str]) -> None:
         self.state = tempfile.TemporaryDirectory(prefix="snp-tier-")
         os.chmod(self.state.name, 0o700)
         mine, theirs = socket.socketpair()
@@ -37,8 +38,8 @@ class Tier:
         fd = theirs.fileno()
         self.process = subprocess.Popen(
             [os.path.join(lib.BUILD, f"tier-{name}"), "--state", self.state.name], pass_fds=[3],
-            preexec_fn=lambda: os.dup2(fd, 3), env=dict(os.environ, SNIPARA_SANDBOX_POOL="0"), stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL)
+            preexec_fn=lambda: os.dup2(fd, 3), env={**os.environ, **env, "SNIPARA_SANDBOX_POOL": "0"},
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         theirs.close()
         self.socket = mine
         self.count = 0
@@ -221,10 +222,21 @@ class Parts:
         return [item["key"] for part in self.items.values() for item in part if item["key"]]
 
 
-@pytest.fixture(scope="module", params=["native", "local"])
+# Of containers: what streams have to carry. Who attacks the bundle meets the same code in each tier.
+IN_CONTAINERS = ("test_a_session_moves_to_another_sandbox", "test_unchanged_things_are_not_written_again",
+                 "test_a_save_is_of_the_moment_before_a_running_cell")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "tier" in metafunc.fixturenames:
+        more = ["docker"] if metafunc.function.__name__ in IN_CONTAINERS else []
+        metafunc.parametrize("tier", ["native", "local", *more], indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def tier(request: pytest.FixtureRequest) -> Iterator[Tier]:
     lib.need("root", os.getuid() == 0, "the tier is started without a daemon")
-    made = Tier(request.param)
+    made = Tier(request.param, engines.env_for(request, request.param))
     try:
         first = made.open()
         first.close()

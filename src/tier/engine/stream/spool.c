@@ -242,12 +242,17 @@ void snp_spool_done(struct snp_spool *spool)
     }
 }
 
-/* "ID/CELL" as 32 hex digits and a number; into "ID-CELL". */
+/* "ID/CELL" or "TIER/ID/CELL", of an id as 32 hex digits and a number; into "ID-CELL". */
 static bool handle_name(const char *handle, char *out, size_t out_len)
 {
-    /* As result.c writes it: what the daemon needs to find us comes first. */
-    handle += strncmp(handle, "local/", strlen("local/")) == 0 ? strlen("local/") : 0;
-    size_t n = strspn(handle, "0123456789abcdef");
+    const char *slash = strchr(handle, '/');
+    size_t n;
+
+    /* As result.c writes it: the daemon found us by what comes first. */
+    if (slash != NULL && strchr(slash + 1, '/') != NULL) {
+        handle = slash + 1;
+    }
+    n = strspn(handle, "0123456789abcdef");
 
     if (n != 32 || handle[n] != '/' || handle[n + 1] == '\0' ||
         strspn(handle + n + 1, "0123456789") != strlen(handle + n + 1) || strlen(handle) > 50) {
