@@ -79,9 +79,10 @@ extern const char *const snp_diff_changes[];
     F(S, INT,  epoch,     MUST,   0, 0, "of its sandbox")
 #define SNP_FORK_ANSWER(F, S) \
     F(S, ARR,  sessions,  MUST,   0, &snp_fork_row_form, "made") \
-    F(S, STR,  how,       MUST,   0, 0, "checkpoint") \
+    F(S, STR,  how,       MUST,   0, 0, "`image`: each goes on exactly as the session was; `checkpoint`: variables were saved and restored") \
+    F(S, STR,  no_image,  OPTNIL, 0, 0, "why a live session was not forked by image") \
     F(S, STR,  parent,    NIL,    0, 0, "id of the snapshot they stand on") \
-    F(S, ARR,  lost,      MUST,   0, NULL, "what could not be saved") \
+    F(S, ARR,  lost,      MUST,   0, NULL, "what could not be saved; by image: nothing") \
     F(S, ARR,  failed,    MUST,   0, NULL, "what could not be restored") \
     F(S, INT,  us,        MUST,   0, 0, "time taken")
 

@@ -19,5 +19,6 @@ const struct snp_method_form snp_tier_methods[SNP_TIER_METHODS_N] = {
     {&snp_tier_memory_request_form, &snp_tier_memory_answer_form, 0, "Measures the sandbox."},
     {&snp_tier_save_request_form, &snp_tier_save_answer_form, SNP_KNOWN_MAX, "Writes a bundle, with the write end of a pipe. raw = known keys, one per line. If a copy is saved, the event `taken` comes before the answer."},
     {&snp_tier_load_request_form, &snp_tier_load_answer_form, 0, "Reads a bundle, with the read end of a pipe; only before the first cell."},
+    {&snp_tier_clone_request_form, &snp_tier_clone_answer_form, 0, "Becomes another sandbox of this tier as its last cell has left it, exactly; only before the first cell. `unsupported`, with the reason: nothing has changed, `load` can be asked instead."},
 };
 /* clang-format on */

@@ -90,6 +90,14 @@
     F(S, ARR,  failed,    MUST,   1000, &snp_failed_row_form, "what could not be restored") \
     F(S, INT,  us,        OPT,    0, 0, "time taken")
 
+#define SNP_TIER_CLONE_REQUEST(F, S) \
+    SNP_TIER_SESSION(F, S) \
+    F(S, STR,  from,      MUST,   SNP_SESSION_ID_LEN, 0, "id of the sandbox that it becomes") \
+    F(S, INT,  epoch,     MUST,   0, 0, "of the session") \
+    F(S, INT,  cell,      MUST,   0, 0, "`unsupported` if a later one has ended there")
+#define SNP_TIER_CLONE_ANSWER(F, S) \
+    F(S, INT,  us,        OPT,    0, 0, "time taken")
+
 #define SNP_TIER_RECORDS(R) \
     R(snp_tier_open_request, "open", SNP_TIER_OPEN_REQUEST, .tag = "method") \
     R(snp_tier_open_answer, "open", SNP_TIER_OPEN_ANSWER) \
@@ -109,13 +117,15 @@
     R(snp_tier_save_request, "save", SNP_TIER_SAVE_REQUEST, .tag = "method") \
     R(snp_tier_save_answer, "save", SNP_TIER_SAVE_ANSWER) \
     R(snp_tier_load_request, "load", SNP_TIER_LOAD_REQUEST, .tag = "method") \
-    R(snp_tier_load_answer, "load", SNP_TIER_LOAD_ANSWER)
+    R(snp_tier_load_answer, "load", SNP_TIER_LOAD_ANSWER) \
+    R(snp_tier_clone_request, "clone", SNP_TIER_CLONE_REQUEST, .tag = "method") \
+    R(snp_tier_clone_answer, "clone", SNP_TIER_CLONE_ANSWER)
 SNP_TIER_RECORDS(SNP_RECORD_DECLARE)
 /* clang-format on */
 
 /* All methods that only tiers have. */
 enum {
-    SNP_TIER_METHODS_N = 11
+    SNP_TIER_METHODS_N = 12
 };
 extern const struct snp_method_form snp_tier_methods[SNP_TIER_METHODS_N];
 

@@ -606,11 +606,13 @@ export interface Methods {
         /** of its sandbox */
         epoch: number;
       }[];
-      /** checkpoint */
+      /** `image`: each goes on exactly as the session was; `checkpoint`: variables were saved and restored */
       how: string;
+      /** why a live session was not forked by image */
+      no_image?: string | null;
       /** id of the snapshot they stand on */
       parent: string | null;
-      /** what could not be saved */
+      /** what could not be saved; by image: nothing */
       lost: unknown[];
       /** what could not be restored */
       failed: unknown[];

@@ -194,6 +194,10 @@ static int run_fork(struct snp_cli *cli, const struct snp_opts *opts)
     (void)fflush(stdout);
     (void)fprintf(stderr, "forked %s by %s in %s\n", from, made.how,
                   snp_human_span(made.us).text);
+    if (made.no_image != NULL) {
+        (void)fprintf(stderr, "saved and restored, because there is no image: %s\n",
+                      made.no_image);
+    }
     snp_lost_tell(made.lost, "not in the forks");
     return SNP_EXIT_OK;
 }

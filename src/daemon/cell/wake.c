@@ -628,6 +628,87 @@ static int load_start(struct snp_wake *wake, struct snp_err *err)
     return r;
 }
 
+static void load_begin(struct snp_wake *wake)
+{
+    struct snp_err err;
+
+    if (wake->checkpoint == 0) {
+        wake_filled(wake);
+    } else if (load_start(wake, &err) < 0) {
+        wake_fail(wake, &err);
+    }
+}
+
+static void clone_gone(void *ctx, const struct snp_err *err)
+{
+    struct snp_wake *wake = ctx;
+
+    (void)err;
+    if (step_end(wake)) {
+        epoch_raise(wake);
+    }
+}
+
+/* It is no image: as any other session wakes. */
+static void clone_refused(struct snp_wake *wake, const struct snp_err *why)
+{
+    struct snp_session *session = wake->session;
+
+    (void)snprintf(session->live.fork_of.why, sizeof(session->live.fork_of.why), "%.190s",
+                   why->msg);
+    snp_log(SNP_LOG_INFO, "fork", "session=%s no_image=\"%s\"", session->id, why->msg);
+}
+
+static void clone_ended(void *ctx, json_t *failed, const struct snp_err *why)
+{
+    struct snp_wake *wake = ctx;
+    struct snp_session *session = wake->session;
+
+    if (!step_end(wake)) {
+        return;
+    }
+    if (failed != NULL) {
+        session->live.fork_of.is_image = true;
+        wake_filled(wake);
+        return;
+    }
+    clone_refused(wake, why);
+    if (why->code == SNP_E_UNSUPPORTED && session->live.executor != NULL) {
+        load_begin(wake);
+        return;
+    }
+    wake->pending++; /* half filled: another one */
+    if (session->live.executor == NULL) {
+        clone_gone(wake, NULL);
+    } else {
+        snp_executor_close(session->live.executor, clone_gone, wake);
+    }
+}
+
+/* A fork of a session that is live goes on exactly as that is, where that can be. */
+static bool clone_start(struct snp_wake *wake)
+{
+    struct snp_session *session = wake->session;
+    struct snp_session *from =
+        session->live.fork_of.session[0] == '\0'
+            ? NULL
+            : snp_sessions_find(session->server, session->live.fork_of.session);
+    struct snp_err err;
+
+    session->live.fork_of.session[0] = '\0'; /* tried once */
+    if (from == NULL || from->live.executor == NULL) {
+        return false;
+    }
+    wake->pending++;
+    if (snp_load_clone(session->live.executor, from->live.executor, session->live.fork_of.cell,
+                       clone_ended, wake, &err) < 0) {
+        wake->pending--;
+        clone_refused(wake, &err);
+        return false;
+    }
+    return true;
+}
+
 /* Opening ------------------------------------------------------------------------------------- */
 
 static void opened(struct snp_session *session, json_t *manifest, const struct snp_err *why)
@@ -646,11 +727,10 @@ static void opened(struct snp_session *session, json_t *manifest, const struct s
         wake_fail(wake, &err);
         return;
     }
-    if (snp_session_policy_opened(session, manifest, &err) < 0 ||
-        (wake->checkpoint != 0 && load_start(wake, &err) < 0)) {
+    if (snp_session_policy_opened(session, manifest, &err) < 0) {
         wake_fail(wake, &err);
-    } else if (wake->checkpoint == 0) {
-        wake_filled(wake);
+    } else if (!clone_start(wake)) {
+        load_begin(wake);
     }
 }
 

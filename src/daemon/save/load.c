@@ -129,3 +129,49 @@ int snp_load_start(struct snp_executor *executor,
     } /* else the tier meets the end of the pipe, and its answer ends it */
     return 0;
 }
+
+static int cloned(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    struct load *load = ctx;
+
+    (void)ret_bad;
+    load->done(load->ctx, answer->head == NULL ? NULL : load->failed, answer->err);
+    json_decref(load->failed);
+    free(load);
+    return 0;
+}
+
+int snp_load_clone(struct snp_executor *executor,
+                   const struct snp_executor *from,
+                   uint64_t cell,
+                   snp_load_done *done,
+                   void *ctx,
+                   struct snp_err *err)
+{
+    struct load *load = calloc(1, sizeof(*load));
+    struct snp_tier_call call = {
+        .timeout_ms = SNP_CAP_TIER_LOAD_MS,
+        .answer = &snp_tier_clone_answer_form,
+        .done = cloned,
+        .ctx = load,
+    };
+    int r;
+
+    SNP_TRY_MEMORY(load, err);
+    *load = (struct load){.failed = json_array(), .done = done, .ctx = ctx};
+    call.head = SNP_WRITE(snp_tier_clone_request, .session = executor->id, .from = from->id,
+                          .epoch = executor->epoch, .cell = cell);
+    r = load->failed == NULL || executor->tier != from->tier
+            ? snp_fail(err, SNP_E_UNSUPPORTED, "the session is in another tier")
+            : 0;
+    if (r < 0) {
+        json_decref(call.head);
+    } else {
+        r = snp_tier_ask(executor->tier, &call, err);
+    }
+    if (r < 0) {
+        json_decref(load->failed);
+        free(load);
+    }
+    return r;
+}

@@ -36,4 +36,15 @@ int snp_load_start(struct snp_executor *executor,
                    void *ctx,
                    struct snp_err *err) SNP_NODISCARD;
 
+/*
+ * It goes on exactly where `from`, of the same tier, was after that cell. The end as above;
+ * SNP_E_UNSUPPORTED: nothing has changed in it, so a checkpoint can be loaded instead, and err says why.
+ */
+int snp_load_clone(struct snp_executor *executor,
+                   const struct snp_executor *from,
+                   uint64_t cell,
+                   snp_load_done *done,
+                   void *ctx,
+                   struct snp_err *err) SNP_NODISCARD;
+
 #endif

@@ -51,7 +51,9 @@ struct forking {
     uint64_t now_us;
     char prefix[SNP_SESSION_NAME_MAX + 1];
     struct snp_source source; /* owned: texts copied */
-    json_t *failed;           /* owned: of the first fork */
+    json_t *failed;           /* owned: of the first fork that was not made by image */
+    bool is_image;            /* all were */
+    char no_image[200];       /* why one was not; "" = nobody tried */
     struct snp_err err;       /* why there is none */
 };
 
@@ -106,6 +108,7 @@ static void forking_answer(struct forking *forking)
 {
     json_t *sessions = json_array();
     snp_autojson json_t *failed = NULL;
+    snp_autojson json_t *lost = NULL;
 
     for (unsigned i = 0; i < forking->n; i++) {
         const struct child *child = &forking->children[i];
@@ -119,12 +122,14 @@ static void forking_answer(struct forking *forking)
         }
     }
     failed = forking->failed == NULL ? json_array() : json_incref(forking->failed);
+    lost = forking->is_image ? json_array() : json_incref(forking->source.lost);
     snp_request_answer(
         forking->request,
-        SNP_WRITE(snp_fork_answer, .sessions = sessions, .how = "checkpoint",
+        SNP_WRITE(snp_fork_answer, .sessions = sessions,
+                  .how = forking->is_image ? "image" : "checkpoint",
+                  .no_image = forking->no_image[0] == '\0' ? NULL : forking->no_image,
                   .parent = forking->source.head[0] == '\0' ? NULL : forking->source.head,
-                  .lost = forking->source.lost, .failed = failed,
-                  .us = snp_now_us() - forking->begun_us));
+                  .lost = lost, .failed = failed, .us = snp_now_us() - forking->begun_us));
     json_decref(sessions);
     forking_free(forking);
 }
@@ -146,8 +151,10 @@ static void child_woken(struct snp_waiter *waiter,
     if (err == NULL) {
         json_t *failed = snp_source_failed(session, forking->source.lost);
 
-        if (child == &forking->children[0]) {
+        if (!session->live.fork_of.is_image && forking->is_image) {
+            forking->is_image = false;
             forking->failed = failed; /* of all alike */
+            memcpy(forking->no_image, session->live.fork_of.why, sizeof(forking->no_image));
         } else {
             json_decref(failed);
         }
@@ -180,6 +187,11 @@ static int child_enter(struct forking *forking, struct child *child, struct snp_
     session->created_wall_us = forking->now_us;
     session->used_wall_us = forking->now_us;
     snp_durable_known(session, child->checkpoint, 0, forking->source.lost);
+    if (forking->source.is_live) {
+        memcpy(session->live.fork_of.session, forking->source.session,
+               sizeof(session->live.fork_of.session));
+        session->live.fork_of.cell = forking->source.cell;
+    }
     snp_session_ref(session);
     child->session = session;
     return 0;
@@ -201,6 +213,7 @@ static void rows_written(void *arg, const struct snp_err *err)
         }
     }
     forking->pending = forking->n;
+    forking->is_image = true; /* until one says otherwise */
     for (unsigned i = 0, n = forking->n; i < n; i++) {
         struct child *child = &forking->children[i];
 

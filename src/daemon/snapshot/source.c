@@ -106,6 +106,7 @@ static void session_saved(struct search *search, struct snp_session *session)
 
     source->checkpoint = session->durable.checkpoint;
     source->cell = session->cells;
+    source->is_live = session->live.executor != NULL;
     source->epoch = session->epoch;
     source->spec = snp_session_spec_copy(session);
     source->lost = session->durable.checkpoint_lost == NULL

@@ -7,6 +7,7 @@
  * disk: what diff, fork and export start from.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -28,6 +29,7 @@ struct snp_source {
     uint64_t checkpoint;                   /* 0 = nothing yet: no variables, no files */
     uint64_t cell;
     uint64_t epoch;
+    bool is_live; /* a session that has a sandbox, with that state */
     char *spec;   /* owned: policy, as session/spec.h writes it */
     json_t *lost; /* owned: what could not be saved */
 };

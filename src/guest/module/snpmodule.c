@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "guest/module/heap.h"
 #include "guest/module/hot.h"
+#include "guest/module/image.h"
 #include "guest/module/join.h"
 #include "guest/module/zygote.h"
 #include "guest/spec.h"
@@ -95,6 +96,7 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     hooks.version = version;
     snp_join_libraries();
     snp_heap_end();
+    snp_image_mark();
     if (snp_zygote_serve(control_fd, FILTER_FD, &hooks, &err) < 0) {
         PyErr_SetString(PyExc_OSError, err.msg);
         return NULL;
@@ -123,6 +125,35 @@ static PyObject *py_leave_copy(PyObject *self, PyObject *args)
         return PyErr_SetFromErrno(PyExc_OSError);
     }
     return PyLong_FromLong(new_fd);
+}
+
+static PyObject *py_freeze(PyObject *self, PyObject *args)
+{
+    struct snp_image_given given = {.stream_fd = -1};
+    char why[SNP_IMAGE_WHY_MAX] = "";
+    int fd;
+    int r;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "i", &fd)) {
+        return NULL;
+    }
+    r = snp_image_freeze(fd, &given, why);
+    return Py_BuildValue("isiI", r, r < 0 ? why : "", given.stream_fd, given.id);
+}
+
+static PyObject *py_thaw(PyObject *self, PyObject *args)
+{
+    struct snp_image_given given;
+    char why[SNP_IMAGE_WHY_MAX] = "";
+    int fd;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "iiI", &fd, &given.stream_fd, &given.id)) {
+        return NULL;
+    }
+    snp_image_thaw(fd, &given, why);
+    return PyUnicode_FromString(why);
 }
 
 static PyObject *py_warm(PyObject *self, PyObject *args)
@@ -275,6 +306,10 @@ static PyMethodDef methods[] = {
      "interpreter "
      "that comes of "
      "it"                                                                           },
+    {"freeze",     py_freeze,     METH_VARARGS,
+     "freeze(fd) -> (0, \"\", ...), or (-1, why, ...), or in who has thawed it (1, \"\", "
+     "stream_fd, id)"                                                               },
+    {"thaw",       py_thaw,       METH_VARARGS, "thaw(fd, stream_fd, id) -> why not"},
     {"warm",       py_warm,       METH_NOARGS,
      "warm(): copy the pages that a cell will write, now that leave_copy() left one"},
     {"receive",    py_receive,    METH_VARARGS,

@@ -118,6 +118,8 @@ class Session:
             snp, "leave_copy", None
         )
         self._warm: Callable[[], object] = getattr(snp, "warm", bool)
+        self._snp = snp
+        self._elsewhere: Any = None  # open files and folder of what was thawed, until they are there
         self._interrupt = Interrupt()
         self._interrupt.shielded.add(Session._guarded.__code__)
         self._stream = Stream(fd, self._interrupt, getattr(snp, "receive", None) or receiver(fd))
@@ -331,6 +333,9 @@ class Session:
         members, error = self._guarded(order.members)
         if error is not None:
             _exit(EXIT_STREAM)
+        if members.get("image"):
+            self._freeze(order)
+            return
         if members.get("final"):
             text = self._save_here(order, members, [], {})
             self._stream.answer(SAVED, order, {"ok": not text, "error": text})
@@ -374,6 +379,51 @@ class Session:
         close_quietly(order.fd)
         return reason_of(error)
 
+    # Images -------------------------------------------------------------------------
+
+    def _freeze(self, order: Order) -> None:
+        """In a copy that was left earlier: write all it has for another, and end. Returns in that one."""
+        first_to_go()
+        files = OpenFiles({order.fd, self._stream.fd, 0, 1, 2, *self._stdio.spare})
+        why, cwd = files.why_not_elsewhere(), os.getcwd()
+        if not why:
+            state, why, fd, ident = self._snp.freeze(order.fd)
+            if state > 0:
+                self._thawed(order._replace(ident=ident, fd=-1), fd)
+                self._elsewhere = files, cwd
+                return
+            if state == 0:
+                _exit(EXIT_GONE)  # who has thawed it speaks
+        self._stream.answer(SAVED, order, {"ok": False, "error": why})
+        _exit(EXIT_GONE)
+
+    def _thawed(self, order: Order, fd: int) -> None:
+        """In a new sandbox, as in a copy that was woken."""
+        self._pid = getpid()
+        self._stream.adopt(fd)
+        if not self._stdio.adopt():
+            _exit(EXIT_STREAM)
+        self._guarded(renew_thread)
+        self._guarded(renew_randomness)
+        self._stream.answer(LOADED, order, {"ok": True, "error": "", "failed": []})
+
+    def _move_in(self) -> str:
+        """What was thawed, when its files are there."""
+        if self._elsewhere is None:
+            return "nothing was thawed"
+        (files, cwd), self._elsewhere = self._elsewhere, None
+        _, error = self._guarded(chdir, cwd)
+        if error is not None or not files.restore():
+            return "a file that was open is not there"
+        return ""
+
+    def _thaw(self, order: Order) -> str:
+        """Before the first cell: become another session, or why not."""
+        if self._copy_self is None or not hasattr(self._snp, "thaw"):
+            return "the interpreter was not forked from a template"
+        why: str = self._snp.thaw(order.fd, self._stream.fd, order.ident)
+        return why
+
     def _save_aside(self, order: Order, members: Dict[str, Any]) -> str:
         """As it cannot be done in a copy left earlier, in a child; threads are not in it."""
         deadline = monotonic() + members.get("budget_ms", 10000) / 1000
@@ -404,7 +454,12 @@ class Session:
         """Before the first cell: take variables in; with the second order restore them."""
         failed: List[Any] = []
         members, error = self._guarded(order.members)
-        if error is None and ours.state is None:
+        step = members.get("step") if error is None else None
+        if step == "thaw":
+            text = self._thaw(order)
+        elif step == "move":
+            text = self._move_in()
+        elif error is None and ours.state is None:
             text = ours.state_error
         elif error is None and members.get("step") == "read":
             self._loader = ours.state.Loader(self._names, members.get("room"))

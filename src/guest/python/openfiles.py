@@ -37,10 +37,12 @@ class OpenFiles:
     SHOWN = 5
     WITHOUT_PROC = 1024
     DELETED_MAX = 1 << 20  # bytes of deleted files a copy may keep open
+    FOUND = ("/workspace/", "/usr/")  # what all sandboxes of a session have
     PATH_ONLY = getattr(os, "O_PATH", 0)
 
     def __init__(self, ours: Set[int]) -> None:
         self.shared: List[str] = []  # names of what only one process may have
+        self.others: List[str] = []  # names of folders and devices
         self.written: List[str] = []  # names of files open for writing that stay shared
         self._files: List[OpenFile] = []
         self._deleted = 0
@@ -71,8 +73,9 @@ class OpenFiles:
                 self._deleted += status.st_blocks * 512
                 if self._deleted > self.DELETED_MAX:
                     self._add(self.shared, fd)
-        elif not (S_ISDIR(mode) or S_ISCHR(mode) or S_ISBLK(mode)):
-            self._add(self.shared, fd)
+        else:
+            is_plain = S_ISDIR(mode) or S_ISCHR(mode) or S_ISBLK(mode)
+            self._add(self.others if is_plain else self.shared, fd)
 
     @staticmethod
     def _path(fd: int) -> Optional[str]:
@@ -94,22 +97,35 @@ class OpenFiles:
         """Descriptors that are to be closed in the copy."""
         return [file.fd for file in self._files if file.path is not None]
 
-    def restore(self) -> None:
-        """In a copy that was woken, when the others are gone."""
+    def why_not_elsewhere(self) -> str:
+        """What cannot be opened again in another sandbox, which has the files of this workspace; "" = nothing."""
+        names = self.shared + self.others
+        for file in self._files:
+            if file.path is None or not file.path.startswith(self.FOUND):
+                self._add(names, file.fd)
+        return clean("open descriptors: " + ", ".join(names[: self.SHOWN]), 150) if names else ""
+
+    def restore(self) -> bool:
+        """In a copy that was woken, when the others are gone. Whether all of them are there."""
+        is_whole = True
         for file in self._files:
             try:
                 if file.path is not None:
-                    self._open(file)
+                    is_whole = self._open(file) and is_whole
                 lseek(file.fd, file.place, SEEK_SET)
             except OSError:
-                pass
+                is_whole = False
+        return is_whole
 
-    def _open(self, file: OpenFile) -> None:
+    def _open(self, file: OpenFile) -> bool:
         assert file.path is not None
+        is_there = True
         try:
             fd = open_fd(file.path, file.flags)
         except OSError:  # gone: what is there in its place says so when it is used
             fd = open_fd("/", self.PATH_ONLY)
+            is_there = False
         if fd != file.fd:
             dup2(fd, file.fd, file.inherited)
             close(fd)
+        return is_there

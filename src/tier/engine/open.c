@@ -21,6 +21,7 @@
 #include "tier/engine/manifest.h"
 #include "tier/engine/pool.h"
 #include "tier/engine/project.h"
+#include "tier/engine/snapshot/clone.h"
 #include "tier/engine/snapshot/puts.h"
 #include "tier/engine/snapshot/rollback.h"
 #include "tier/engine/snapshot/snapshot.h"
@@ -86,6 +87,7 @@ void snp_sandbox_ended(struct snp_sandbox *s)
     snp_snapshot_sandbox_ended(s);
     snp_rollback_sandbox_ended(s);
     snp_state_sandbox_ended(s);
+    snp_clone_sandbox_ended(s);
     if (s->cell != NULL) {
         snp_cell_sandbox_ended(s->cell);
     }

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 
+struct snp_cloning;
 struct snp_loading;
 struct snp_sandbox;
 struct snp_saving;
@@ -150,6 +151,8 @@ typedef void (*snp_swept_cb)(struct snp_sandbox *s, int eno);
 struct snp_state {
     struct snp_saving *saving;   /* owned; NULL = none is under way */
     struct snp_loading *loading; /* likewise */
+    struct snp_cloning *cloning; /* likewise: it is to become another */
+    struct snp_cloning *copied;  /* who become it, in order; the first does; borrowed */
     bool has_run;                /* a cell, or a load: too late for another load */
 };
 

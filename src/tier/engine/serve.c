@@ -23,6 +23,7 @@
 #include "tier/engine/manifest.h"
 #include "tier/engine/open.h"
 #include "tier/engine/sandbox.h"
+#include "tier/engine/snapshot/clone.h"
 #include "tier/engine/snapshot/rollback.h"
 #include "tier/engine/snapshot/snapshot.h"
 #include "tier/engine/snapshot/state.h"
@@ -43,6 +44,7 @@ struct request {
         struct snp_tier_drop_request drop;
         struct snp_tier_save_request save;
         struct snp_tier_load_request load;
+        struct snp_tier_clone_request clone;
         struct snp_put_request put;
         struct snp_get_request get;
         struct snp_ls_request ls;
@@ -626,6 +628,15 @@ static int on_load(struct request *rq, struct snp_err *err)
     return snp_method_load(rq->sandbox, &load, &rq->fd, err);
 }
 
+static int on_clone(struct request *rq, struct snp_err *err)
+{
+    const struct snp_tier_clone_request *in = &rq->in.clone;
+    const struct snp_clone_request clone = {
+        .id = rq->id, .from = in->from, .epoch = in->epoch, .cell = in->cell};
+
+    return snp_method_clone(rq->sandbox, &clone, err);
+}
+
 static const struct {
     const char *name;
     bool needs_sandbox;
@@ -650,6 +661,7 @@ static const struct {
     {"memory",    true,  false, NULL,                            on_memory   },
     {"save",      true,  true,  &snp_tier_save_request_form,     on_save     },
     {"load",      true,  true,  &snp_tier_load_request_form,     on_load     },
+    {"clone",     true,  false, &snp_tier_clone_request_form,    on_clone    },
 };
 
 json_t *snp_serve_methods(void)

@@ -39,6 +39,7 @@
 #include "tier/engine/cell/running.h"
 #include "tier/engine/inside.h"
 #include "tier/engine/sandbox.h"
+#include "tier/engine/snapshot/clone.h"
 #include "tier/engine/snapshot/puts.h"
 #include "tier/engine/snapshot/rollback.h"
 #include "tier/engine/snapshot/snapshot.h"
@@ -915,7 +916,7 @@ void snp_cell_on_guest(struct snp_sandbox *s, const struct snp_frame *f)
 
     if ((f->type == SNP_GUEST_HELD && f->head_len <= GUEST_HEAD_MAX &&
          snp_snapshot_on_held(s, f)) ||
-        snp_state_on_guest(s, f)) {
+        snp_state_on_guest(s, f) || snp_clone_on_guest(s, f)) {
         return;
     }
     if (s->cell == NULL || s->cell->is_command ? s->strays++ > STRAYS_MAX
@@ -961,6 +962,7 @@ void snp_cell_on_guest_end(struct snp_sandbox *s, const struct snp_err *err)
     struct snp_tier_cell *c = lose_under_cell(s);
 
     snp_state_on_guest_end(s);
+    snp_clone_on_guest_end(s);
     if (c != NULL && c->phase <= SNP_CELL_STOPPING) {
         (void)snprintf(c->why, sizeof(c->why), "%s", err->msg);
         sweep(c);

@@ -654,7 +654,8 @@ int snp_method_save(struct snp_sandbox *s,
     if (r < 0) {
         return r;
     }
-    if (s->transfer.saving != NULL || s->transfer.loading != NULL) {
+    if (s->transfer.saving != NULL || s->transfer.loading != NULL ||
+        s->transfer.copied != NULL || s->transfer.cloning != NULL) {
         return snp_fail(err, SNP_E_LIMIT, "the session is already being saved or loaded");
     }
     if (rq->known_len > SNP_KNOWN_MAX) {

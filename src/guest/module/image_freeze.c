@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one that is copied, which is a copy itself and ends when it has written: from its setjmp on
+ * nothing of it changes but the stack below and what the C library keeps of an error.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "base/fd.h"
+#include "guest/module/image_parts.h"
+
+#define PAGE UINT64_C(4096)
+
+enum {
+    BATCH = 1024,    /* parts of one write */
+    RED_ZONE = 4096, /* below the stack pointer, what may still count */
+    SIGNALS = 64,
+};
+
+/* What the other has told, and what we have. */
+struct freezing {
+    struct snp_image_room *theirs;
+    struct snp_image_room *ours;
+    const struct snp_image_vma *vma;  /* that is looked at */
+    const struct snp_image_vma *same; /* theirs, where it starts or later; NULL = none */
+    uint64_t next_page;               /* of theirs */
+    char *why;
+};
+
+/* Telling --------------------------------------------------------------------------------------- */
+
+static int tell_page(void *data, uint64_t at, bool is_own)
+{
+    struct freezing *f = data;
+    struct snp_image_room *room = f->ours;
+
+    if (!is_own) {
+        return 0;
+    }
+    if ((f->vma->prot & PROT_READ) == 0 || room->head.n_pages == SNP_IMAGE_PAGES_MAX) {
+        return -1;
+    }
+    room->pages[room->head.n_pages++] =
+        (struct snp_image_page){.at = at, .hash = snp_image_hash(at)};
+    return 0;
+}
+
+int snp_image_tell(int fd, struct snp_image_room *room, char why[SNP_IMAGE_WHY_MAX])
+{
+    snp_autoclose int page_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    struct snp_image_head *head = &room->head;
+    struct freezing f = {.ours = room};
+
+    if (snp_image_look(room, false, why) < 0) {
+        return -1;
+    }
+    for (uint64_t i = 0; i < head->n_vmas; i++) {
+        f.vma = &room->vmas[i];
+        if (f.vma->kind != SNP_IMAGE_KERNEL &&
+            snp_image_each_page(page_fd, f.vma, tell_page, &f) < 0) {
+            return snp_image_fail(why, "the kernel does not tell which pages a process has");
+        }
+    }
+    if (snp_image_put(fd, head, sizeof(*head)) < 0 ||
+        snp_image_put(fd, room->vmas, head->n_vmas * sizeof(room->vmas[0])) < 0 ||
+        snp_image_put(fd, room->paths, head->paths_len) < 0 ||
+        snp_image_put(fd, room->pages, head->n_pages * sizeof(room->pages[0])) < 0) {
+        return snp_image_fail(why, "the other side has ended");
+    }
+    return 0;
+}
+
+/* Freezing -------------------------------------------------------------------------------------- */
+
+static int read_theirs(int fd, struct freezing *f)
+{
+    struct snp_image_room *room = f->theirs;
+    struct snp_image_head *head = &room->head;
+
+    if (snp_image_get(fd, 1, sizeof(*head), 1, head) < 0 || head->magic != SNP_IMAGE_MAGIC ||
+        snp_image_get(fd, head->n_vmas, sizeof(room->vmas[0]), SNP_IMAGE_VMAS_MAX, room->vmas) <
+            0 ||
+        snp_image_get(fd, head->paths_len, 1, sizeof(room->paths), room->paths) < 0 ||
+        snp_image_get(fd, head->n_pages, sizeof(room->pages[0]), SNP_IMAGE_PAGES_MAX,
+                      room->pages) < 0) {
+        return -1; /* it says why */
+    }
+    if (memcmp(head->template_id, f->ours->head.template_id, sizeof(head->template_id)) != 0) {
+        return snp_image_fail(f->why, "the template was replaced since the session began");
+    }
+    if (head->n_filters != f->ours->head.n_filters) {
+        return snp_image_fail(f->why, "the session has a seccomp filter of its own");
+    }
+    return 0;
+}
+
+static int add_run(struct freezing *f, uint64_t at, bool is_drop)
+{
+    struct snp_image_head *head = &f->ours->head;
+    struct snp_image_run *last = head->n_runs == 0 ? NULL : &f->ours->runs[head->n_runs - 1];
+
+    if (last != NULL && last->at + last->len == at && last->at >= f->vma->start &&
+        last->len < SNP_IMAGE_RUN_MAX && (last->is_drop != 0) == is_drop) {
+        last->len += PAGE;
+    } else if (head->n_runs < SNP_IMAGE_RUNS_MAX) {
+        f->ours->runs[head->n_runs++] =
+            (struct snp_image_run){.at = at, .len = PAGE, .is_drop = is_drop ? 1 : 0};
+    } else {
+        return snp_image_fail(f->why, "the session's memory is in too many parts");
+    }
+    return 0;
+}
+
+/* Pages come in order, so theirs do. */
+static int freeze_page(void *data, uint64_t at, bool is_own)
+{
+    struct freezing *f = data;
+    const struct snp_image_room *theirs = f->theirs;
+    const struct snp_image_vma *vmas_end = theirs->vmas + theirs->head.n_vmas;
+    bool is_theirs;
+    bool is_same;
+
+    if (f->vma->kind == SNP_IMAGE_STACK && at + PAGE <= f->ours->head.stack_low) {
+        return 0;
+    }
+    while (f->next_page < theirs->head.n_pages && theirs->pages[f->next_page].at < at) {
+        f->next_page++;
+    }
+    while (f->same < vmas_end && f->same->end <= at) {
+        f->same++;
+    }
+    is_same = f->same < vmas_end && f->same->start <= at &&
+              snp_image_is_same(f->ours, f->vma, theirs, f->same);
+    is_theirs =
+        is_same && f->next_page < theirs->head.n_pages && theirs->pages[f->next_page].at == at;
+    if (!is_own) {
+        return is_theirs ? add_run(f, at, true) : 0;
+    }
+    if ((f->vma->prot & PROT_READ) == 0) {
+        return snp_image_fail(f->why, "the session has memory that it may not read");
+    }
+    if (f->vma->kind == SNP_IMAGE_FILE && (f->vma->prot & PROT_EXEC) != 0 && !is_theirs) {
+        return snp_image_fail(f->why, "the session has changed the code of a library");
+    }
+    return is_theirs && theirs->pages[f->next_page].hash == snp_image_hash(at)
+               ? 0
+               : add_run(f, at, false);
+}
+
+/* Straight from where they are. */
+static int write_runs(int fd, const struct snp_image_room *room)
+{
+    struct iovec parts[BATCH];
+    struct msghdr msg = {.msg_iov = parts};
+    uint64_t i = 0;
+
+    while (i < room->head.n_runs || msg.msg_iovlen > 0) {
+        size_t n = msg.msg_iovlen;
+        ssize_t sent;
+
+        for (; i < room->head.n_runs && n < BATCH; i++) {
+            if (room->runs[i].is_drop == 0) {
+                parts[n++] = (struct iovec){snp_image_at(room->runs[i].at), room->runs[i].len};
+            }
+        }
+        msg.msg_iovlen = n;
+        sent = n == 0 ? 0 : SNP_RETRY(sendmsg(fd, &msg, MSG_NOSIGNAL));
+        if (sent < 0) {
+            return -1;
+        }
+        snp_image_skip(parts, &n, (size_t)sent);
+        msg.msg_iovlen = n;
+    }
+    return 0;
+}
+
+/* A mapping that no call of ours could make again must be there already. */
+static int check_apart(const struct freezing *f)
+{
+    const struct snp_image_room *theirs = f->theirs;
+    bool is_there = f->vma->is_kept_apart == 0;
+
+    for (uint64_t i = 0; i < theirs->head.n_vmas && !is_there; i++) {
+        is_there = theirs->vmas[i].start <= f->vma->start &&
+                   theirs->vmas[i].end >= f->vma->end &&
+                   snp_image_is_same(f->ours, f->vma, theirs, &theirs->vmas[i]);
+    }
+    return is_there
+               ? 0
+               : snp_image_fail(f->why, "the session has memory that is locked, grows, or is "
+                                        "not the same in a child");
+}
+
+static int write_image(int fd, const struct snp_image_room *room)
+{
+    const struct snp_image_head *head = &room->head;
+
+    return snp_image_put(fd, head, sizeof(*head)) < 0 ||
+                   snp_image_put(fd, room->vmas, head->n_vmas * sizeof(room->vmas[0])) < 0 ||
+                   snp_image_put(fd, room->paths, head->paths_len) < 0 ||
+                   snp_image_put(fd, room->runs, head->n_runs * sizeof(room->runs[0])) < 0
+               ? -1
+               : write_runs(fd, room);
+}
+
+/* The kernel's part, which the other asks for again. */
+static void keep_kernel(struct snp_image_kernel *kernel)
+{
+    const mode_t mask = umask(0);
+
+    (void)umask(mask);
+    kernel->umask = mask;
+    for (int i = 1; i <= SIGNALS; i++) {
+        (void)syscall(SYS_rt_sigaction, i, NULL, &kernel->actions[i], 8);
+    }
+    (void)syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &kernel->mask, 8);
+    for (int i = 0; i < RLIM_NLIMITS; i++) {
+        (void)getrlimit((__rlimit_resource_t)i, &kernel->limits[i]);
+    }
+    (void)sigaltstack(NULL, &kernel->signal_stack);
+}
+
+static int restore_kernel(const struct snp_image_kernel *kernel)
+{
+    int *number = NULL;
+
+    if (prctl(PR_GET_TID_ADDRESS, &number, 0, 0, 0) < 0 || number == NULL) {
+        return -1;
+    }
+    *number = (int)syscall(SYS_gettid);
+    for (int i = 1; i <= SIGNALS; i++) {
+        if (i != SIGKILL && i != SIGSTOP &&
+            syscall(SYS_rt_sigaction, i, &kernel->actions[i], NULL, 8) < 0 && i != 32 &&
+            i != 33) {
+            return -1;
+        }
+    }
+    for (int i = 0; i < RLIM_NLIMITS; i++) {
+        struct rlimit now;
+
+        if (getrlimit((__rlimit_resource_t)i, &now) < 0 ||
+            (memcmp(&now, &kernel->limits[i], sizeof(now)) != 0 &&
+             setrlimit((__rlimit_resource_t)i, &kernel->limits[i]) < 0)) {
+            return -1;
+        }
+    }
+    (void)umask(kernel->umask);
+    if ((kernel->signal_stack.ss_flags & SS_DISABLE) == 0 &&
+        sigaltstack(&kernel->signal_stack, NULL) < 0) {
+        return -1;
+    }
+    return syscall(SYS_rt_sigprocmask, SIG_SETMASK, &kernel->mask, NULL, 8) < 0 ? -1 : 0;
+}
+
+static __attribute__((noinline)) int write_self(int fd, char *why)
+{
+    struct freezing f = {.theirs = snp_image_room(SNP_IMAGE_ROOM_THEIRS, sizeof(*f.theirs)),
+                         .ours = snp_image_room(SNP_IMAGE_ROOM_OURS, sizeof(*f.ours)),
+                         .why = why};
+    snp_autoclose int page_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    int r;
+
+    if (f.theirs == NULL || f.ours == NULL) {
+        return snp_image_fail(why, "the session has memory where images are taken in");
+    }
+    if (snp_image_look(f.ours, true, why) < 0 || read_theirs(fd, &f) < 0) {
+        return -1;
+    }
+    f.ours->head.stack_low = (uintptr_t)__builtin_frame_address(0) - RED_ZONE;
+    f.same = f.theirs->vmas;
+    why[0] = '\0';
+    for (uint64_t i = 0; i < f.ours->head.n_vmas; i++) {
+        f.vma = &f.ours->vmas[i];
+        r = f.vma->kind == SNP_IMAGE_KERNEL ? 0
+            : check_apart(&f) < 0           ? -1
+                                  : snp_image_each_page(page_fd, f.vma, freeze_page, &f);
+        if (r < 0) {
+            return why[0] != '\0'
+                       ? -1
+                       : snp_image_fail(why,
+                                        "the kernel does not tell which pages a process has");
+        }
+    }
+    return write_image(fd, f.ours);
+}
+
+int snp_image_freeze(int fd, struct snp_image_given *ret, char why[SNP_IMAGE_WHY_MAX])
+{
+    struct snp_image_self *self = &snp_image_self;
+
+    keep_kernel(&self->kernel);
+    if (setjmp(self->at) == 0) {
+        return write_self(fd, why);
+    }
+    *ret = snp_image_self.given;
+    snp_image_clear(&snp_image_self.leftovers);
+    return restore_kernel(&snp_image_self.kernel) < 0 ? -1 : 1;
+}

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The other, which becomes the one. All is read, checked and planned first; what follows needs
+ * nothing but the plan, the call `syscall` and a stack below all that the one had.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "base/fd.h"
+#include "guest/module/image_parts.h"
+
+#define PAGE UINT64_C(4096)
+
+enum {
+    OPS_MAX = 4 * SNP_IMAGE_VMAS_MAX,
+    BATCH = 1024,
+    BELOW = 64 << 10, /* of the stack, under what the one had there */
+    STACK_MAX = 7 << 20,
+    EXIT_TORN = 72,
+};
+
+enum op_kind {
+    OP_UNMAP,
+    OP_MAP,
+    OP_PROTECT,
+    OP_DROP,
+};
+
+struct op {
+    uint64_t at;
+    uint64_t len;
+    uint64_t offset;
+    int kind;
+    int prot;
+    int fd; /* -1 = memory of no file */
+    bool is_shared;
+};
+
+struct plan {
+    struct snp_image_room *image;
+    struct snp_image_room *ours;
+    int fd;
+    struct snp_image_given given;
+    struct snp_image_leftovers left;
+    char *why;
+    size_t n_before; /* ops */
+    struct op before[OPS_MAX];
+    size_t n_after;
+    struct op after[OPS_MAX];
+    size_t n_parts;
+    struct iovec parts[SNP_IMAGE_RUNS_MAX];
+    struct op drops[SNP_IMAGE_RUNS_MAX];
+    size_t n_drops;
+};
+
+/* Reading ----------------------------------------------------------------------------------------- */
+
+static int check_vmas(const struct plan *p)
+{
+    const struct snp_image_head *head = &p->image->head;
+    uint64_t last = 1U << 16U;
+
+    for (uint64_t i = 0; i < head->n_vmas; i++) {
+        const struct snp_image_vma *vma = &p->image->vmas[i];
+
+        if (vma->start < last || vma->end <= vma->start || vma->end > UINT64_C(1) << 47U ||
+            (vma->is_shared != 0 &&
+             (vma->kind != SNP_IMAGE_FILE || (vma->prot & PROT_WRITE) != 0)) ||
+            (vma->start | vma->end | vma->offset) % PAGE != 0 ||
+            vma->kind >= SNP_IMAGE_KINDS_N || vma->path >= head->paths_len + 1 ||
+            (vma->prot & ~(uint32_t)(PROT_READ | PROT_WRITE | PROT_EXEC)) != 0) {
+            return snp_image_fail(p->why, "the image has wrong mappings");
+        }
+        if (snp_image_is_room(vma->start, vma->end)) {
+            return snp_image_fail(p->why, "the session has memory where images are taken in");
+        }
+        last = vma->end;
+    }
+    return 0;
+}
+
+static int read_image(struct plan *p)
+{
+    struct snp_image_room *image = p->image;
+    struct snp_image_head *head = &image->head;
+
+    if (snp_image_get(p->fd, 1, sizeof(*head), 1, head) < 0 || head->magic != SNP_IMAGE_MAGIC ||
+        snp_image_get(p->fd, head->n_vmas, sizeof(image->vmas[0]), SNP_IMAGE_VMAS_MAX,
+                      image->vmas) < 0 ||
+        snp_image_get(p->fd, head->paths_len, 1, sizeof(image->paths) - 1, image->paths) < 0 ||
+        snp_image_get(p->fd, head->n_runs, sizeof(image->runs[0]), SNP_IMAGE_RUNS_MAX,
+                      image->runs) < 0) {
+        return snp_image_fail(p->why, "the image is cut short");
+    }
+    image->paths[head->paths_len] = '\0';
+    if (memcmp(head->template_id, p->ours->head.template_id, sizeof(head->template_id)) != 0) {
+        return snp_image_fail(p->why, "the image is of another template");
+    }
+    return check_vmas(p);
+}
+
+/* Mappings ---------------------------------------------------------------------------------------- */
+
+static const struct snp_image_vma *last_of(const struct snp_image_room *room, uint32_t kind)
+{
+    for (uint64_t i = room->head.n_vmas; i-- > 0;) {
+        if (room->vmas[i].kind == kind) {
+            return &room->vmas[i];
+        }
+    }
+    return NULL;
+}
+
+static int open_file(struct plan *p, const struct snp_image_vma *vma)
+{
+    const char *path = p->image->paths + vma->path;
+    struct stat st;
+    int fd;
+
+    if (p->left.n_files == SNP_IMAGE_FILES_MAX) {
+        return snp_image_fail(p->why, "the session has mapped more than %d files",
+                              SNP_IMAGE_FILES_MAX);
+    }
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        return snp_image_fail(p->why, "%.120s is mapped and not in the new sandbox", path);
+    }
+    p->left.files[p->left.n_files++] = fd;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_dev != vma->named[0] ||
+        st.st_ino != vma->named[1] ||
+        (uint64_t)st.st_ctim.tv_sec * UINT64_C(1000000000) + (uint64_t)st.st_ctim.tv_nsec !=
+            vma->named[2]) {
+        return snp_image_fail(p->why, "%.120s is mapped and another file in the new sandbox",
+                              path);
+    }
+    return fd;
+}
+
+static int add_before(struct plan *p, const struct op *op)
+{
+    struct op *last = p->n_before == 0 ? NULL : &p->before[p->n_before - 1];
+
+    if (last != NULL && last->kind == op->kind && last->at + last->len == op->at &&
+        op->kind == OP_UNMAP) {
+        last->len += op->len;
+        return 0;
+    }
+    if (p->n_before == OPS_MAX) {
+        return snp_image_fail(p->why, "the image has too many mappings");
+    }
+    p->before[p->n_before++] = *op;
+    return 0;
+}
+
+/* What is to be done from start to end, where each of the two has one mapping or none. */
+static int plan_piece(struct plan *p,
+                      const struct snp_image_vma *theirs,
+                      const struct snp_image_vma *own,
+                      uint64_t start,
+                      uint64_t end)
+{
+    struct op op = {.at = start, .len = end - start, .fd = -1};
+    const uint32_t kind = theirs != NULL ? theirs->kind : own->kind;
+
+    if (kind == SNP_IMAGE_STACK || (own != NULL && own->kind == SNP_IMAGE_STACK)) {
+        return kind == SNP_IMAGE_STACK
+                   ? 0
+                   : snp_image_fail(p->why, "the session has moved its stack");
+    }
+    if (kind == SNP_IMAGE_KERNEL || (own != NULL && own->kind == SNP_IMAGE_KERNEL)) {
+        return theirs != NULL && own != NULL && theirs->kind == own->kind &&
+                       theirs->start == own->start && theirs->end == own->end
+                   ? 0
+                   : snp_image_fail(p->why, "the session has moved the kernel's mappings");
+    }
+    if (theirs == NULL) {
+        op.kind = OP_UNMAP;
+        return add_before(p, &op);
+    }
+    op.prot = (int)theirs->prot;
+    if (own != NULL && snp_image_is_same(p->image, theirs, p->ours, own)) {
+        op.kind = OP_PROTECT;
+        return own->prot == theirs->prot ? 0 : add_before(p, &op);
+    }
+    op.kind = OP_MAP;
+    if (theirs->kind == SNP_IMAGE_FILE) {
+        op.offset = theirs->offset + (start - theirs->start);
+        op.is_shared = theirs->is_shared != 0;
+        op.fd = open_file(p, theirs);
+        if (op.fd < 0) {
+            return -1;
+        }
+    }
+    return add_before(p, &op);
+}
+
+/* One side's list of mappings, gone through by address. */
+struct walk {
+    const struct snp_image_vma *vma; /* at it or before it */
+    const struct snp_image_vma *end;
+};
+
+static const struct snp_image_vma *covering(const struct walk *walk, uint64_t at)
+{
+    return walk->vma < walk->end && at >= walk->vma->start ? walk->vma : NULL;
+}
+
+/* Where the next mapping begins, or the one at `at` ends, if that is before `next`. */
+static uint64_t nearer(const struct walk *walk, uint64_t at, uint64_t next)
+{
+    const uint64_t edge = walk->vma == walk->end   ? UINT64_MAX
+                          : at >= walk->vma->start ? walk->vma->end
+                                                   : walk->vma->start;
+
+    return edge < next ? edge : next;
+}
+
+static int plan_maps(struct plan *p)
+{
+    struct walk theirs = {p->image->vmas, p->image->vmas + p->image->head.n_vmas};
+    struct walk own = {p->ours->vmas, p->ours->vmas + p->ours->head.n_vmas};
+    uint64_t at = 0;
+
+    while (theirs.vma < theirs.end || own.vma < own.end) {
+        const uint64_t next = nearer(&own, at, nearer(&theirs, at, UINT64_MAX));
+        const struct snp_image_vma *in_theirs = covering(&theirs, at);
+        const struct snp_image_vma *in_own = covering(&own, at);
+
+        if ((in_theirs != NULL || in_own != NULL) &&
+            plan_piece(p, in_theirs, in_own, at, next) < 0) {
+            return -1;
+        }
+        at = next;
+        theirs.vma += theirs.vma < theirs.end && at >= theirs.vma->end ? 1 : 0;
+        own.vma += own.vma < own.end && at >= own.vma->end ? 1 : 0;
+    }
+    return 0;
+}
+
+/* The C library's heap ends where the kernel was last told. */
+static int move_heap(struct plan *p)
+{
+    struct snp_image_room *ours = p->ours;
+    const struct snp_image_vma *own = last_of(ours, SNP_IMAGE_HEAP);
+    const uint64_t want = p->image->head.heap_end;
+    const uint64_t end = (want + PAGE - 1) / PAGE * PAGE;
+
+    if (own == NULL || want <= own->start || (uint64_t)syscall(SYS_brk, want) != want) {
+        return want == ours->head.heap_end
+                   ? 0
+                   : snp_image_fail(p->why, "the heap cannot be as large as the session's");
+    }
+    ours->vmas[own - ours->vmas].end = end;
+    return 0;
+}
+
+/* What we run on and in must be where it is. */
+static int check_ours(const struct plan *p, const void *place)
+{
+    const uint64_t at = (uintptr_t)place;
+
+    for (size_t i = 0; i < p->n_before; i++) {
+        const struct op *op = &p->before[i];
+
+        if (at >= op->at && at < op->at + op->len) {
+            return snp_image_fail(p->why, "the session has moved the interpreter's own code");
+        }
+    }
+    return 0;
+}
+
+/* Runs --------------------------------------------------------------------------------------------- */
+
+static void plan_run(struct plan *p, const struct snp_image_run *run)
+{
+    if (run->is_drop != 0) {
+        p->drops[p->n_drops++] =
+            (struct op){.at = run->at, .len = run->len, .fd = -1, .kind = OP_DROP};
+    } else {
+        p->parts[p->n_parts++] = (struct iovec){snp_image_at(run->at), run->len};
+    }
+}
+
+/* Pages that may not be written can be for a moment. */
+static int open_to_write(struct plan *p, const struct snp_image_vma *vma)
+{
+    const struct op op = {.kind = OP_PROTECT,
+                          .at = vma->start,
+                          .len = vma->end - vma->start,
+                          .prot = (int)vma->prot,
+                          .fd = -1};
+    struct op before = op;
+
+    if ((vma->prot & PROT_WRITE) != 0 ||
+        (p->n_after > 0 && p->after[p->n_after - 1].at == vma->start)) {
+        return 0;
+    }
+    if (vma->kind == SNP_IMAGE_FILE && (vma->prot & PROT_EXEC) != 0) {
+        return snp_image_fail(p->why, "the session has changed the code of a library");
+    }
+    if (p->n_after == OPS_MAX) {
+        return snp_image_fail(p->why, "the image has too many mappings");
+    }
+    before.prot = PROT_READ | PROT_WRITE;
+    p->after[p->n_after++] = op;
+    return add_before(p, &before);
+}
+
+static int plan_runs(struct plan *p)
+{
+    const struct snp_image_room *image = p->image;
+    uint64_t last = 0;
+    uint64_t i = 0;
+
+    for (uint64_t k = 0; k < image->head.n_runs; k++) {
+        const struct snp_image_run *run = &image->runs[k];
+        const struct snp_image_vma *vma;
+
+        while (i < image->head.n_vmas && image->vmas[i].end <= run->at) {
+            i++;
+        }
+        vma = &image->vmas[i];
+        if (i == image->head.n_vmas || run->at < last || run->at < vma->start ||
+            run->len > vma->end - run->at || run->len == 0 || run->len > SNP_IMAGE_RUN_MAX ||
+            (run->at | run->len) % PAGE != 0 || vma->kind == SNP_IMAGE_KERNEL) {
+            return snp_image_fail(p->why, "the image has wrong parts");
+        }
+        if (vma->kind == SNP_IMAGE_STACK && run->at + run->len <= image->head.stack_low) {
+            return snp_image_fail(p->why, "the image has wrong parts");
+        }
+        last = run->at + run->len;
+        if (run->is_drop == 0 && open_to_write(p, vma) < 0) {
+            return -1;
+        }
+        plan_run(p, run);
+    }
+    return 0;
+}
+
+static int check_stack(const struct plan *p)
+{
+    const struct snp_image_vma *theirs = last_of(p->image, SNP_IMAGE_STACK);
+    const struct snp_image_vma *own = last_of(p->ours, SNP_IMAGE_STACK);
+    const uint64_t low = p->image->head.stack_low;
+    struct rlimit limit;
+
+    if (theirs == NULL || own == NULL || theirs->end != own->end || theirs->prot != own->prot ||
+        low >= own->end || getrlimit(RLIMIT_STACK, &limit) < 0 || own->end - low > STACK_MAX ||
+        own->end - low > limit.rlim_cur - limit.rlim_cur / 8) {
+        return snp_image_fail(p->why, "the session's stack is another one");
+    }
+    /* Nothing else may lie where it grows to. */
+    for (uint64_t i = 0; i < p->image->head.n_vmas; i++) {
+        const struct snp_image_vma *vma = &p->image->vmas[i];
+
+        if (vma != theirs && vma->end > low - (1U << 20U) && vma->start < theirs->end) {
+            return snp_image_fail(p->why, "the session has memory below its stack");
+        }
+    }
+    return 0;
+}
+
+/* Going ---------------------------------------------------------------------------------------------- */
+
+static void run_ops(const struct op *ops, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct op *op = &ops[i];
+        const int flags = (op->is_shared ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED |
+                          (op->fd < 0 ? MAP_ANONYMOUS : 0);
+        long r = -1;
+
+        switch (op->kind) {
+        case OP_UNMAP:
+            r = syscall(SYS_munmap, op->at, op->len);
+            break;
+        case OP_MAP:
+            r = syscall(SYS_mmap, op->at, op->len, op->prot, flags, op->fd, op->offset);
+            r = (uint64_t)r == op->at ? 0 : -1;
+            break;
+        case OP_PROTECT:
+            r = syscall(SYS_mprotect, op->at, op->len, op->prot);
+            break;
+        default:
+            r = syscall(SYS_madvise, op->at, op->len, MADV_DONTNEED);
+            break;
+        }
+        if (r < 0) {
+            _exit(EXIT_TORN);
+        }
+    }
+}
+
+/* No function of a library may be needed here: its own memory is on its way. */
+static void skip(struct plan *p, struct iovec **parts, size_t done)
+{
+    while (p->n_parts > 0 && done >= (*parts)->iov_len) {
+        done -= (*parts)->iov_len;
+        (*parts)++;
+        p->n_parts--;
+    }
+    if (p->n_parts > 0) {
+        (*parts)->iov_base = (char *)(*parts)->iov_base + done;
+        (*parts)->iov_len -= done;
+    }
+}
+
+static SNP_NORETURN __attribute__((noinline)) void become(struct plan *p)
+{
+    struct iovec *parts = p->parts;
+
+    run_ops(p->before, p->n_before);
+    run_ops(p->drops, p->n_drops);
+    while (p->n_parts > 0) {
+        const size_t n = p->n_parts < BATCH ? p->n_parts : BATCH;
+        const long got = syscall(SYS_readv, p->fd, parts, (long)n);
+
+        if (got <= 0) {
+            _exit(EXIT_TORN);
+        }
+        skip(p, &parts, (size_t)got);
+    }
+    run_ops(p->after, p->n_after);
+    snp_image_self.given = p->given;
+    snp_image_self.leftovers = p->left;
+    longjmp(snp_image_self.at, 1);
+}
+
+/* On a part of the stack where the one had nothing: as many frames down as it takes. */
+/* NOLINTBEGIN(misc-no-recursion) */
+static SNP_NORETURN __attribute__((noinline)) void go_low(struct plan *p)
+{
+    volatile char space[BELOW];
+
+    space[0] = 0;
+    if ((uintptr_t)space + sizeof(space) > p->image->head.stack_low) {
+        go_low(p);
+    }
+    become(p);
+}
+/* NOLINTEND(misc-no-recursion) */
+
+static int make_plan(struct plan *p)
+{
+    const void *const needed[] = {snp_image_at((uintptr_t)become),
+                                  snp_image_at((uintptr_t)syscall),
+                                  snp_image_at((uintptr_t)longjmp)};
+
+    SNP_TRY(snp_image_tell(p->fd, p->ours, p->why));
+    SNP_TRY(read_image(p));
+    SNP_TRY(check_stack(p));
+    SNP_TRY(move_heap(p));
+    SNP_TRY(plan_maps(p));
+    for (size_t i = 0; i < SNP_ARRAY_LEN(needed); i++) {
+        SNP_TRY(check_ours(p, needed[i]));
+    }
+    return plan_runs(p);
+}
+
+void snp_image_thaw(int fd, const struct snp_image_given *given, char why[SNP_IMAGE_WHY_MAX])
+{
+    const size_t sizes[] = {
+        [SNP_IMAGE_ROOM_OURS] = sizeof(struct snp_image_room),
+        [SNP_IMAGE_ROOM_THEIRS] = sizeof(struct snp_image_room),
+        [SNP_IMAGE_ROOM_PLAN] = sizeof(struct plan),
+    };
+    struct snp_image_leftovers left = {.n_files = 0};
+    struct plan *p;
+    const uint64_t none = UINT64_MAX;
+
+    for (unsigned i = 0; i < SNP_IMAGE_ROOMS_N; i++) {
+        left.rooms[i].at = snp_image_room(i, sizes[i]);
+        left.rooms[i].len = sizes[i];
+        if (left.rooms[i].at == NULL) {
+            (void)snp_image_fail(why, "the new sandbox has no room to take in an image");
+            snp_image_clear(&left);
+            return;
+        }
+    }
+    p = left.rooms[SNP_IMAGE_ROOM_PLAN].at;
+    p->image = left.rooms[SNP_IMAGE_ROOM_THEIRS].at;
+    p->ours = left.rooms[SNP_IMAGE_ROOM_OURS].at;
+    p->fd = fd;
+    p->given = *given;
+    p->left = left;
+    p->why = why;
+    if (make_plan(p) < 0) {
+        left = p->left;
+        snp_image_clear(&left);
+        return;
+    }
+    if (p->left.n_files < SNP_IMAGE_FILES_MAX) {
+        p->left.files[p->left.n_files++] = fd;
+    }
+    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
+    go_low(p);
+}

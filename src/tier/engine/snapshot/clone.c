@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ *   a copy of the other's interpreter and the new one get the ends of one socket: what the one says
+ *   it has, the other leaves out of what it writes -> the new one says that it has become the
+ *   other -> the copy is killed, the files are copied -> the new one opens those that were open
+ *
+ * The copy that writes is the session's code, as in a save (state.c), and what it writes may be
+ * anything: it goes into an interpreter that is confined as the copy is, and nowhere else. Memory counts
+ * where it is: what is on its way is in the socket. One after the other for each session that is copied.
+ */
+#include "tier/engine/snapshot/clone.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "guest/pid1/wire.h"
+#include "tier/engine/answer.h"
+#include "tier/engine/cell/running.h"
+#include "tier/engine/inside.h"
+#include "tier/engine/sandbox.h"
+#include "tier/engine/snapshot/snapshot.h"
+#include "tier/engine/stream/handle.h"
+#include "tier/engine/supervisor.h"
+#include "wire/guest.h"
+#include "wire/rpc.h"
+#include "wire/tier.h"
+
+enum {
+    BUDGET_MS = 15000,
+    WHOLE_MS = 30 * 1000, /* of all, and of what it waits for */
+    LATE_MS = 1000,       /* for the reason that the writer has */
+    HEAD_MAX = 64 << 10,
+    WHY_MAX = 160,
+};
+
+enum clone_step {
+    CLONE_WAITING, /* for the one before it, or for a copy to be made */
+    CLONE_THAWING,
+    CLONE_COPYING,
+    CLONE_MOVING,
+};
+
+struct snp_cloning {
+    struct snp_sandbox *sandbox; /* the new one; borrowed */
+    struct snp_sandbox *origin;  /* borrowed */
+    struct snp_cloning *next;    /* that waits for us; borrowed */
+    uint32_t id;                 /* of the request; 0 = answered */
+    uint64_t cell;
+    enum clone_step step;
+    bool has_changed;      /* the new one is not as it was */
+    bool is_using;         /* number is counted as used */
+    bool is_waking;        /* pid 1 has been asked for the writer */
+    uint32_t number;       /* of the copy that is woken */
+    pid_t writer;          /* as pid 1 of the origin numbers it; 0 = not known */
+    bool is_refused;       /* by the new one */
+    bool is_written;       /* the writer has ended */
+    char why[WHY_MAX + 1]; /* it refused; "" = it did not */
+    unsigned n_copying;    /* ends of the files' pipe that are at work */
+    struct snp_link guest; /* of the writer */
+    uv_timer_t *timer;     /* owned */
+    unsigned n_pending;    /* answers of pid 1 that are to come */
+    uint64_t start_us;
+};
+
+static void clone_begin(struct snp_cloning *v);
+
+/* The end --------------------------------------------------------------------------------------- */
+
+/* Not from a callback of the link in it: that is why the timer's end counts too. */
+static void cloning_unref(struct snp_cloning *v)
+{
+    if (v->id == 0 && v->n_pending == 0 && v->timer == NULL) {
+        snp_buf_done(&v->guest.in);
+        free(v);
+    }
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct snp_cloning *v = handle->data;
+
+    free(SNP_TAKE_PTR(v->timer));
+    cloning_unref(v);
+}
+
+static void end_writer(struct snp_cloning *v)
+{
+    const struct snp_init_signal raw = {
+        .target = SNP_INIT_JOB_TARGET, .number = SIGKILL, .pid = (int32_t)v->writer};
+
+    snp_link_close(&v->guest);
+    if (v->writer > 1) {
+        v->writer = 0;
+        snp_sandbox_ask_init(v->origin, SNP_ASK(SNP_INIT_SIGNAL, &raw, sizeof(raw), -1),
+                             snp_sandbox_ignore, NULL);
+    }
+    if (v->is_using) {
+        v->is_using = false;
+        snp_snapshot_release(v->origin, v->number);
+    }
+}
+
+/* Out of the line of those who copy the origin; the next begins. */
+static void leave_line(struct snp_cloning *v)
+{
+    struct snp_cloning **at = &v->origin->transfer.copied;
+    bool was_first = *at == v;
+    struct snp_cloning *first;
+
+    while (*at != v) {
+        at = &(*at)->next;
+    }
+    *at = v->next;
+    first = v->origin->transfer.copied;
+    if (was_first && first != NULL) {
+        clone_begin(first);
+    }
+}
+
+/* err NULL = it is done. */
+static void cloning_end(struct snp_cloning *v, const struct snp_err *err)
+{
+    struct snp_sandbox *s = v->sandbox;
+    uint32_t id = v->id;
+
+    if (id == 0) {
+        return;
+    }
+    v->id = 0;
+    s->transfer.cloning = NULL;
+    s->supervisor->n_loading--;
+    end_writer(v);
+    snp_snapshot_forget(v->origin, v);
+    uv_close((uv_handle_t *)v->timer, on_timer_closed);
+    leave_line(v);
+    if (err != NULL) {
+        snp_answer_error(s->supervisor, id, err);
+    } else {
+        snp_autojson json_t *answer =
+            SNP_WRITE(snp_tier_clone_answer, .us = snp_now_us() - v->start_us);
+        snp_answer_response(s->supervisor, id, answer, NULL, 0);
+    }
+    if (err != NULL && v->has_changed) {
+        snp_sandbox_kill(s, "it could not become a copy of another session");
+        return;
+    }
+    if (err != NULL) {
+        s->transfer.has_run = s->holds_state = false;
+    } else {
+        snp_snapshot_spent(s, true); /* the pristine copy is not what a cell goes back to */
+    }
+    snp_snapshot_resume(s);
+}
+
+/* why: what an image cannot hold, or what went wrong. */
+static void cloning_fail(struct snp_cloning *v, const char *why)
+{
+    struct snp_err err;
+
+    (void)snp_fail(&err, v->has_changed ? SNP_E_PEER : SNP_E_UNSUPPORTED, "%.*s", WHY_MAX, why);
+    cloning_end(v, &err);
+}
+
+static void on_timeout(uv_timer_t *timer)
+{
+    struct snp_cloning *v = timer->data;
+
+    v->has_changed =
+        v->has_changed || v->step == CLONE_THAWING; /* it hears nothing meanwhile */
+    cloning_fail(v, "the image took more than 30 s");
+}
+
+/* Becoming -------------------------------------------------------------------------------------- */
+
+static void ask_guest(struct snp_cloning *v, const char *step, int fd)
+{
+    const struct snp_frame frame = {.type = SNP_GUEST_LOAD, .id = v->id};
+    json_t *head = SNP_WRITE(snp_guest_load, .step = step, .room = SNP_NO_NUMBER);
+
+    if (!snp_link_is_open(&v->sandbox->guest)) {
+        json_decref(head);
+        cloning_fail(v, "the new sandbox has no interpreter");
+    } else if (snp_guest_send(&v->sandbox->guest, &frame, head, fd) < 0) {
+        cloning_fail(v, "the new sandbox cannot be reached");
+    }
+}
+
+/* One end of the pipe is done. */
+static void on_copied(void *data, int eno, const char *bytes, size_t n)
+{
+    struct snp_cloning *v = data;
+
+    (void)bytes;
+    (void)n;
+    v->n_pending--;
+    if (v->id == 0) {
+        cloning_unref(v);
+        return;
+    }
+    if (eno != 0) {
+        cloning_fail(v, "the files of the session could not be copied");
+        return;
+    }
+    v->n_copying--;
+    if (v->n_copying == 0) {
+        v->step = CLONE_MOVING;
+        ask_guest(v, "move", -1);
+    }
+}
+
+/* From one helper to the other: both may do what the code can, and no more. */
+static void copy_files(struct snp_cloning *v)
+{
+    snp_autoclose int in_fd = -1;
+    snp_autoclose int out_fd = -1;
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        cloning_fail(v, "there is no pipe for the files");
+        return;
+    }
+    in_fd = ends[0];
+    out_fd = ends[1];
+    v->step = CLONE_COPYING;
+    v->n_copying = 2;
+    v->n_pending += 2;
+    snp_sandbox_ask_init(
+        v->origin, SNP_ASK(SNP_INIT_PACK, &v->number, sizeof(v->number), out_fd), on_copied, v);
+    snp_sandbox_ask_init(v->sandbox, SNP_ASK(SNP_INIT_UNPACK, NULL, 0, in_fd), on_copied, v);
+}
+
+/* Writing ---------------------------------------------------------------------------------------- */
+
+static void on_late(uv_timer_t *timer)
+{
+    struct snp_cloning *v = timer->data;
+
+    cloning_fail(v, v->why);
+}
+
+/*
+ * Once both have spoken the reason is known: the writer's, if it has one. Of its end we may never
+ * hear, because the copy that it was woken from can have its stream, too.
+ */
+static void refuse(struct snp_cloning *v)
+{
+    if (v->is_refused && v->is_written) {
+        cloning_fail(v, v->why);
+    } else if (v->is_refused) {
+        (void)uv_timer_start(v->timer, on_late, LATE_MS, 0);
+    }
+}
+
+static void on_writer_frame(struct snp_link *link, const struct snp_frame *f)
+{
+    struct snp_cloning *v = link->owner;
+    snp_autojson json_t *head = NULL;
+    struct snp_err err;
+
+    if (f->type != SNP_GUEST_SAVED || f->id != v->id || f->head_len > HEAD_MAX ||
+        snp_json_parse(f->head, f->head_len, &head, &err) < 0) {
+        return; /* what it writes shows what it is worth */
+    }
+    if (*snp_json_str(head, "error", "") != '\0') {
+        (void)snprintf(v->why, sizeof(v->why), "%.*s", WHY_MAX,
+                       snp_json_str(head, "error", ""));
+    }
+    v->is_written = true;
+    refuse(v);
+}
+
+static void on_writer_end(struct snp_link *link, const struct snp_err *err)
+{
+    struct snp_cloning *v = link->owner;
+
+    (void)err;
+    v->is_written = true;
+    refuse(v);
+}
+
+static const struct snp_link_ops writer_ops = {.body_max = HEAD_MAX,
+                                               .queue_max = 1U << 20,
+                                               .on_frame = on_writer_frame,
+                                               .on_end = on_writer_end};
+
+static void on_writer_woken(void *data, int eno, const char *bytes, size_t n)
+{
+    struct snp_cloning *v = data;
+    int32_t pid = 0;
+
+    v->n_pending--;
+    v->is_waking = false;
+    if (eno == 0 && n >= sizeof(pid)) {
+        memcpy(&pid, bytes, sizeof(pid));
+    }
+    v->writer = pid;
+    if (v->id == 0) {
+        cloning_unref(v);
+    } else if (v->step != CLONE_THAWING) {
+        end_writer(v); /* it has written already */
+    } else if (eno != 0) {
+        v->is_written = true;
+        refuse(v); /* the new one has nobody to hear, and says so */
+    }
+}
+
+/* A stream to the writer; who has its other end ends with it. */
+static int open_writer(struct snp_cloning *v,
+                       int socket_fd,
+                       int *ret_theirs,
+                       struct snp_err *err)
+{
+    const struct snp_frame frame = {.type = SNP_GUEST_SAVE, .id = v->id};
+    int pair[2];
+    int r;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        return snp_fail_sys(err, errno, "socket pair");
+    }
+    *ret_theirs = pair[1];
+    r = snp_link_open(&v->guest, v->origin->supervisor->loop, pair[0], &writer_ops, v, err);
+    if (r == 0 && snp_guest_send(&v->guest, &frame,
+                                 SNP_WRITE(snp_guest_save, .final = true,
+                                           .budget_ms = BUDGET_MS, .image = true),
+                                 socket_fd) < 0) {
+        r = snp_fail(err, SNP_E_PEER, "the process that writes the image cannot be reached");
+    }
+    return r;
+}
+
+static void wake_writer(struct snp_cloning *v)
+{
+    const struct snp_init_wake raw = {.number = v->number, .is_job = 1};
+    snp_autoclose int theirs = -1;
+    snp_autoclose int in_fd = -1;
+    snp_autoclose int out_fd = -1;
+    struct snp_err err;
+    int pair[2];
+
+    v->step = CLONE_THAWING;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        cloning_fail(v, "there is no socket for the image");
+        return;
+    }
+    in_fd = pair[0];
+    out_fd = pair[1];
+    if (open_writer(v, out_fd, &theirs, &err) < 0) {
+        cloning_fail(v, err.msg);
+        return;
+    }
+    v->n_pending++;
+    v->is_waking = true;
+    snp_sandbox_ask_init(v->origin, SNP_ASK(SNP_INIT_WAKE, &raw, sizeof(raw), theirs),
+                         on_writer_woken, v);
+    ask_guest(v, "thaw", in_fd);
+}
+
+/* The state after the last cell, if there is a copy of it. */
+static void choose(void *data)
+{
+    struct snp_cloning *v = data;
+    struct snp_sandbox *o = v->origin;
+    const struct snp_tier_snapshots *bs = &o->snapshots;
+    const struct snp_tier_snapshot *b =
+        bs->has_standby && !bs->is_past ? snp_snapshot_find(o, bs->standby) : NULL;
+
+    if (o->state != SNP_SANDBOX_READY) {
+        return; /* its end answers */
+    }
+    if (o->ended_cell > v->cell) {
+        cloning_fail(v, "another cell has ended meanwhile");
+    } else if (b == NULL || b->pid <= 0 || !b->has_files) {
+        cloning_fail(v, bs->making.why[0] != '\0' ? bs->making.why
+                                                  : "the session has no copy in memory");
+    } else if (b->number == 0) {
+        cloning_fail(v, "no cell has run in the session");
+    } else if (b->others > 0) {
+        cloning_fail(v, "processes run in the background");
+    } else {
+        v->number = b->number;
+        v->is_using = true;
+        snp_snapshot_use(o, b->number);
+        wake_writer(v);
+    }
+}
+
+/* Its turn has come. */
+static void clone_begin(struct snp_cloning *v)
+{
+    struct snp_sandbox *o = v->origin;
+    bool is_running = snp_cell_has_begun(o) && !o->snapshots.making.is_on;
+
+    if (is_running || o->returning.is_on || snp_snapshot_prepare(o, choose, v)) {
+        choose(v);
+    }
+}
+
+/* The request ---------------------------------------------------------------------------------- */
+
+static const char *why_not(const struct snp_sandbox *s, const struct snp_sandbox *o)
+{
+    if (o == NULL || o == s) {
+        return "the session is not live";
+    }
+    if (s->folder[0] != '\0') { /* what it has open lies elsewhere in each */
+        return "this tier makes no images";
+    }
+    return o->transfer.saving != NULL ? "the session is being saved" : NULL;
+}
+
+int snp_method_clone(struct snp_sandbox *s,
+                     const struct snp_clone_request *rq,
+                     struct snp_err *err)
+{
+    struct snp_sandbox *o = snp_sandbox_find(s->supervisor, rq->from);
+    struct snp_cloning **at;
+    struct snp_cloning *v;
+    const char *why = why_not(s, o);
+
+    if (s->transfer.has_run || s->cell != NULL) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "only a session that has run nothing yet can become another");
+    }
+    if (why != NULL) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "%s", why);
+    }
+    v = calloc(1, sizeof(*v));
+    SNP_TRY_MEMORY(v, err);
+    *v = (struct snp_cloning){
+        .sandbox = s,
+        .origin = o,
+        .id = rq->id,
+        .cell = rq->cell,
+        .guest = {.fd = -1, .passed_fd = -1},
+        .start_us = snp_now_us()
+    };
+    v->timer = snp_timer_new(s->supervisor->loop, v);
+    if (v->timer == NULL) {
+        free(v);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    (void)uv_timer_start(v->timer, on_timeout, WHOLE_MS, 0);
+    s->transfer.cloning = v;
+    s->transfer.has_run = s->holds_state = true;
+    s->supervisor->n_loading++;
+    snp_snapshot_pause(s);
+    for (at = &o->transfer.copied; *at != NULL; at = &(*at)->next) {
+    }
+    *at = v;
+    if (o->transfer.copied == v) {
+        clone_begin(v);
+    }
+    return 0;
+}
+
+/* From the sandboxes ---------------------------------------------------------------------------- */
+
+/* It has become the other, or has all that was open. */
+static void become_next(struct snp_cloning *v)
+{
+    if (v->step == CLONE_MOVING) {
+        cloning_end(v, NULL);
+        return;
+    }
+    v->has_changed = true;
+    copy_files(v);
+}
+
+bool snp_clone_on_guest(struct snp_sandbox *s, const struct snp_frame *f)
+{
+    struct snp_cloning *v = s->transfer.cloning;
+    snp_autojson json_t *head = NULL;
+    struct snp_err err;
+
+    if (v == NULL || f->type != SNP_GUEST_LOADED || f->id != v->id) {
+        return false;
+    }
+    if (f->head_len > HEAD_MAX || snp_json_parse(f->head, f->head_len, &head, &err) < 0 ||
+        (v->step != CLONE_THAWING && v->step != CLONE_MOVING)) {
+        v->has_changed = true;
+        cloning_fail(v, "the new sandbox broke the protocol");
+    } else if (snp_json_bool(head, "ok", false)) {
+        become_next(v);
+    } else if (v->step == CLONE_THAWING) {
+        if (v->why[0] == '\0') {
+            (void)snprintf(v->why, sizeof(v->why), "%.*s", WHY_MAX,
+                           snp_json_str(head, "error", "no reason was given"));
+        }
+        v->is_refused = true;
+        refuse(v);
+    } else {
+        cloning_fail(v, snp_json_str(head, "error", "no reason was given"));
+    }
+    return true;
+}
+
+void snp_clone_on_guest_end(struct snp_sandbox *s)
+{
+    if (s->transfer.cloning != NULL) {
+        s->transfer.cloning->has_changed = true;
+        cloning_fail(s->transfer.cloning,
+                     "the new sandbox's interpreter has ended; it may have met "
+                     "its memory limit");
+    }
+}
+
+void snp_clone_sandbox_ended(struct snp_sandbox *s)
+{
+    if (s->transfer.cloning != NULL) {
+        s->transfer.cloning->has_changed = true;
+        cloning_fail(s->transfer.cloning, "the new sandbox ended meanwhile");
+    }
+    while (s->transfer.copied != NULL) {
+        cloning_fail(s->transfer.copied, "the session ended meanwhile");
+    }
+}

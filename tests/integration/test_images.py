@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forks of live sessions by image: all that memory holds is there, or the reason is said and pickles are used."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from lib import Sandbox
+
+WHOLE = """
+import collections, contextlib, csv, decimal, io, itertools, random, re, sqlite3, sys, threading, zlib
+def counter():
+    n = 0
+    def count():
+        nonlocal n
+        n += 1
+        return n
+    return count
+count = counter(); count(); count()
+squares = (n * n for n in range(99)); next(squares); next(squares)
+def talk():
+    heard = []
+    while True:
+        heard.append((yield list(heard)))
+talking = talk(); next(talking); talking.send("a")
+db = sqlite3.connect(":memory:"); db.execute("create table t(x)")
+db.executemany("insert into t values (?)", [(1,), (2,), (3,)])
+rows = db.execute("select x from t order by x"); next(rows)
+lock = threading.Lock(); lock.acquire()
+own = [1]; own.append(own)
+squeeze = zlib.compressobj(); started = squeeze.compress(b"x" * 99999)
+digest = __import__("hashlib").sha256(b"first")
+tee, other = itertools.tee(iter("abcdef")); next(tee)
+stack = contextlib.ExitStack(); stack.callback(own.append, "end")
+reader = csv.reader(io.StringIO("1,2\\n3,4\\n")); next(reader)
+found = re.finditer("[a-z]", "a1b2c3"); next(found)
+big = bytearray(range(256)) * (32 << 10)
+open("notes", "w").write("one\\ntwo\\nthree\\n")
+notes = open("notes"); first = notes.readline()
+decimal.getcontext().prec = 50
+sys.setrecursionlimit(4321)
+"""
+LOOK = """
+import hashlib
+look = [count(), next(squares), talking.send("b"), next(rows), db.execute("select sum(x) from t").fetchone(),
+        lock.locked(), own[1] is own, zlib.decompress(started + squeeze.flush()) == b"x" * 99999, digest.hexdigest(),
+        list(tee), list(other), list(reader), [m.group() for m in found], notes.readline(), first,
+        hashlib.sha256(big).hexdigest(), str(decimal.Decimal(1) / 7), sys.getrecursionlimit()]
+stack.close(); look.append(own[2:])
+look
+"""
+
+
+def fork(box: Sandbox, name: str, *options: str) -> Any:
+    done = box.cli("fork", name, "--json", *options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def value(box: Sandbox, code: str, session: str, *options: str) -> Any:
+    result = box.exec(code, session=session, options=list(options))
+    assert result["status"] == "ok", result
+    return result["value"]
+
+
+@pytest.fixture
+def named(sandbox: Sandbox) -> Any:
+    names: list[str] = []
+
+    def take(name: str) -> str:
+        names.append(name)
+        return name
+
+    yield take
+    for name in names:
+        for number in ("", "-1", "-2", "-3", "-1-1"):
+            if sandbox.cli("sessions", "show", name + number).returncode == 0:
+                sandbox.destroy(name + number)
+
+
+def test_a_fork_goes_on_where_the_session_stands(sandbox: Sandbox, named: Any) -> None:
+    name = named("whole")
+    value(sandbox, WHOLE, name)
+    made = fork(sandbox, name, "-n", "2")
+    assert (made["how"], made["lost"], made["failed"], "no_image" in made) == ("image", [], [], False)
+    again = fork(sandbox, name + "-1")
+    assert again["how"] == "image", again
+    looks = [value(sandbox, LOOK, each) for each in (name, "whole-1", "whole-2", "whole-1-1")]
+    assert len(set(looks)) == 1 and "0.14285714285714285714285714285714285714285714285714" in looks[0]
+    # What is of a process, and what must not be the same.
+    assert len({value(sandbox, "import os, random; os.urandom(8), random.random()", each)
+                for each in (name, "whole-1", "whole-2")}) == 3
+    of_the_process = ("import os, threading\n"
+                      "len({os.getpid(), int(os.readlink('/proc/self')), threading.get_native_id()}) == 1")
+    assert value(sandbox, of_the_process, "whole-1") == "True"
+    assert value(sandbox, "import subprocess; subprocess.run(['echo', 'hi'], capture_output=True).stdout",
+                 "whole-1") == "b'hi\\n'"
+    # A cell that is killed goes back to the fork, not to the template.
+    ended = sandbox.exec("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", session="whole-2")
+    assert ended["status"] != "ok"
+    assert value(sandbox, "count(), own[1] is own", "whole-2") == "(4, True)"
+
+
+NOT = {
+    "a process": ("import subprocess; p = subprocess.Popen(['sleep', '99'])", "processes run in the background"),
+    "a pipe": ("import os; ends = os.pipe()", "pipes, sockets or deleted files are open"),
+    "a device": ("z = open('/dev/zero', 'rb')", "open descriptors: /dev/zero"),
+    "a folder": ("import os; it = os.scandir('/usr'); next(it)", "open descriptors: /usr"),
+    "a file elsewhere": ("f = open('/tmp/x', 'w+')", "open descriptors: /tmp/x"),
+    "a thread": ("import threading, time; threading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
+                 "threads"),
+    "shared memory": ("import mmap; m = mmap.mmap(-1, 4096)", "memory is shared"),
+    "a mapped file": ("import mmap; open('f', 'wb').write(bytes(9999)); "
+                      "f = open('f', 'rb'); m = mmap.mmap(f.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ); f.close()",
+                      "is mapped"),
+    "many mappings": ("import mmap\nkept = []\nfor n in range(9000):\n"
+                      "    m = mmap.mmap(-1, 8192, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, "
+                      "mmap.PROT_READ if n % 2 else mmap.PROT_READ | mmap.PROT_WRITE)\n    kept.append(m)", "mappings"),
+    "memory at our place": ("import ctypes; c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\n"
+                            "hex(c.mmap(ctypes.c_void_p(1 << 40), ctypes.c_size_t(8192), 3, 0x32, -1, 0))",
+                            "where images are taken in"),
+    "memory of no child": ("import ctypes, mmap; c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\n"
+                           "at = c.mmap(None, ctypes.c_size_t(8192), 3, 0x22, -1, 0)\n"
+                           "assert c.madvise(ctypes.c_void_p(at), ctypes.c_size_t(8192), 18) == 0",
+                           "not the same in a child"),
+    "hidden memory": ("import ctypes; c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\n"
+                      "at = c.mmap(None, ctypes.c_size_t(1 << 20), 3, 0x22, -1, 0); ctypes.memset(at, 1, 1 << 20)\n"
+                      "assert c.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(1 << 20), 0) == 0", "may not read"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(NOT))
+def test_what_an_image_cannot_hold_is_said_and_pickled(sandbox: Sandbox, named: Any, case: str) -> None:
+    code, why = NOT[case]
+    name = named("not")
+    value(sandbox, "kept_list = [1, 2]; gen = iter([1, 2, 3]); next(gen)", name)
+    done = sandbox.exec(code, session=name)
+    if case == "shared memory" and done["denials"]:
+        return  # where no control group counts it there is none
+    assert done["status"] == "ok", done
+    made = fork(sandbox, name)
+    assert made["how"] == "checkpoint" and why in made["no_image"], made
+    assert value(sandbox, "kept_list", "not-1") == "[1, 2]"
+    assert value(sandbox, "next(gen)", name) == "2"  # the origin has lost nothing
+
+
+HOSTILE = {
+    "stack": "import ctypes; at = id(ctypes); c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\n"
+             "low = [int(l.split('-')[0], 16) for l in open('/proc/self/maps') if '[stack]' in l][0]\n"
+             "c.mmap(ctypes.c_void_p(low - (3 << 20)), ctypes.c_size_t(1 << 20), 3, 0x32, -1, 0)",
+    "holes": "import ctypes; c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\n"
+             "at = c.mmap(None, ctypes.c_size_t(16 << 20), 3, 0x22, -1, 0)\n"
+             "for n in range(0, 3000, 2): c.munmap(ctypes.c_void_p(at + n * 4096), ctypes.c_size_t(4096))\n"
+             "for n in range(1, 3000, 4): ctypes.memset(at + n * 4096, n % 256, 4096)",
+    "code": "import ctypes; c = ctypes.CDLL(None)\n"
+            "a, b = [l.split()[0].split('-') for l in open('/proc/self/maps') if '_snp' in l and 'r-x' in l][0]\n"
+            "at, n = int(a, 16), int(b, 16) - int(a, 16); text = ctypes.string_at(at, n)\n"
+            "c.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(n), 7); ctypes.memmove(at, text, n)\n"
+            "c.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(n), 5)",
+}
+
+
+@pytest.mark.parametrize("case", sorted(HOSTILE))
+def test_memory_that_was_prepared_is_exact_or_refused(sandbox: Sandbox, named: Any, case: str) -> None:
+    name = named("odd")
+    value(sandbox, "kept_list = [1]; gen = iter([1, 2, 3]); next(gen)\n" + HOSTILE[case], name)
+    if case == "holes":
+        value(sandbox, "import hashlib\ndef seen():\n    pages = [ctypes.string_at(at + n * 4096, 4096) "
+                       "for n in range(1, 3000, 2)]\n    return hashlib.sha256(b''.join(pages)).hexdigest()", name)
+    made = fork(sandbox, name)
+    assert value(sandbox, "kept_list", "odd-1") == "[1]"
+    if made["how"] == "image":
+        assert value(sandbox, "next(gen)", "odd-1") == "2"
+        if case == "holes":
+            assert value(sandbox, "seen()", "odd-1") == value(sandbox, "seen()", name)
+    assert value(sandbox, "next(gen)", name) == "2"
+
+
+# Objects that no pickle holds, made of each other at random, each some steps on its way.
+STARTS = [
+    "(n * n for n in range(500))", "iter(range(500))", "walk(tree(7))", "map(hash, range(500))", "reversed(range(500))",
+    "(int(w) for w in re.findall('[0-9]+', ' '.join(map(str, range(500)))))", "(b for b in memoryview(bytes(250) * 2))",
+    "iter(db.execute('select x from t order by x desc'))", "iter(random.Random(5).random, None)",
+    "(m.start() for m in re.finditer('a', 'ba' * 300))", "iter(collections.deque(range(500)))",
+    "(r[0] for r in struct.iter_unpack('<H', bytes(range(250)) * 4))", "iter(dict.fromkeys(range(500)).items())",
+    "iter(frame.itertuples())", "frame.a.items()", "iter(frame.groupby('b'))", "np.nditer(np.arange(500.0))",
+    "np.ndenumerate(np.arange(500).reshape(50, 10))", "iter(np.random.default_rng(7).random, None)",
+    "ET.iterparse(io.BytesIO(b'<a>' + b'<b/>' * 300 + b'</a>'), ('start', 'end'))"]
+STEPS = [
+    "enumerate({})", "itertools.chain({}, 'end')", "zip({}, itertools.cycle('xyz'))", "itertools.islice({}, 3, 300)",
+    "(repr(item) for item in {})", "itertools.tee({})[0]", "filter(None, {})", "twice({})",
+    "itertools.accumulate({}, lambda a, b: (b,))", "itertools.takewhile(lambda item: True, {})",
+    "map(lambda item, n=n: (n, item), {})"]
+PROGRAMS = """
+import collections, io, itertools, json, random, re, sqlite3, struct, sys, xml.etree.ElementTree as ET
+import numpy as np, pandas as pd
+db = sqlite3.connect(":memory:"); db.execute("create table t(x)")
+db.executemany("insert into t values (?)", [(n,) for n in range(500)])
+frame = pd.DataFrame({"a": range(500), "b": [n % 50 for n in range(500)]})
+def tree(depth): return [tree(depth - 1), depth, tree(depth - 1)] if depth else []
+def walk(node):
+    for item in node:
+        if isinstance(item, list): yield from walk(item)
+        else: yield item
+def twice(items):
+    for item in items:
+        yield item; yield item
+running = []
+for n, (text, steps) in enumerate(json.loads(TEXT)):
+    program = eval(text)
+    try:
+        for step in range(steps): next(program)
+    except Exception: pass  # no truth value, and the like
+    running.append(program)
+del program
+def rest(program):
+    try:
+        for item in itertools.islice(program, 40): yield repr(item)
+    except Exception as error: yield repr(error)
+"""
+
+
+def test_random_programs_go_on_byte_for_byte(sandbox: Sandbox, named: Any) -> None:
+    chance = random.Random(17)
+    texts = []
+    for _ in range(120):
+        text = chance.choice(STARTS)
+        for _ in range(chance.randrange(5)):
+            text = chance.choice(STEPS).replace("{}", text)
+        texts.append((text, chance.randrange(9)))
+    name = named("many")
+    value(sandbox, f"TEXT = {json.dumps(texts)!r}\n" + PROGRAMS, name, "--template", "data", "--memory", "1g")
+    assert fork(sandbox, name)["how"] == "image"
+    value(sandbox, "texts = [list(rest(program)) for program in running]", name)
+    value(sandbox, "texts = [list(rest(program)) for program in running]", "many-1")
+    assert int(value(sandbox, "sum(map(len, texts))", name)) > 2000
+    digest = "import hashlib; hashlib.sha256(repr(texts).encode()).hexdigest()"
+    assert value(sandbox, digest, name) == value(sandbox, digest, "many-1")
