@@ -143,9 +143,10 @@ struct snp_session_live {
     struct {
         char session[SNP_SESSION_ID_LEN +
                      1]; /* that it is a fork of, while it wakes; "" = none */
-        uint64_t cell;   /* after which it forked off */
-        bool is_image;   /* it went on exactly as that was */
-        char why[200];   /* else: why not; "" = nobody tried */
+        uint64_t epoch;
+        uint64_t cell; /* after which it forked off */
+        bool is_image; /* it went on exactly as that was */
+        char why[200]; /* else: why not; "" = nobody tried */
     } fork_of;
     json_t *restored; /* owned: for the next result; or NULL */
     char loss[200];   /* why its last executor ended by itself */

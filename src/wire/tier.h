@@ -93,7 +93,7 @@
 #define SNP_TIER_CLONE_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \
     F(S, STR,  from,      MUST,   SNP_SESSION_ID_LEN, 0, "id of the sandbox that it becomes") \
-    F(S, INT,  epoch,     MUST,   0, 0, "of the session") \
+    F(S, INT,  epoch,     MUST,   0, 0, "of that one; `unsupported` if it has another by now") \
     F(S, INT,  cell,      MUST,   0, 0, "`unsupported` if a later one has ended there")
 #define SNP_TIER_CLONE_ANSWER(F, S) \
     F(S, INT,  us,        OPT,    0, 0, "time taken")

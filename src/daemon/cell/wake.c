@@ -693,15 +693,17 @@ static bool clone_start(struct snp_wake *wake)
         session->live.fork_of.session[0] == '\0'
             ? NULL
             : snp_sessions_find(session->server, session->live.fork_of.session);
+    struct snp_load_origin origin = {.epoch = session->live.fork_of.epoch,
+                                     .cell = session->live.fork_of.cell};
     struct snp_err err;
 
     session->live.fork_of.session[0] = '\0'; /* tried once */
-    if (from == NULL || from->live.executor == NULL) {
+    origin.executor = from == NULL ? NULL : from->live.executor;
+    if (origin.executor == NULL) {
         return false;
     }
     wake->pending++;
-    if (snp_load_clone(session->live.executor, from->live.executor, session->live.fork_of.cell,
-                       clone_ended, wake, &err) < 0) {
+    if (snp_load_clone(session->live.executor, &origin, clone_ended, wake, &err) < 0) {
         wake->pending--;
         clone_refused(wake, &err);
         return false;

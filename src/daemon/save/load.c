@@ -142,8 +142,7 @@ static int cloned(void *ctx, const struct snp_tier_answer *answer, struct snp_er
 }
 
 int snp_load_clone(struct snp_executor *executor,
-                   const struct snp_executor *from,
-                   uint64_t cell,
+                   const struct snp_load_origin *origin,
                    snp_load_done *done,
                    void *ctx,
                    struct snp_err *err)
@@ -159,9 +158,10 @@ int snp_load_clone(struct snp_executor *executor,
 
     SNP_TRY_MEMORY(load, err);
     *load = (struct load){.failed = json_array(), .done = done, .ctx = ctx};
-    call.head = SNP_WRITE(snp_tier_clone_request, .session = executor->id, .from = from->id,
-                          .epoch = executor->epoch, .cell = cell);
-    r = load->failed == NULL || executor->tier != from->tier
+    call.head =
+        SNP_WRITE(snp_tier_clone_request, .session = executor->id, .from = origin->executor->id,
+                  .epoch = origin->epoch, .cell = origin->cell);
+    r = load->failed == NULL || executor->tier != origin->executor->tier
             ? snp_fail(err, SNP_E_UNSUPPORTED, "the session is in another tier")
             : 0;
     if (r < 0) {

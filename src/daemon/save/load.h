@@ -36,13 +36,19 @@ int snp_load_start(struct snp_executor *executor,
                    void *ctx,
                    struct snp_err *err) SNP_NODISCARD;
 
+/* The session that another one is to become, as it was at that moment. */
+struct snp_load_origin {
+    const struct snp_executor *executor;
+    uint64_t epoch;
+    uint64_t cell;
+};
+
 /*
- * It goes on exactly where `from`, of the same tier, was after that cell. The end as above;
+ * It goes on exactly where the origin, of the same tier, is. The end as above;
  * SNP_E_UNSUPPORTED: nothing has changed in it, so a checkpoint can be loaded instead, and err says why.
  */
 int snp_load_clone(struct snp_executor *executor,
-                   const struct snp_executor *from,
-                   uint64_t cell,
+                   const struct snp_load_origin *origin,
                    snp_load_done *done,
                    void *ctx,
                    struct snp_err *err) SNP_NODISCARD;

@@ -190,6 +190,7 @@ static int child_enter(struct forking *forking, struct child *child, struct snp_
     if (forking->source.is_live) {
         memcpy(session->live.fork_of.session, forking->source.session,
                sizeof(session->live.fork_of.session));
+        session->live.fork_of.epoch = forking->source.epoch;
         session->live.fork_of.cell = forking->source.cell;
     }
     snp_session_ref(session);

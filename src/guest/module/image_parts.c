@@ -19,7 +19,7 @@
 #include "base/fd.h"
 
 #define PAGE        UINT64_C(4096)
-#define ADDRESS_MAX (UINT64_C(1) << 47)
+#define ADDRESS_MAX (UINT64_C(1) << 48)
 #define ROOM_BYTES  (UINT64_C(64) << 20)
 
 enum {

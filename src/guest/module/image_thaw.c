@@ -72,7 +72,7 @@ static int check_vmas(const struct plan *p)
     for (uint64_t i = 0; i < head->n_vmas; i++) {
         const struct snp_image_vma *vma = &p->image->vmas[i];
 
-        if (vma->start < last || vma->end <= vma->start || vma->end > UINT64_C(1) << 47U ||
+        if (vma->start < last || vma->end <= vma->start || vma->end > UINT64_C(1) << 48U ||
             (vma->is_shared != 0 &&
              (vma->kind != SNP_IMAGE_FILE || (vma->prot & PROT_WRITE) != 0)) ||
             (vma->start | vma->end | vma->offset) % PAGE != 0 ||

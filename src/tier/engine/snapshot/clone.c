@@ -54,6 +54,7 @@ struct snp_cloning {
     struct snp_sandbox *origin;  /* borrowed */
     struct snp_cloning *next;    /* that waits for us; borrowed */
     uint32_t id;                 /* of the request; 0 = answered */
+    uint64_t epoch;
     uint64_t cell;
     enum clone_step step;
     bool has_changed;      /* the new one is not as it was */
@@ -376,8 +377,8 @@ static void choose(void *data)
     if (o->state != SNP_SANDBOX_READY) {
         return; /* its end answers */
     }
-    if (o->ended_cell > v->cell) {
-        cloning_fail(v, "another cell has ended meanwhile");
+    if (o->ended_cell > v->cell || o->epoch != v->epoch) {
+        cloning_fail(v, "the session has gone on meanwhile");
     } else if (b == NULL || b->pid <= 0 || !b->has_files) {
         cloning_fail(v, bs->making.why[0] != '\0' ? bs->making.why
                                                   : "the session has no copy in memory");
@@ -439,6 +440,7 @@ int snp_method_clone(struct snp_sandbox *s,
         .sandbox = s,
         .origin = o,
         .id = rq->id,
+        .epoch = rq->epoch,
         .cell = rq->cell,
         .guest = {.fd = -1, .passed_fd = -1},
         .start_us = snp_now_us()

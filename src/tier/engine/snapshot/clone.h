@@ -18,8 +18,8 @@ struct snp_sandbox;
 struct snp_clone_request {
     uint32_t id;
     const char *from; /* id of the other; borrowed */
-    uint64_t epoch;
-    uint64_t cell; /* the last that may have ended there */
+    uint64_t epoch;   /* of that */
+    uint64_t cell;    /* the last that may have ended there */
 };
 
 /*
