@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The 164 problems of HumanEval: each solution passes its tests inside, each mutant fails.
+"""The 164 problems of HumanEval: each solution passes its tests inside, each mutant fails, in every tier.
 
 The data is not ours and not in the repository: SNP_TEST_DATA names the folder that holds
 HumanEval.jsonl.gz. Without it the test is skipped, or fails if SNP_TEST_MUST has "data".
@@ -11,6 +11,7 @@ import gzip
 import json
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -76,6 +77,19 @@ def test_every_mutant_fails(problems: list[Any], sandbox: lib.Sandbox, capsys: p
     assert not survived
     assert all(done["error"]["type"] != "SyntaxError" for done in results.values())
     report(capsys, f"mutants as {sandbox.who}", results, seconds)
+
+
+@pytest.mark.parametrize("tier", ["local", "docker"])
+def test_solutions_pass_and_mutants_fail_in_one_session(problems: list[Any], fresh_sandbox: Callable[..., lib.Sandbox],
+                                                        tier: str) -> None:
+    """In the other tiers, as cells of one session: what is judged is the cells, not how many sessions there can be."""
+    box = fresh_sandbox(tier=tier)
+    for problem in problems:
+        done = box.exec(program(problem, problem["prompt"] + problem["canonical_solution"]), session="humaneval")
+        assert passed(done) and done["manifest"]["tier"] == tier, (problem["task_id"], done["error"])
+        done = box.exec(program(problem, mutant(problem)), session="humaneval")
+        assert done["status"] == "error" and "passed" not in done["stdout"], problem["task_id"]
+        assert done["error"]["type"] != "SyntaxError"
 
 
 def run_with_kills(box: lib.Sandbox, numbered: Any) -> lib.Json:
