@@ -260,6 +260,8 @@ def test_a_network_only_where_the_user_says_so(
     done = box.exec("1", "net", env=asked)
     assert container_of(engine, box, "net")["HostConfig"]["NetworkMode"] == "default"
     assert done["manifest"]["controls"]["network"]["enforced"] is False
+    code = "import socket; socket.create_connection(('192.0.2.1', 80), 1)"
+    assert not box.exec(code, "net", env=asked)["denials"]  # this engine's leads nowhere, but nobody has refused it
     assert any(line.startswith("network: ") for line in done["manifest"]["degraded"])
     assert box.cli("exec", "--env", "docker", "--require-exact", "1", env=asked).returncode == 1
     box.destroy("net")

@@ -10,6 +10,7 @@
 #include "base/rundir.h"
 #include "base/str.h"
 #include "guest/pid1/wire.h"
+#include "policy/engine_call.h"
 #include "tier/engine/inside.h"
 #include "tier/host/syscalls.h"
 
@@ -80,18 +81,6 @@ static void done(struct snp_supervisor *supervisor)
 static const char plain[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@";
 
-/* A reference of an image, as it goes into a path. */
-static int check_image_name(const char *image, struct snp_err *err)
-{
-    size_t n = strlen(image);
-
-    return n == 0 || n > 300 || strspn(image, plain) != n || strstr(image, "..") != NULL ||
-                   image[0] == '/'
-               ? snp_fail(err, SNP_E_INVALID,
-                          "'%.60s' is not a valid image name; write it as NAME:TAG", image)
-               : 0;
-}
-
 /* Has the project packages of its own, which are for this host's Python? */
 static bool has_venv(const char *project)
 {
@@ -135,7 +124,7 @@ static int find_python(const struct snp_python_query *query,
     }
     SNP_TRY_MEMORY(image, err);
     runtime += runtime[0] == '#' ? 1 : 0;
-    if (check_image_name(image, err) < 0 || check_runtime_name(runtime, err) < 0) {
+    if (snp_engine_image_check(image, err) < 0 || check_runtime_name(runtime, err) < 0) {
         return err->code;
     }
     *ret = (struct snp_python){.name = strdup(name),

@@ -812,6 +812,8 @@ static void guest_denial(struct snp_sandbox *s, const json_t *head)
 {
     static const char *const controls[] = {"network", "resources", "filesystem", "syscalls"};
     bool is_known = false;
+    bool
+        is_true; /* where there is a network it was not refused, whatever the interpreter takes it for */
     const struct snp_denial d = {
         .source = "guest",
         .control = snp_json_str(head, "control", ""),
@@ -823,9 +825,10 @@ static void guest_denial(struct snp_sandbox *s, const json_t *head)
     for (size_t i = 0; i < SNP_ARRAY_LEN(controls); i++) {
         is_known = is_known || snp_streq(d.control, controls[i]);
     }
+    is_true = !s->spec.has_network || !snp_streq(d.control, "network");
     if (!is_known) {
         broke_protocol(s, "a denial names no control");
-    } else if (s->cell != NULL && !s->cell->is_command) {
+    } else if (s->cell != NULL && !s->cell->is_command && is_true) {
         snp_denials_add(&s->cell->denials, &d);
     }
 }

@@ -99,13 +99,14 @@ static json_t *module_of(const struct snp_tier_cell *c, const json_t *e)
     return advice == NULL ? json_null() : advice;
 }
 
-/* One that the table knows; null else. */
-static json_t *cause_of(const json_t *e)
+/* One that the table knows, and that can be; null else. */
+static json_t *cause_of(const struct snp_tier_cell *c, const json_t *e)
 {
     const char *cause = snp_json_str(e, "cause", "");
+    const bool is_wrong = c->sandbox->spec.has_network && strcmp(cause, "no network") == 0;
 
-    return snp_hint(cause, SNP_HINT_MODEL) == NULL ? json_null()
-                                                   : text_of(e, "cause", SHORT_MAX);
+    return is_wrong || snp_hint(cause, SNP_HINT_MODEL) == NULL ? json_null()
+                                                               : text_of(e, "cause", SHORT_MAX);
 }
 
 static json_t *error_of(const struct snp_tier_cell *c)
@@ -122,7 +123,7 @@ static json_t *error_of(const struct snp_tier_cell *c)
         "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "type", claim_of(e, "type", SHORT_MAX), "message",
         claim_of(e, "message", TEXT_MAX), "traceback", text_of(e, "traceback", TEXT_MAX),
         "line", line > 0 ? json_integer(line) : json_null(), "hint",
-        text_of(e, "hint", SHORT_MAX), "cause", cause_of(e), "path",
+        text_of(e, "hint", SHORT_MAX), "cause", cause_of(c, e), "path",
         text_of(e, "path", SHORT_MAX), "module", module);
 }
 
@@ -183,7 +184,7 @@ static void add_network_denial(struct snp_tier_cell *c, bool is_ok)
             return;
         }
     }
-    if (rule != NULL) {
+    if (rule != NULL && !c->sandbox->spec.has_network) {
         snp_denials_add(&c->denials, &(struct snp_denial){.source = "guest",
                                                           .control = "network",
                                                           .operation = "connect",
