@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/process.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/need.h"
@@ -141,19 +142,6 @@ static bool is_usable(struct snp_cli *cli, const char *tier)
            snp_json_bool(probe.head, "usable", false);
 }
 
-/* What tells this start of the machine from the next, after which a stronger tier may run. */
-static char *boot_id(void)
-{
-    char *text = NULL;
-    struct snp_err err;
-
-    if (snp_file_read("/proc/sys/kernel/random/boot_id", MARK_MAX, &text, NULL, &err) < 0) {
-        return NULL;
-    }
-    text[strcspn(text, "\n")] = '\0';
-    return text;
-}
-
 void snp_cli_tier_stand_in(const struct snp_cli *cli, const struct snp_config *config)
 {
     const char *name = snp_config_str(config, SNP_KEY_ENVIRONMENT);
@@ -169,7 +157,7 @@ void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config)
     snp_autofree char *state = NULL;
     snp_autofree char *path = NULL;
     snp_autofree char *mark = NULL;
-    snp_autofree char *boot = boot_id();
+    snp_autofree char *boot = snp_boot_id(); /* after the next start a stronger tier may run */
     char stronger[SNP_TIER_NAME_MAX + 1];
     struct snp_err err;
     const char *text = "said";

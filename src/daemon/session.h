@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/process.h"
 #include "daemon/caps.h"
 #include "policy/limits.h"
 #include "policy/session_name.h"
@@ -72,8 +73,9 @@ struct snp_session_policy {
     bool has_network; /* as the user has asked; few tiers give one */
     bool allow_degraded;
     bool require_exact;
-    bool transaction; /* its tier makes copies to go back to */
-    char *manifest;   /* owned, JSON, of the latest executor; NULL until it was open once */
+    bool transaction;                 /* its tier makes copies to go back to */
+    char owner[SNP_PROCESS_MARK_MAX]; /* it ends with this process; "" = it lasts */
+    char *manifest; /* owned, JSON, of the latest executor; NULL until it was open once */
 };
 
 /* What the journal has of it, and so outlives executors. Written by save/. */

@@ -137,6 +137,7 @@ static int policy_take(const struct snipara_session *given,
     rq->exec.defaults = rq->network;
     rq->exec.allow_degraded = with.allow_degraded;
     rq->exec.require_exact = with.require_exact;
+    rq->exec.temporary = with.temporary;
     rq->exec.env = json_object_size(rq->env) > 0 ? rq->env : NULL;
     return r;
 }

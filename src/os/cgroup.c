@@ -23,6 +23,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "os/scope.h"
 
@@ -137,33 +138,6 @@ static bool find_group(const char *cgroup, const char *controller, char *ret)
     return false;
 }
 
-/* Start time of a process in clock ticks, 0 if it is gone: field 22 of its stat. */
-static uint64_t start_time(uint64_t pid)
-{
-    char path[64];
-    snp_autofree char *text = NULL;
-    struct snp_err err;
-    const char *at;
-    size_t n;
-    uint64_t ticks = 0;
-    char number[32];
-
-    (void)snprintf(path, sizeof(path), "/proc/%llu/stat", (unsigned long long)pid);
-    if (snp_file_read(path, KNOB_MAX, &text, NULL, &err) < 0) {
-        return 0;
-    }
-    at = strrchr(text, ')'); /* the name before it may hold anything */
-    if (at != NULL && (at[1] == '\0' || strchr("ZXx", at[2]) != NULL)) {
-        return 0; /* a zombie owns nothing any more */
-    }
-    at = at == NULL ? NULL : field(at, 20, &n);
-    if (at == NULL) {
-        return 0;
-    }
-    (void)snprintf(number, sizeof(number), "%.*s", (int)n, at);
-    return snp_parse_u64(number, &ticks) == 0 ? ticks : 0;
-}
-
 static void kill_members(int dir_fd)
 {
     char line[32];
@@ -233,7 +207,7 @@ static bool is_stale(const char *folder)
     *last = '\0';
     middle = strrchr(name, '-');
     return middle != NULL && snp_parse_u64(middle + 1, &pid) == 0 &&
-           snp_parse_u64(last + 1, &ticks) == 0 && start_time(pid) != ticks;
+           snp_parse_u64(last + 1, &ticks) == 0 && snp_process_began(pid) != ticks;
 }
 
 static void remove_stale(int parent_fd, uid_t uid)
@@ -319,7 +293,7 @@ static int folder_name(uid_t uid, char *out)
     uint64_t self = (uint64_t)getpid();
 
     return snprintf(out, NAME_LEN, FOLDER_PREFIX "%u-%llu-%llu", (unsigned)uid,
-                    (unsigned long long)self, (unsigned long long)start_time(self));
+                    (unsigned long long)self, (unsigned long long)snp_process_began(self));
 }
 
 /* Make our folder in the group at path; its fd, or -1 with errno. */
@@ -505,7 +479,7 @@ static bool move_members(int from_fd, int to_fd, uid_t uid)
         n = members_of(from_fd, pids);
         for (int i = 0; i < n; i++) {
             (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)pids[i]);
-            if (start_time(pids[i]) != 0 &&
+            if (snp_process_began(pids[i]) != 0 &&
                 (!is_process_of(pids[i], uid) ||
                  (snp_file_pokeat(to_fd, "cgroup.procs", number) < 0 && errno != ESRCH))) {
                 return false;

@@ -14,15 +14,14 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "trajectory/chain.h"
 #include "trajectory/reader.h"
 
 enum {
-    PROC_MAX = 4096,
     FDINFO_MAX = 64 << 10,
-    TAIL_MAX = 256,   /* bytes of mac and hash */
-    START_FIELD = 20, /* of /proc/PID/stat, counted from the one after the name */
+    TAIL_MAX = 256, /* bytes of mac and hash */
 };
 
 struct snp_trajectory {
@@ -37,49 +36,13 @@ struct snp_trajectory {
 
 /* Processes --------------------------------------------------------------------------------- */
 
-/* When a process began, in ticks since boot; 0 if there is none. */
-static uint64_t start_of(int64_t pid)
-{
-    snp_autofree char *path = snp_format("/proc/%lld/stat", (long long)pid);
-    snp_autofree char *text = NULL;
-    char *at;
-    uint64_t start = 0;
-    struct snp_err err;
-
-    if (path == NULL || snp_file_read(path, PROC_MAX, &text, NULL, &err) < 0) {
-        return 0;
-    }
-    at = strrchr(text, ')');
-    for (int field = 0; at != NULL && field < START_FIELD; field++) {
-        at = strchr(at + 1, ' ');
-    }
-    if (at == NULL) {
-        return 0;
-    }
-    at++;
-    at[strcspn(at, " \n")] = '\0';
-    return snp_parse_u64(at, &start) < 0 ? 0 : start;
-}
-
-static char *boot_of(void)
-{
-    char *text = NULL;
-    struct snp_err err;
-
-    if (snp_file_read("/proc/sys/kernel/random/boot_id", PROC_MAX, &text, NULL, &err) < 0) {
-        return NULL;
-    }
-    text[strcspn(text, "\n")] = '\0';
-    return text;
-}
-
 json_t *snp_trajectory_process(void)
 {
-    snp_autofree char *boot = boot_of();
+    snp_autofree char *boot = snp_boot_id();
     int64_t pid = getpid();
 
     return json_pack("{s:I, s:I, s:s?}", "pid", (json_int_t)pid, "start",
-                     (json_int_t)start_of(pid), "boot", boot);
+                     (json_int_t)snp_process_began((uint64_t)pid), "boot", boot);
 }
 
 static bool is_locked(int fd)
@@ -141,7 +104,7 @@ int snp_trajectory_stop(const char *path, const json_t *process, struct snp_err 
 {
     int64_t pid = snp_json_int(process, "pid", 0);
     int64_t start = snp_json_int(process, "start", 0);
-    snp_autofree char *boot = boot_of();
+    snp_autofree char *boot = snp_boot_id();
     snp_autoclose int pidfd = -1;
 
     if (!snp_trajectory_is_written(path)) {
@@ -151,7 +114,8 @@ int snp_trajectory_stop(const char *path, const json_t *process, struct snp_err 
         pidfd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
     }
     /* The number was its own when the pidfd was opened, if it began when the run's process did. */
-    if (pidfd < 0 || start <= 0 || !has_lock(pid, path) || start_of(pid) != (uint64_t)start) {
+    if (pidfd < 0 || start <= 0 || !has_lock(pid, path) ||
+        snp_process_began((uint64_t)pid) != (uint64_t)start) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
                         "cannot confirm that the process on record (pid %lld) writes this file",
                         (long long)pid);

@@ -72,7 +72,8 @@ extern const char *const snp_diff_changes[];
 #define SNP_FORK_REQUEST(F, S) \
     F(S, STR,  from,      MUST,   SNP_CAP_REF, 0, "a session or snapshot") \
     F(S, NUM,  n,         OPT,    SNP_CAP_FORKS, 0, "sessions to make, 1 if not given") \
-    F(S, STR,  name,      OPTNIL, SNP_SESSION_NAME_MAX, 0, "prefix of their names")
+    F(S, STR,  name,      OPTNIL, SNP_SESSION_NAME_MAX, 0, "prefix of their names") \
+    F(S, BOOL, temporary, OPT,    0, 0, "they are destroyed soon after the process of this client has ended")
 #define SNP_FORK_ROW(F, S) \
     F(S, STR,  session,   MUST,   0, 0, "id") \
     F(S, STR,  name,      MUST,   0, 0, "its name") \

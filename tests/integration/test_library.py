@@ -28,6 +28,26 @@ def box() -> Iterator[lib.Sandbox]:
     box.close()
 
 
+def test_sessions_that_end_with_their_program() -> None:
+    """Also if the daemon was killed with it; not those of a program that lives."""
+    box = lib.Sandbox("user")
+    pid = box.start("--idle", "2")  # it looks often
+    try:
+        with box.client() as client:
+            living = {"method": "exec", "kind": "python", "code_len": 1, "session": "living", "temporary": True}
+            client.end_of(client.send(living, b"1"))
+        with start(box, "library-probe", "temporary") as process:
+            assert (process.communicate(timeout=60)[0], process.returncode) == ("ok\n" * 4, -signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+        lib.some(box.daemon).wait()
+        box.start("--idle", "2")
+        with box.client() as client:
+            assert lib.wait_for(lambda: {row["name"] for row in client.call("sessions.list")[1]["sessions"]}
+                                == {"kept", "copy-1", "living"}, 60)
+    finally:
+        box.close()
+
+
 @pytest.fixture(scope="module")
 def runs(box: lib.Sandbox) -> Runs:
     return Runs(box)
@@ -206,7 +226,8 @@ def test_a_run_is_stopped_and_goes_on(runs: Runs) -> None:
 
 def test_a_program_that_does_not_read(runs: Runs) -> None:
     """Its run ends in time all the same, on record; once it reads again it gets the result."""
-    script = runs.script(*[turn(call("execute_code", code="1"), text="x" * 600_000) for _ in range(3)], turn(text="done"))
+    long = turn(call("execute_code", code="1"), text="x" * 600_000)
+    script = runs.script(long, long, long, turn(text="done"))
     logs = os.path.join(runs.folder, "logs")
     before = set(os.listdir(logs)) if os.path.isdir(logs) else set()
     with ask(runs, "deaf", "timeout_seconds=2", "model=replay/" + script) as process:

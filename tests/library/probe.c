@@ -30,6 +30,7 @@ AT(snipara_cell, ctx, 120);
 AT(snipara_options, later, 17);
 AT(snipara_session, rootfs, 56);
 AT(snipara_session, network, 64);
+AT(snipara_session, temporary, 65);
 AT(snipara_tool, timeout_ms, 32);
 AT(snipara_prompt, folder, 40);
 AT(snipara_prompt, record, 64);
@@ -237,6 +238,21 @@ static void queue(const char *argument)
         snipara_free(calls[i]);
     }
     (void)printf("%u\n", n_ok);
+}
+
+/* Sessions of a program that is killed: some that were to end with it, and some that were not. */
+static void temporary(const char *argument)
+{
+    (void)argument;
+    end(snipara_open(box, "kept", NULL));
+    end(snipara_open(box, "mine", SNIPARA_SESSION(.temporary = true)));
+    end(snipara_fork(box, "mine", "copy", 1));
+    end(snipara_request(box,
+                        "{\"method\": \"fork\", \"from\": \"mine\", \"name\": \"gone\", "
+                        "\"temporary\": true}",
+                        NULL, 0));
+    (void)fflush(stdout);
+    (void)raise(SIGKILL);
 }
 
 static void shut_down(const char *argument)
@@ -565,6 +581,7 @@ static const struct {
     {"daemon_dies", daemon_dies},
     {"queue",       queue      },
     {"shut_down",   shut_down  },
+    {"temporary",   temporary  },
     {"freed",       freed      },
     {"hung_up",     hung_up    },
     {"forked",      forked     },

@@ -165,7 +165,7 @@ class Session(RLM):
                     options.update(self._in_docker())
                 else:
                     tell("no {} tier here; code runs in {}".format(self._options["tier"], options["tier"]))
-            self._policy = Policy(**options)
+            self._policy = Policy(**options, temporary=not self.is_kept)
         return self._policy
 
     def _in_docker(self) -> Dict[str, Any]:
@@ -289,9 +289,8 @@ class Session(RLM):
             Snapshot(row["name"], row["id"], row["cell"]) for row in call.answer()["snapshots"]])
 
     def _ask_fork(self, n: int, name: Optional[str]) -> Ask[List[str]]:
-        from ._library import text
         check_needed(n=n)
-        return Ask(lambda box: box.ask("fork", self._key, text(name, "name"), n),
+        return Ask(lambda box: box.request("fork", **{"from": self.name}, n=n, name=name, temporary=name is None),
                    lambda call: [row["name"] for row in call.answer()["sessions"]])
 
     def _ask_history(self, limit: int) -> Ask[List[Cell]]:

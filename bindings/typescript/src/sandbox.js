@@ -307,7 +307,7 @@ export class Sandbox {
     this.#policy = {
       tier: tier ?? null, template: template ?? null, project: project === undefined ? null : realFolder(project),
       env: env && Object.keys(env).length > 0 ? env : null, limits: limitsFor({ ...limits, timeout: timeout ?? limits?.timeout, memory: memory ?? limits?.memory }),
-      allow_degraded: Boolean(allowDegraded), require_exact: Boolean(requireExact), attached: !this.isKept,
+      allow_degraded: Boolean(allowDegraded), require_exact: Boolean(requireExact), attached: !this.isKept, temporary: !this.isKept,
     };
   }
 
@@ -456,7 +456,7 @@ export class Sandbox {
    */
   async fork(n, { name } = {}) {
     await this.open();
-    const { answer } = await ask("fork", { from: this.name, n: n ?? 1, name: name ?? null });
+    const { answer } = await ask("fork", { from: this.name, n: n ?? 1, name: name ?? null, temporary: name === undefined });
     return /** @type {Forks<N>} */ (answer.sessions.map((row) => {
       const made = new Sandbox();
       made.name = row.name;

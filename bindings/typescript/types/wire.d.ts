@@ -46,6 +46,8 @@ export interface Methods {
       calls?: boolean;
       /** what to do about cells whose effects the session has lost: `ask` (default): fail with `denied` and name the first two values; `replay`: run them again first; `checkpoint`: continue without them; `skip`: as `replay`, without cells that failed in a replay before */
       recover?: "ask" | "replay" | "checkpoint" | "skip" | null;
+      /** a session that this call opens is destroyed soon after the process of this client has ended */
+      temporary?: boolean;
       /** number of the cell that this one reruns; 0: no rerun */
       rerun_of?: number;
       /** name of a tier; `auto`: the strongest, or a weaker one with `allow_degraded` */
@@ -595,6 +597,8 @@ export interface Methods {
       n?: number;
       /** prefix of their names */
       name?: string | null;
+      /** they are destroyed soon after the process of this client has ended */
+      temporary?: boolean;
     };
     answer: {
       /** made */

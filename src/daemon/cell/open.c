@@ -41,6 +41,7 @@ static void opened(struct snp_session *session, json_t *manifest, const struct s
 
 static int session_fill(struct snp_session *session,
                         const struct snp_exec_spec *spec,
+                        pid_t client,
                         struct snp_err *err)
 {
     const char *name =
@@ -57,6 +58,9 @@ static int session_fill(struct snp_session *session,
     session->policy.env =
         spec->asked.env == NULL ? json_object() : json_incref(spec->asked.env);
     session->policy.limits = spec->limits;
+    if (spec->asked.temporary) {
+        snp_process_mark((uint64_t)client, session->policy.owner);
+    }
     session->policy.is_auto = strcmp(spec->tier, SNP_TIER_AUTO) == 0;
     session->policy.allow_degraded = spec->asked.allow_degraded;
     session->policy.require_exact = spec->asked.require_exact;
@@ -73,6 +77,7 @@ static int session_fill(struct snp_session *session,
 
 static int session_open(struct snp_server *server,
                         const struct snp_exec_spec *spec,
+                        pid_t client,
                         struct snp_session **ret,
                         struct snp_err *err)
 {
@@ -86,7 +91,7 @@ static int session_open(struct snp_server *server,
     }
     SNP_TRY(snp_session_new(server, spec->asked.session, &session, err));
     SNP_ASSERT(session != NULL);
-    r = session_fill(session, spec, err);
+    r = session_fill(session, spec, client, err);
     if (r == 0 && spec->asked.session == NULL) {
         r = snp_executor_open(session, opened, err);
     } else if (r == 0) {
@@ -101,12 +106,13 @@ static int session_open(struct snp_server *server,
     return 0;
 }
 
-int snp_session_for(struct snp_server *server,
+int snp_session_for(const struct snp_request *request,
                     const struct snp_exec_spec *spec,
                     struct snp_session **ret,
                     uint64_t *ret_wall_ms,
                     struct snp_err *err)
 {
+    struct snp_server *server = request->server;
     struct snp_session *session =
         spec->asked.session == NULL ? NULL : snp_sessions_find(server, spec->asked.session);
 
@@ -116,7 +122,7 @@ int snp_session_for(struct snp_server *server,
             return snp_fail(err, SNP_E_NOT_FOUND, "no session %s", spec->asked.session);
         }
         *ret_wall_ms = spec->limits.value[SNP_LIMIT_WALL];
-        return session_open(server, spec, ret, err);
+        return session_open(server, spec, request->peer->pid, ret, err);
     }
     SNP_TRY(snp_exec_spec_fits(spec, &session->policy, ret_wall_ms, err));
     *ret = session;

@@ -10,11 +10,13 @@
 #include "daemon/session.h"
 #include "daemon/spec.h"
 
+struct snp_request;
+
 /*
  * *ret is borrowed from the table; a new one has been asked for from its tier. *ret_wall_ms:
  * the wall clock of this cell.
  */
-int snp_session_for(struct snp_server *server,
+int snp_session_for(const struct snp_request *request,
                     const struct snp_exec_spec *spec,
                     struct snp_session **ret,
                     uint64_t *ret_wall_ms,

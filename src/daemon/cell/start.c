@@ -157,7 +157,7 @@ void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, 
     exec->request = request;
     exec->raw_len = raw_len;
     r = snp_exec_spec_read(head, raw_len, &exec->spec, &err);
-    SNP_THEN(r, snp_session_for(request->server, &exec->spec, &session, &exec->wall_ms, &err));
+    SNP_THEN(r, snp_session_for(request, &exec->spec, &session, &exec->wall_ms, &err));
     if (r < 0) {
         snp_exec_fail(exec, &err);
         return;

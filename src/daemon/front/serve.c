@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/rundir.h"
 #include "daemon/archive/import.h"
+#include "daemon/cell/end.h"
 #include "daemon/cell/start.h"
 #include "daemon/front/dispatch.h"
 #include "daemon/front/end.h"
@@ -311,6 +312,21 @@ static void on_signal(uv_signal_t *handle, int signum)
     snp_server_end(server, NULL);
 }
 
+/* Sessions of programs that have ended. */
+static void owners_check(struct snp_server *server)
+{
+    for (size_t i = 0; !server->is_ending && i < server->sessions.n_slots; i++) {
+        struct snp_session *session = server->sessions.slots[i];
+
+        if (session != NULL && session->policy.owner[0] != '\0' &&
+            session->state != SNP_SESSION_CLOSING &&
+            snp_process_is_over(session->policy.owner)) {
+            snp_log(SNP_LOG_INFO, "owner-ended", "session=%s", session->id);
+            snp_session_end(session, NULL);
+        }
+    }
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct snp_server *server = timer->data;
@@ -321,6 +337,7 @@ static void on_tick(uv_timer_t *timer)
     }
     snp_daemon_log_trim(server->options.state_dir);
     snp_room_tick(server);
+    owners_check(server);
     if (server->n_peers > 0 || snp_sessions_open(&server->sessions) > 0) {
         server->busy_us = now;
     } else if (now - server->busy_us > server->options.idle_ms * 1000) {

@@ -22,23 +22,24 @@ enum {
 };
 
 static const struct snp_field fields[] = {
-    {"version",        SNP_T_INT,              SPEC_VERSION        },
-    {"format",         SNP_T_INT,              0                   },
-    {"tier",           SNP_T_STR,              SNP_TIER_NAME_MAX   },
-    {"auto",           SNP_T_BOOL,             0                   },
-    {"template",       SNP_T_STR,              31                  },
-    {"project",        SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH        },
-    {"rootfs",         SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH        },
-    {"network",        SNP_T_BOOL | SNP_T_OPT, 0                   },
-    {"env",            SNP_T_OBJ,              0                   },
-    {"limits",         SNP_T_OBJ,              0                   },
-    {"allow_degraded", SNP_T_BOOL,             0                   },
-    {"require_exact",  SNP_T_BOOL,             0                   },
-    {"transaction",    SNP_T_BOOL,             0                   },
-    {"checkpoint",     SNP_T_INT,              SNP_CHECKPOINT_AFTER},
-    {"accepted",       SNP_T_INT,              0                   },
-    {"accepted_from",  SNP_T_INT | SNP_T_OPT,  0                   },
-    {"manifest",       SNP_T_OBJ,              0                   },
+    {"version",        SNP_T_INT,              SPEC_VERSION            },
+    {"format",         SNP_T_INT,              0                       },
+    {"tier",           SNP_T_STR,              SNP_TIER_NAME_MAX       },
+    {"auto",           SNP_T_BOOL,             0                       },
+    {"template",       SNP_T_STR,              31                      },
+    {"project",        SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH            },
+    {"rootfs",         SNP_T_STR | SNP_T_NULL, SNP_CAP_PATH            },
+    {"network",        SNP_T_BOOL | SNP_T_OPT, 0                       },
+    {"env",            SNP_T_OBJ,              0                       },
+    {"limits",         SNP_T_OBJ,              0                       },
+    {"allow_degraded", SNP_T_BOOL,             0                       },
+    {"require_exact",  SNP_T_BOOL,             0                       },
+    {"transaction",    SNP_T_BOOL,             0                       },
+    {"checkpoint",     SNP_T_INT,              SNP_CHECKPOINT_AFTER    },
+    {"accepted",       SNP_T_INT,              0                       },
+    {"accepted_from",  SNP_T_INT | SNP_T_OPT,  0                       },
+    {"manifest",       SNP_T_OBJ,              0                       },
+    {"owner",          SNP_T_STR | SNP_T_OPT,  SNP_PROCESS_MARK_MAX - 1},
 };
 static const struct snp_record record = SNP_RECORD("session record", fields);
 
@@ -72,13 +73,14 @@ int snp_session_policy_weaken(struct snp_session *session,
 
 static char *spec_text(const struct snp_session *session,
                        uint64_t accepted_cell,
-                       uint64_t accepted_from)
+                       uint64_t accepted_from,
+                       const char *owner)
 {
     json_t *manifest =
         session->policy.manifest == NULL ? NULL : json_loads(session->policy.manifest, 0, NULL);
     snp_autojson json_t *spec = json_pack(
         "{s:i, s:i, s:s, s:b, s:s, s:s?, s:s?, s:b, s:O, s:o, s:b, s:b, s:b, s:i, s:I, s:I, "
-        "s:o}",
+        "s:o, s:s*}",
         "version", SPEC_VERSION, "format", STATE_FORMAT, "tier", session->policy.tier->name,
         "auto", session->policy.is_auto, "template", session->policy.template_name, "project",
         session->policy.project, "rootfs", session->policy.rootfs, "network",
@@ -87,27 +89,38 @@ static char *spec_text(const struct snp_session *session,
         session->policy.allow_degraded, "require_exact", session->policy.require_exact,
         "transaction", session->policy.transaction, "checkpoint", (int)session->unsaved.when,
         "accepted", (json_int_t)accepted_cell, "accepted_from", (json_int_t)accepted_from,
-        "manifest", manifest);
+        "manifest", manifest, "owner", owner[0] == '\0' ? NULL : owner);
 
     return spec == NULL ? NULL : snp_json_text(spec);
 }
 
 char *snp_session_spec_text(const struct snp_session *session)
 {
-    return spec_text(session, session->durable.accepted_cell, session->durable.accepted_from);
+    return spec_text(session, session->durable.accepted_cell, session->durable.accepted_from,
+                     session->policy.owner);
 }
 
 char *snp_session_spec_copy(const struct snp_session *session)
 {
-    return spec_text(session, 0, 0);
+    return spec_text(session, 0, 0, "");
 }
 
 char *snp_session_spec_strip(const char *text)
 {
     snp_autojson json_t *spec = json_loads(text, 0, NULL);
 
+    (void)json_object_del(spec, "owner"); /* it need not be there */
     return spec == NULL || json_object_set_new(spec, "accepted", json_integer(0)) < 0 ||
                    json_object_set_new(spec, "accepted_from", json_integer(0)) < 0
+               ? NULL
+               : snp_json_text(spec);
+}
+
+char *snp_session_spec_own(const char *text, const char *owner)
+{
+    snp_autojson json_t *spec = json_loads(text, 0, NULL);
+
+    return spec == NULL || json_object_set_new(spec, "owner", json_string(owner)) < 0
                ? NULL
                : snp_json_text(spec);
 }
@@ -141,6 +154,8 @@ int snp_session_spec_read(struct snp_session *session, const char *text, struct 
     session->policy.rootfs = text_copy(spec, "rootfs", &failed);
     session->policy.has_network = snp_json_bool(spec, "network", false);
     session->policy.env = json_incref(json_object_get(spec, "env"));
+    (void)snprintf(session->policy.owner, sizeof(session->policy.owner), "%s",
+                   snp_json_str(spec, "owner", ""));
     session->policy.allow_degraded = snp_json_bool(spec, "allow_degraded", false);
     session->policy.require_exact = snp_json_bool(spec, "require_exact", false);
     session->policy.transaction = snp_json_bool(spec, "transaction", true);

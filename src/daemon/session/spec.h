@@ -22,10 +22,12 @@ int snp_session_policy_weaken(struct snp_session *session,
 
 /* JSON; caller frees; NULL when out of memory. */
 char *snp_session_spec_text(const struct snp_session *session);
-/* The same for a session that is made from it: without what was accepted about its own cells. */
+/* The same for a session that is made from it: without what was accepted about its own cells, and its owner. */
 char *snp_session_spec_copy(const struct snp_session *session);
 /* The same of a session's text in the journal. NULL when out of memory or it is none. */
 char *snp_session_spec_strip(const char *text);
+/* Such a text with that owner (base/process.h). NULL: out of memory. */
+char *snp_session_spec_own(const char *text, const char *owner);
 
 /*
  * Fill a new session's policy from such a text. SNP_E_INVALID: it is not one of ours.

@@ -50,11 +50,12 @@ struct forking {
     uint64_t begun_us;
     uint64_t now_us;
     char prefix[SNP_SESSION_NAME_MAX + 1];
-    struct snp_source source; /* owned: texts copied */
-    json_t *failed;           /* owned: of the first fork that was not made by image */
-    bool is_image;            /* all were */
-    char no_image[200];       /* why one was not; "" = nobody tried */
-    struct snp_err err;       /* why there is none */
+    char owner[SNP_PROCESS_MARK_MAX]; /* they end with it; "" = they last */
+    struct snp_source source;         /* owned: texts copied */
+    json_t *failed;                   /* owned: of the first fork that was not made by image */
+    bool is_image;                    /* all were */
+    char no_image[200];               /* why one was not; "" = nobody tried */
+    struct snp_err err;               /* why there is none */
 };
 
 /* The end ---------------------------------------------------------------------------------------- */
@@ -292,7 +293,9 @@ static int source_take(struct forking *forking,
                        struct snp_err *err)
 {
     forking->source = *source;
-    forking->source.spec = strdup(source->spec);
+    forking->source.spec = forking->owner[0] == '\0'
+                               ? strdup(source->spec)
+                               : snp_session_spec_own(source->spec, forking->owner);
     forking->source.lost = json_incref(source->lost);
     SNP_TRY_MEMORY(forking->source.spec, err);
     if (forking->prefix[0] == '\0') {
@@ -350,6 +353,9 @@ void snp_run_fork(const struct snp_work *work)
     forking->request = work->request;
     forking->server = work->request->server;
     forking->n = (unsigned)n;
+    if (asked.temporary) {
+        snp_process_mark((uint64_t)work->request->peer->pid, forking->owner);
+    }
     forking->begun_us = snp_now_us();
     forking->now_us = snp_wall_us();
     (void)snprintf(forking->prefix, sizeof(forking->prefix), "%s", prefix);
