@@ -19,10 +19,18 @@ def add(name: str, outcome: str) -> None:
     TESTS[name] = max(outcome, TESTS.get(name, "passed"), key=WORST.index)
 
 
+def keep(name: str, value: Any) -> None:
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), name), "x") as file:
+        json.dump(value, file)
+
+
 def write(code: int) -> None:
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "report.json")
-    with open(path, "x") as file:
-        json.dump({"tests": TESTS, "errors": ERRORS, "exit_code": code}, file)
+    keep("report.json", {"tests": TESTS, "errors": ERRORS, "exit_code": code})
+
+
+def begin(names: List[str]) -> None:
+    """What there is, for a run of the clean project that does not end."""
+    keep("begun.json", {"tests": {name: "error" for name in names}, "errors": ERRORS, "is_cut": True})
 
 
 # pytest -------------------------------------------------------------------------------------
@@ -40,6 +48,11 @@ def pytest_runtest_logreport(report: Any) -> None:
 def pytest_collectreport(report: Any) -> None:
     if report.failed:
         ERRORS.append(report.nodeid)
+
+
+def pytest_collection_finish(session: Any) -> None:
+    if not hasattr(session.config, "workerinput"):
+        begin([item.nodeid for item in session.items])
 
 
 def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
@@ -85,10 +98,25 @@ class Result(unittest.TextTestResult):
             add(test.id(), "failed")
 
 
+class Runner(unittest.TextTestRunner):
+    resultclass = Result
+
+    def run(self, test: Any) -> Any:
+        todo, names = [test], []
+        while todo:
+            each = todo.pop()
+            if isinstance(each, unittest.TestSuite):
+                todo.extend(each)
+            else:
+                names.append(each.id())
+        begin(names)
+        return super().run(test)
+
+
 def main() -> None:
     sys.path[0] = os.getcwd()
     program = unittest.main(module=None, argv=["python -m unittest", *sys.argv[1:]], exit=False,
-                            testRunner=unittest.TextTestRunner(resultclass=Result))
+                            testRunner=Runner)
     code = 0 if program.result.wasSuccessful() else 1
     write(code)
     sys.exit(code)

@@ -300,9 +300,35 @@ static enum snp_run_then turn_begin(struct snp_run *run)
     return snp_run_ask(run);
 }
 
+/* The final answer of an agent is final if what it changed is proven. */
+static enum snp_run_then judge(struct snp_run *run, const json_t *repair)
+{
+    const struct snp_run_state *state = &run->state;
+    json_t *verdict = NULL;
+    struct snp_err err;
+
+    if (run->with.judge(run->with.judge_ctx, repair, run->box.session, &verdict, &err) < 0) {
+        snp_run_fail(run, &err);
+        return snp_run_end(run);
+    }
+    if (verdict != NULL && state->text != NULL) {
+        (void)json_object_set(verdict, "hypothesis", state->text);
+    }
+    if (snp_run_step(run, "verdict", verdict) == 0 && !state->is_judged &&
+        state->n_verdicts >= SNP_BREAKER_TIMES) {
+        (void)snp_run_stop_set(&run->stop, "repeated_failure", false,
+                               "The verdict was \"%s\" for the same reasons %d times in a row",
+                               snp_json_str(state->verdict, "verdict", ""), SNP_BREAKER_TIMES);
+        run->has_stop = true;
+    }
+    return SNP_RUN_AGAIN;
+}
+
 static enum snp_run_then next(struct snp_run *run)
 {
     const struct snp_run_state *state = &run->state;
+    const json_t *repair =
+        run->with.judge == NULL ? NULL : json_object_get(state->head, "repair");
 
     if (run->has_failed || run->has_stop) {
         return snp_run_end(run);
@@ -330,7 +356,10 @@ static enum snp_run_then next(struct snp_run *run)
     if (state->final == NULL) {
         return turn_begin(run);
     }
-    return state->nesting > 0 ? snp_run_sub_end(run) : snp_run_end(run);
+    if (state->nesting > 0) {
+        return snp_run_sub_end(run);
+    }
+    return repair != NULL && !state->is_judged ? judge(run, repair) : snp_run_end(run);
 }
 
 void snp_run_advance(struct snp_run *run)
@@ -599,6 +628,8 @@ int snp_run_head_write(struct snp_run *run,
               json_object_set(head, "user_tools",
                               (json_t *)(uintptr_t)snp_usertools_list(run->with.usertools)) <
                   0) ||
+             (spec->repair != NULL &&
+              json_object_set(head, "repair", (json_t *)(uintptr_t)spec->repair) < 0) ||
              (provider == NULL && json_object_set_new(head, "session", json_null()) < 0))) {
             json_decref(head);
             head = NULL;
@@ -818,6 +849,11 @@ static json_t *more_add(const struct snp_run *run, json_t *result)
         "resume_with", resume_limits(run), "tokens_estimated", state->is_estimated, "session",
         run->has_session ? run->box.session : NULL, "files", snp_run_state_files(state));
 
+    if (more != NULL && json_object_get(state->head, "repair") != NULL) {
+        (void)json_object_set_new(more, "verdict",
+                                  state->verdict == NULL ? json_null()
+                                                         : json_incref(state->verdict));
+    }
     if (more == NULL || json_object_update(result, more) < 0) {
         json_decref(result);
         result = NULL;

@@ -28,6 +28,8 @@ struct snp_run_spec {
     const char *environment; /* for the record */
     const json_t *exec;      /* members of every exec request */
     uint64_t cell_ms;        /* wall clock of a cell, at most; 0 = 30 s */
+    const json_t
+        *repair; /* what the work of an agent is judged by, for `judge`; NULL = nothing */
 };
 
 /* Who looks on. ctx and callbacks are borrowed until the run is freed. */
@@ -51,6 +53,16 @@ struct snp_run_with {
     /* Tools besides ours, borrowed until the run is freed; nothing is added meanwhile. NULL = none. */
     struct snp_usertools *usertools;
     unsigned parallel; /* calls of these that may run at once; 0 = 1 */
+    /*
+     * An agent has given its final answer, and `repair` is on record: the verdict on it, {"verdict", "reasons",
+     * "feedback": what the model is told to go on, or null}. *ret is the caller's. Blocks.
+     */
+    int (*judge)(void *ctx,
+                 const json_t *repair,
+                 const char *session,
+                 json_t **ret,
+                 struct snp_err *err);
+    void *judge_ctx;
     /* SNP_CHAIN_KEY bytes that the record is authenticated with, borrowed during new and resume. */
     const unsigned char *key;
 };

@@ -141,8 +141,9 @@ int snp_run_state_init(struct snp_run_state *state)
 void snp_run_state_done(struct snp_run_state *state)
 {
     json_t *const owned[] = {
-        state->head,           state->events,        state->iterations, state->files.created,
-        state->files.modified, state->files.deleted, state->end,        state->iteration_text,
+        state->head,          state->events,         state->iterations,
+        state->files.created, state->files.modified, state->files.deleted,
+        state->end,           state->iteration_text, state->verdict,
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(owned); i++) {
@@ -266,6 +267,55 @@ static int apply_iteration(struct snp_run_state *state, const json_t *record)
     put(&state->iteration_text, NULL);
     state->has_last_note = false;
     return apply_message(state, record);
+}
+
+/* Calls of the last answer that nobody ran, because the answer was final: providers want a result of each. */
+static int results_fill(struct snp_run_state *state)
+{
+    size_t n = json_array_size(state->messages);
+    size_t at = n;
+    const json_t *calls;
+    int r = 0;
+
+    while (at > 0 &&
+           !snp_streq(snp_json_str(json_array_get(state->messages, at - 1), "role", ""),
+                      "assistant")) {
+        at--;
+    }
+    calls =
+        at == 0 ? NULL : json_object_get(json_array_get(state->messages, at - 1), "tool_calls");
+    for (size_t i = n - at; i < json_array_size(calls) && r == 0; i++) {
+        r = message_add(state,
+                        json_pack("{s:s, s:O?, s:s}", "role", "tool", "tool_call_id",
+                                  json_object_get(json_array_get(calls, i), "id"), "content",
+                                  "Not run: the answer before it was final."));
+    }
+    return r;
+}
+
+/* What tests prove of the final answer; with feedback it was not final. */
+static int apply_verdict(struct snp_run_state *state, const json_t *record)
+{
+    const json_t *feedback = json_object_get(record, "feedback");
+    int r;
+
+    if (state->nesting > 0 || state->final == NULL) {
+        return SNP_E_INVALID;
+    }
+    state->n_verdicts = json_equal(json_object_get(state->verdict, "reasons"),
+                                   json_object_get(record, "reasons"))
+                            ? state->n_verdicts + 1
+                            : 1;
+    put(&state->verdict, share(record));
+    state->is_judged = !json_is_string(feedback);
+    if (state->is_judged) {
+        return 0;
+    }
+    put(&state->final, NULL);
+    r = results_fill(state);
+    return r < 0 ? r
+                 : message_add(state,
+                               json_pack("{s:s, s:O}", "role", "user", "content", feedback));
 }
 
 static int apply_ask(struct snp_run_state *state, const json_t *record)
@@ -581,6 +631,7 @@ static const struct {
 } steps[] = {
     {"message",     apply_message    },
     {"iteration",   apply_iteration  },
+    {"verdict",     apply_verdict    },
     {"ask",         apply_ask        },
     {"answer",      apply_answer     },
     {"tool",        apply_tool       },

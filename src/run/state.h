@@ -131,6 +131,10 @@ struct snp_run_state {
     int64_t iteration_tools;
     json_t *iteration_text; /* what the model has said last in it; a string or NULL */
 
+    json_t *verdict;     /* the last "verdict" on the work of an agent; NULL = none */
+    unsigned n_verdicts; /* with the same reasons, one after the other */
+    bool is_judged;      /* and nothing follows it */
+
     int64_t last_cell; /* of the session */
     struct snp_run_files files;
     json_t *end; /* what the last end said; NULL = it goes on */

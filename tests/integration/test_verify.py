@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """`verify`: a change that tests prove is ready, and none of these cheats is."""
 
+import ast
+import gzip
 import importlib.util
 import json
 import os
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 import lib
 from lib import Json, Sandbox
+from scripted_runs import Runs, call, turn
 
 READY = "ready for human review"
 CALC = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
@@ -172,6 +176,98 @@ def test_unittest_is_proven_and_other_commands_are_not(box: Sandbox) -> None:
     found = verdict(box, "plain", "--test", command)
     assert found["verdict"] == "tests passed" and "reports no results test by test" in found["reasons"][0]["text"]
     os.remove(os.path.join(box.folder, "project/tests/test_unit.py"))
+
+
+# The same for an agent ------------------------------------------------------------------------------
+
+
+def edit(old: str, new: str, path: str = "calc.py") -> Json:
+    return call("execute_code", code=f"t = open({path!r}).read()\n"
+                                     f"open({path!r}, 'w').write(t.replace({old!r}, {new!r}))")
+
+
+def final(text: str = "done") -> Json:
+    return call("FINAL", answer=text)
+
+
+def agent(box: Sandbox, *turns: Json, options: Sequence[str] = (), status: int = 0) -> Json:
+    runs = Runs(box)
+    done = runs.cli("agent", "Fix add()", *runs.options(runs.script(*turns)), "--cost-limit", "none", *TEST, "--json",
+                    *options)
+    assert done.returncode == status, done.stdout + done.stderr
+    found: Json = json.loads(done.stdout)
+    record, = os.listdir(os.path.join(runs.folder, "logs"))
+    with open(os.path.join(runs.folder, "logs", record)) as lines:
+        found["records"] = [json.loads(line) for line in lines]
+    shutil.rmtree(os.path.join(runs.folder, "logs"))
+    return found
+
+
+def test_an_agent_is_told_until_its_change_is_proven(box: Sandbox) -> None:
+    found = agent(box, turn(edit("a - b", "a * b"), final(), call("execute_code", code="1"), text="HYPOTHESIS: times"),
+                  turn(edit("a * b\n\n\ndef", "a + b\n\n\ndef"), final("it adds"), text="HYPOTHESIS: plus"),
+                  options=["--hidden-test", "python3 -m pytest hidden", "--hidden-files",
+                           os.path.join(box.folder, "hidden")])
+    assert found["success"] and found["answer"] == "it adds" and found["verdict"]["verdict"] == READY
+    wrong, right = [each for each in found["records"] if each.get("step") == "verdict"]
+    assert wrong["verdict"] == "failed" and wrong["hypothesis"] == "HYPOTHESIS: times" and right["feedback"] is None
+    assert "assert 2 == 3" in wrong["feedback"] and "1 hidden test failed" in wrong["feedback"]
+    told = json.dumps([each for each in found["records"] if each.get("step") in ("iteration", "message", "ask")])
+    assert "secret" not in wrong["feedback"] + told and "20, 22" not in wrong["feedback"]
+    before = open(os.path.join(box.folder, "project/calc.py")).read()
+    applied = box.cli("apply", found["session"], "--yes", "--json")
+    assert before == CALC and applied.returncode == 0 and json.loads(applied.stdout)["unverified"] is False
+    box.make_file("project/calc.py", CALC)
+    time.sleep(0.05)
+
+
+def test_an_agent_that_never_gets_it_right_is_stopped(box: Sandbox) -> None:
+    found = agent(box, turn(edit("a - b", "a * b"), final()), turn(edit("x", "y"), final()), turn(final()),
+                  turn(final()), status=1)
+    assert not found["success"] and found["stopped_by"] == "repeated_failure"
+    assert sum(each.get("step") == "verdict" for each in found["records"]) == 3
+    nothing = agent(box, turn(final("looks fine")), turn(final()), turn(final()), status=1)
+    assert nothing["verdict"]["reasons"][0]["text"] == "nothing was changed"
+
+
+def code_only(text: str) -> str:
+    """Without comments, and texts that stand alone."""
+    body = [node for node in ast.parse(text).body if not isinstance(node, ast.Expr)]
+    return ast.unparse(ast.Module(body, [])) + "\n"
+
+
+def test_quixbugs_wrong_then_right_is_ready(box: Sandbox) -> None:
+    """Machinery, not a rate of repair: the script knows the answer. SNP_TEST_QUIXBUGS=31 runs all of them."""
+    path = os.path.join(os.environ.get("SNP_TEST_DATA", ""), "QuixBugs.jsonl.gz")
+    lib.need("data", os.path.isfile(path), "SNP_TEST_DATA names no folder with QuixBugs.jsonl.gz")
+    with gzip.open(path, "rt") as lines:
+        bugs = [json.loads(line) for line in lines]
+    assert len(bugs) == 31
+    for bug in (bugs[1:] + bugs[:1])[:int(os.environ.get("SNP_TEST_QUIXBUGS", "1"))]:
+        name = bug["name"]
+        tests = "".join(f"    if n == {n}:\n        assert plain({name}(*{args!r})) == {expected!r}\n"
+                        for n, (args, expected) in enumerate(bug["tests"]))
+        folder = box.make_folder("project")
+        box.make_file(f"project/{name}.py", code_only(bug["buggy"]))
+        box.make_file(f"project/tests/test_{name}.py",
+                      f"import pytest\nfrom {name} import {name}\n\n\ndef plain(x):\n"
+                      "    return x if isinstance(x, (int, float, str)) or x is None else"
+                      " [plain(y) for y in x]\n\n\n"
+                      f"@pytest.mark.parametrize('n', range({len(bug['tests'])}))\n"
+                      f"def test_it(n):\n{tests}")
+        time.sleep(0.05)
+        fix = call("execute_code", code=f"open('{name}.py', 'w').write({code_only(bug['correct'])!r})")
+        runs = Runs(box)
+        done = runs.cli("agent", "Fix it", *runs.options(runs.script(
+            turn(call("execute_code", code=f"open('{name}.py', 'a').write('\\n# maybe\\n')"), final()),
+            turn(fix, final()))), "--cost-limit", "none", "--json", "--test-timeout", "20", "--test",
+            f"timeout 4 python3 -m pytest -q tests/test_{name}.py")
+        found = json.loads(done.stdout)
+        assert found["verdict"]["verdict"] == READY, (name, found["verdict"]["reasons"])
+        box.destroy(found["session"])
+        shutil.rmtree(os.path.join(folder, "logs"))
+        os.remove(os.path.join(folder, f"{name}.py"))
+        os.remove(os.path.join(folder, f"tests/test_{name}.py"))
 
 
 def test_words_that_are_wrong(box: Sandbox) -> None:

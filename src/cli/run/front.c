@@ -28,9 +28,11 @@
 #include "cli/run/show.h"
 #include "cli/run/tools.h"
 #include "cli/session/files.h"
+#include "cli/session/verify.h"
 #include "cli/show/remedy.h"
 #include "cli/show/term.h"
 #include "cli/tier.h"
+#include "repair/verdict.h"
 #include "text/escape.h"
 #include "text/text.h"
 #include "trajectory/reader.h"
@@ -442,6 +444,84 @@ static int tools_open(struct snp_front *front, struct snp_err *err)
     return 0;
 }
 
+/* Texts of an array of a record; the caller frees, the texts are borrowed. */
+static const char **texts_of(const json_t *repair, const char *member, size_t *ret_n)
+{
+    const json_t *list = json_object_get(repair, member);
+    size_t n = json_array_size(list);
+    const char **texts = snp_need(calloc(n + 1, sizeof(*texts)));
+
+    for (size_t i = 0; i < n; i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+
+        texts[i] = text == NULL ? "" : text;
+    }
+    *ret_n = n;
+    return texts;
+}
+
+static void on_verify(void *ctx, const char *text)
+{
+    const struct snp_front *front = ctx;
+
+    if (front->is_verbose && !front->is_for_programs) {
+        (void)fprintf(stderr, "Running %.100s\n", text);
+    }
+}
+
+/* Who has changed nothing has no session, or one that is as the project. */
+static json_t *unchanged_verdict(void)
+{
+    return json_pack("{s:s, s:[{s:s, s:s}]}", "verdict", snp_verdict_failed, "reasons", "word",
+                     snp_verdict_failed, "text", "nothing was changed");
+}
+
+static int on_judge(
+    void *ctx, const json_t *repair, const char *session, json_t **ret, struct snp_err *err)
+{
+    static const char *const members[] = {"test", "regress", "hidden"};
+    struct snp_front *front = ctx;
+    struct snp_verify asked = {
+        .cli = front->cli,
+        .session = session,
+        .hidden_files = snp_json_str(repair, "hidden_files", NULL),
+        .wall_ms = (uint64_t)snp_json_int(repair, "wall_ms", 0),
+        .progress = on_verify,
+        .ctx = front,
+    };
+    const char **texts[SNP_VERIFY_KINDS + 1];
+    snp_autofree char *feedback = NULL;
+    const char *word;
+    int r;
+
+    status_clear(front);
+    for (size_t i = 0; i < SNP_VERIFY_KINDS; i++) {
+        texts[i] = texts_of(repair, members[i], &asked.n_commands[i]);
+        asked.commands[i] = texts[i];
+    }
+    asked.scope = texts[SNP_VERIFY_KINDS] = texts_of(repair, "scope", &asked.n_scope);
+    r = snp_verify_run(&asked, ret, err);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(texts); i++) {
+        free(texts[i]);
+    }
+    if (r == SNP_E_NOT_FOUND) {
+        *ret = snp_need(unchanged_verdict());
+        r = 0;
+    }
+    if (r < 0) {
+        return snp_err_wrap(err, "verdict");
+    }
+    word = snp_json_str(*ret, "verdict", "");
+    feedback = snp_verify_feedback(*ret);
+    (void)json_object_del(*ret, "runs"); /* evidence.json has them */
+    (void)json_object_set_new(*ret, "feedback",
+                              strcmp(word, snp_verdict_ready) == 0 ||
+                                      strcmp(word, snp_verdict_passed) == 0
+                                  ? json_null()
+                                  : json_string(feedback));
+    return 0;
+}
+
 static struct snp_run_with with_make(struct snp_front *front)
 {
     int64_t most = snp_config_int(front->config, SNP_KEY_MAX_PARALLEL);
@@ -453,6 +533,8 @@ static struct snp_run_with with_make(struct snp_front *front)
         .async = front->async,
         .usertools = front->toolbox == NULL ? NULL : snp_toolbox_tools(front->toolbox),
         .parallel = is_parallel ? (unsigned)most : 1,
+        .judge = on_judge,
+        .judge_ctx = front,
         .key = front->key,
     };
 }
@@ -556,9 +638,35 @@ static void changed_print(const json_t *files, const char *session)
     (void)fputc('\n', stderr);
 }
 
+/* What tests prove, and how it comes into the project. */
+static void verdict_print(const json_t *result, const char *session)
+{
+    const json_t *verdict = json_object_get(result, "verdict");
+    const char *word = snp_json_str(verdict, "verdict", NULL);
+    const json_t *reasons = json_object_get(verdict, "reasons");
+
+    if (word == NULL) {
+        return;
+    }
+    (void)fprintf(stderr, "Verdict: %s\n", word);
+    for (size_t i = 0; i < json_array_size(reasons); i++) {
+        const char *text = snp_json_str(json_array_get(reasons, i), "text", "");
+
+        (void)fputs("- ", stderr);
+        (void)!snp_term_write(stderr, text, strlen(text));
+        (void)fputc('\n', stderr);
+    }
+    if (session != NULL) {
+        (void)fprintf(stderr, "Look at it and apply it with: snipara-sandbox apply %s%s\n",
+                      session, strcmp(word, snp_verdict_ready) == 0 ? "" : " --unverified");
+    }
+}
+
 static void hints_print(const struct snp_front *front, const json_t *result)
 {
     const char *session = snp_json_str(result, "session", NULL);
+
+    verdict_print(result, session);
 
     if (session != NULL) {
         changed_print(json_object_get(result, "files"), session);
@@ -667,7 +775,10 @@ static int end_print(struct snp_front *front)
     result = snp_need(snp_run_result(front->run, front->is_verbose));
     snp_run_way_out(result, snp_run_state(front->run)->kind == SNP_RUN_AGENT,
                     front->caller != NULL);
-    is_ok = snp_json_bool(result, "success", false);
+    is_ok = snp_json_bool(result, "success", false) &&
+            (json_object_get(result, "verdict") == NULL ||
+             strcmp(snp_json_str(json_object_get(result, "verdict"), "verdict", ""),
+                    snp_verdict_ready) == 0);
     if (files_export(front, result, &err) < 0) {
         snp_cli_warn(front->cli, "%s", err.msg);
         is_ok = false;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/need.h"
@@ -14,6 +15,7 @@
 #include "cli/run/notes.h"
 #include "cli/run/runs.h"
 #include "cli/run/tools.h"
+#include "cli/session/verify.h"
 #include "cli/tier.h"
 #include "policy/limits.h"
 #include "run/agent_limits.h"
@@ -21,6 +23,7 @@
 
 enum {
     MS = 1000,
+    PROMPT_TESTS_MAX = 16 << 10,
 };
 
 /* Of --cost-limit: none, and only where no limit could hold. */
@@ -323,6 +326,7 @@ static const struct snp_opt agent_options[] = {
     {"auto-context",   0,   SNP_OPT_BOOL,   NULL,
       "accepted; no service is asked for context in this version",                                          0},
     OPT_SUBS,
+    SNP_VERIFY_OPTS,
     OPT_BOX,
     OPT_END,
 };
@@ -379,10 +383,97 @@ static int agent_budget(const struct snp_front *front,
     return r;
 }
 
+static const char repair_prompt[] = "Your work is judged by tests, in a fresh copy of the "
+                                    "project into which your changes are written:\n"
+                                    "%s"
+                                    "- Begin by running them, and see the failure.\n"
+                                    "- Before each fix write two lines of text: HYPOTHESIS: "
+                                    "what is wrong, and INVARIANT: what must hold and does "
+                                    "not.\n"
+                                    "- Change the files below /workspace in place, and only "
+                                    "what the fix needs: each change must be one without which "
+                                    "a test fails.\n"
+                                    "- Tests and their configuration are put back before they "
+                                    "run; do not change them, and do not look for ways "
+                                    "around them.\n"
+                                    "- Then call FINAL with a summary. If the tests do not "
+                                    "prove the change, you are told why, and go on.";
+
+/* A list of texts. New reference. */
+static json_t *texts_json(const char *const *texts, size_t n)
+{
+    json_t *list = snp_need(json_array());
+
+    for (size_t i = 0; i < n; i++) {
+        (void)json_array_append_new(list, snp_json_bytes(texts[i], strlen(texts[i])));
+    }
+    return list;
+}
+
+/* --test and its like: what is put on record, and what the model is told. NULL in both: nothing is judged. */
+static int repair_take(const struct snp_opts *opts,
+                       json_t **ret_repair,
+                       char **ret_system,
+                       struct snp_err *err)
+{
+    struct snp_verify asked = {0};
+    snp_autobuf struct snp_buf tests = SNP_BUF(PROMPT_TESTS_MAX);
+    snp_autofree char *hidden = NULL;
+    int r = snp_verify_options(opts, &asked, err);
+
+    if (r < 0 || asked.n_commands[SNP_VERIFY_TEST] == 0) {
+        return r < 0 || asked.n_commands[SNP_VERIFY_REGRESS] +
+                                asked.n_commands[SNP_VERIFY_HIDDEN] + asked.n_scope ==
+                            0
+                   ? r
+                   : snp_fail(err, SNP_E_INVALID,
+                              "--regress, --hidden-test and --scope go with --test CMD");
+    }
+    if (snp_opts_flag(opts, "no-project", false)) {
+        return snp_fail(err, SNP_E_INVALID, "--test needs a project");
+    }
+    if (asked.hidden_files != NULL) {
+        hidden = realpath(asked.hidden_files, NULL);
+        if (hidden == NULL) {
+            return snp_fail(err, SNP_E_NOT_FOUND, "--hidden-files: no such folder: %.150s",
+                            asked.hidden_files);
+        }
+    }
+    for (int kind = SNP_VERIFY_TEST; kind <= SNP_VERIFY_REGRESS && r == 0; kind++) {
+        for (size_t i = 0; i < asked.n_commands[kind] && r == 0; i++) {
+            r = snp_buf_addf(&tests, "  %s: %s\n",
+                             kind == SNP_VERIFY_TEST ? "must pass" : "must go on passing",
+                             asked.commands[kind][i]);
+        }
+    }
+    if (r < 0) {
+        return snp_fail(err, SNP_E_INVALID, "the test commands are too long");
+    }
+    *ret_system = snp_need_format(repair_prompt, (char *)snp_need(snp_buf_cstr(&tests)));
+    *ret_repair = snp_need(json_pack(
+        "{s:o, s:o, s:o, s:o, s:s?, s:I}", "test",
+        texts_json(asked.commands[SNP_VERIFY_TEST], asked.n_commands[SNP_VERIFY_TEST]),
+        "regress",
+        texts_json(asked.commands[SNP_VERIFY_REGRESS], asked.n_commands[SNP_VERIFY_REGRESS]),
+        "hidden",
+        texts_json(asked.commands[SNP_VERIFY_HIDDEN], asked.n_commands[SNP_VERIFY_HIDDEN]),
+        "scope", texts_json(asked.scope, asked.n_scope), "hidden_files", hidden, "wall_ms",
+        (json_int_t)asked.wall_ms));
+    return 0;
+}
+
 static int agent_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
+    snp_autojson json_t *repair = NULL;
+    snp_autofree char *system = NULL;
     struct snp_run_spec spec = {.kind = SNP_RUN_AGENT};
+    struct snp_err err;
 
+    if (repair_take(opts, &repair, &system, &err) < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    spec.repair = repair;
+    spec.system = system;
     return prompt_run(cli, opts, &spec, agent_budget);
 }
 
@@ -390,12 +481,19 @@ const struct snp_verb snp_verb_agent = {
     .name = "agent",
     .summary = "have a model work on a task in a sandbox until it is done",
     .asks_models = true,
-    .description = "Like run, in iterations. It ends with the model's final answer or at a "
-                   "limit, where it shows the work so far.",
+    .description =
+        "Like run, in iterations. It ends with the model's final answer or at a "
+        "limit, where it shows the work so far. With --test the answer is final only if these "
+        "tests prove the change, as verify says; else the model is told why and goes on. The "
+        "project stays as it is; apply writes the change.",
     .spec = SNP_SPEC(agent_options, agent_args),
-    .examples = "agent 'Analyze all CSV files and generate a report'\n"
-                "agent --max-iterations 20 --cost-limit 5 'Make the tests pass'",
-    .exit_codes = run_codes,
+    .examples =
+        "agent 'Analyze all CSV files and generate a report'\n"
+        "agent --max-iterations 20 --cost-limit 5 'Make the tests pass'\n"
+        "agent --test 'pytest -q tests/test_parse.py' --regress 'pytest -q' 'Fix parse()'",
+    .exit_codes = "0  answered; with --test: ready for human review\n"
+                  "1  no answer, or only a part: a limit was reached, or the model or the "
+                  "sandbox failed; with --test: not ready\n2  used wrongly",
     .run = agent_run,
 };
 

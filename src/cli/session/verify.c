@@ -389,6 +389,9 @@ static int job_run(const struct verifying *v,
     }
     SNP_TRY(box_exec(&box, argv, NULL, &out, &result, err));
     SNP_TRY(json_get(&box, "report.json", &report, err));
+    if (report == NULL && !job->has_patch) {
+        SNP_TRY(json_get(&box, "begun.json", &report, err));
+    }
     left_out = out.len > OUTPUT_KEPT ? out.len - OUTPUT_KEPT : 0;
     *ret = snp_need(json_pack("{s:s, s:s, s:s, s:b, s:s, s:O?, s:o?, s:o}", "kind",
                               kinds[job->kind], "command", job->command, "runner", runner,
