@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every attack, as root and as a user: it succeeds on the host, and fails inside."""
+"""Every attack, as root and as a user: it succeeds on the host, and fails inside; also in a container."""
+
+from collections.abc import Iterator
 
 import pytest
 
+import engine as engines
 from lib import Sandbox
 from attacks import disposal, files, network, resources, syscalls
 from attacks.engine import Attack, try_inside, try_outside
@@ -15,6 +18,23 @@ CONTROLS = ("network", "resources", "filesystem", "syscalls", "disposable")
 def test_attack(sandbox: Sandbox, attack: Attack) -> None:
     try_outside(attack, sandbox)
     try_inside(attack, sandbox)
+
+
+@pytest.fixture(scope="module")
+def containers(engine: engines.Engine) -> Iterator[Sandbox]:
+    box = Sandbox("root", tier="docker", env=engine.env)
+    yield box
+    box.close()
+
+
+# Bounds of resources are approximate there, and /proc tells of hardware: docs/security/docker-tier.md.
+CONTAINED = [attack for attack in ATTACKS
+             if attack.control != "resources" and attack.name != "files of /proc that tell of the host"]
+
+
+@pytest.mark.parametrize("attack", CONTAINED, ids=[attack.name.replace(" ", "-") for attack in CONTAINED])
+def test_attack_in_a_container(containers: Sandbox, attack: Attack) -> None:
+    try_inside(attack, containers)  # its control run is above
 
 
 def test_the_table_is_sound() -> None:
