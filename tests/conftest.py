@@ -48,6 +48,13 @@ def engine() -> Iterator[engines.Engine]:
     own.close()
 
 
+@pytest.fixture(scope="session")
+def podman() -> Iterator[engines.Engine]:
+    own = engines.Podman()
+    yield own
+    own.close()
+
+
 @pytest.fixture
 def fresh_sandbox(request: pytest.FixtureRequest) -> Iterator[Callable[..., lib.Sandbox]]:
     """A factory of runtimes of a test's own: fresh_sandbox("user", env={...})."""

@@ -195,6 +195,83 @@ def test_what_an_earlier_tier_left_is_removed(
     engine.ask("DELETE", f"/containers/{made['/somebody/else']}?force=1")
 
 
+# Engines and runtimes ------------------------------------------------------------------------------------------------
+
+
+class Kind:
+    """What is different with a runtime: data, as its manifest has it."""
+
+    def __init__(self, engine: str, runtime: str, degraded: str = "", has_own_kernel: bool = False) -> None:
+        self.engine = engine
+        self.runtime = runtime
+        self.degraded = degraded
+        self.has_own_kernel = has_own_kernel
+
+
+KINDS = [
+    Kind("engine", "crun"),
+    Kind("engine", "runsc", "processes: gVisor", has_own_kernel=True),
+    Kind("podman", "crun", "workspace: podman"),
+]
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=lambda kind: f"{kind.engine}-{kind.runtime}")
+def other(request: pytest.FixtureRequest) -> Iterator[tuple[Kind, lib.Sandbox]]:
+    kind: Kind = request.param
+    lib.need("docker", kind.runtime != "runsc" or engines.runsc() is not None, "no gVisor with systrap")
+    own: engines.Engine = request.getfixturevalue(kind.engine)
+    box = lib.Sandbox("root", tier="docker", env={**own.env, "SNIPARA_SANDBOX_DOCKER_RUNTIME": kind.runtime})
+    yield kind, box
+    box.close()
+
+
+def test_cells_are_the_same_in_all_of_them(other: tuple[Kind, lib.Sandbox]) -> None:
+    kind, box = other
+    done = box.exec("import os, sys\nx = 1\nopen('f', 'w').write('one')\nprint('out', 'ü')\n"
+                    "print('err', file=sys.stderr)\nos.uname().release", "s")
+    assert (done["status"], done["stdout"], done["stderr"]) == ("ok", "out ü\n", "err\n"), done
+    assert (done["value"] != repr(os.uname().release)) == kind.has_own_kernel
+    assert done["manifest"]["controls"]["syscalls"]["runtime"] == kind.runtime
+    assert any(text.startswith(kind.degraded) for text in done["manifest"]["degraded"])
+    assert not any("warns" in text or "does not bound" in text for text in done["manifest"]["degraded"]), done
+    change = "import signal\nsignal.signal(2, signal.SIG_IGN)\nx = 2\nopen('f', 'w').write('two')\n"
+    assert box.exec(change + "os._exit(1)", "s")["state"] == "rolled_back"
+    assert box.exec(change + "while True: pass", "s", options=["--timeout", "1"])["state"] == "rolled_back"
+    assert box.exec("x, open('f').read()", "s")["value"] == "(1, 'one')"
+    assert box.exec("import os\n[os.write(n, b'x' * 300000) for n in (1, 2)]", "s")["usage"]["stderr_bytes"] == 300000
+    for code in "open('/usr/bin/x', 'w')", "__import__('socket').create_connection(('192.0.2.1', 80), 5)":
+        assert box.exec(code, "s")["error"]["type"] in ("OSError", "PermissionError")
+    done = box.exec("x = bytearray(1 << 30)", "s")
+    assert done["status"] == "oom" or done["error"]["type"] == "MemoryError", done
+
+
+def test_a_session_is_saved_and_woken_in_all_of_them(other: tuple[Kind, lib.Sandbox]) -> None:
+    box = other[1]
+    box.exec("y = {'n': [1, 2]}\nopen('f', 'w').write('kept')", "w")
+    assert box.cli("hibernate", "w").returncode == 0
+    done = box.exec("y, open('f').read()", "w")
+    assert done["value"] == "({'n': [1, 2]}, 'kept')", done
+
+
+@pytest.mark.parametrize("runtime, words", [
+    ("nothing", ("runtime", "nothing", "docker info", "docker_runtime")),
+    ("a b", ("not a valid runtime name", "runc, runsc or crun")),
+])
+def test_a_runtime_that_the_engine_does_not_have(
+        sandbox: lib.Sandbox, runtime: str, words: tuple[str, ...]) -> None:
+    done = sandbox.cli("exec", "--env", "docker", "1", env={"SNIPARA_SANDBOX_DOCKER_RUNTIME": runtime})
+    assert done.returncode != 0 and len(done.stderr.strip().splitlines()) <= 2, done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_podman_says_which_runtime_it_has(podman: engines.Engine) -> None:
+    box = lib.Sandbox("root", tier="docker", env=podman.env)
+    done = box.cli("exec", "--env", "docker", "1", env={"SNIPARA_SANDBOX_DOCKER_RUNTIME": "runc"})
+    box.close()
+    assert "runs crun, not docker_runtime runc" in done.stderr, done.stderr
+
+
 # Errors, and what doctor says ----------------------------------------------------------------------------------------
 
 

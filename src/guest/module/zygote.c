@@ -445,23 +445,52 @@ static int *thread_number(void)
     return prctl(PR_GET_TID_ADDRESS, &at, 0, 0, 0) < 0 ? NULL : at;
 }
 
-/*
- * Fork, as a child of pid 1 and not of ours: code that waits for its children shall not meet
- * it. Nobody's handlers run: what comes of it is this program at another time, not a child
- * that has to find its way.
- */
-static pid_t clone_self(void)
+static pid_t clone_with(unsigned long flags)
 {
     int *number = thread_number();
-    const unsigned long flags =
-        CLONE_PARENT | SIGCHLD |
-        (number == NULL ? 0 : CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
 
+    flags |= SIGCHLD | (number == NULL ? 0 : CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
 #ifdef __x86_64__
     return (pid_t)syscall(SYS_clone, flags, NULL, NULL, number, NULL);
 #else
     return (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, number);
 #endif
+}
+
+/* Go on as a child of pid 1: what returns is another process, whose parent has ended. */
+static void be_adopted(void)
+{
+    const pid_t parent = getpid();
+    pid_t pid = clone_with(0);
+
+    if (pid != 0) {
+        _exit(pid < 0 ? 1 : 0);
+    }
+    while (getppid() == parent) {
+        (void)sched_yield();
+    }
+}
+
+/*
+ * Fork, as a child of pid 1 and not of ours: code that waits for its children shall not meet
+ * it. Nobody's handlers run: what comes of it is this program at another time, not a child
+ * that has to find its way. gVisor does not look at CLONE_PARENT: there what is forked is left to pid 1 by one in
+ * between, which we wait for.
+ */
+static pid_t clone_self(void)
+{
+    const pid_t self = getpid();
+    int status = 0;
+    pid_t pid = clone_with(CLONE_PARENT);
+
+    if (pid == 0 && getppid() == self) {
+        be_adopted();
+    }
+    if (pid > 0 && SNP_RETRY(waitpid(pid, &status, 0)) == pid && status != 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return pid;
 }
 
 /* Pid 1 sees from whom a byte on this socket comes; nobody can say it for another. */

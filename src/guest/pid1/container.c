@@ -209,16 +209,17 @@ static size_t add_image(struct snp_landlock_rule *rules, char (*paths)[NAME_MAX 
     return n;
 }
 
-static int limit_data(void)
+/* As a variable says, if there is one. */
+static int limit(__rlimit_resource_t resource, const char *name)
 {
-    const char *text = getenv(SNP_CONTAINER_DATA); /* NOLINT(concurrency-mt-unsafe) */
+    const char *text = getenv(name); /* NOLINT(concurrency-mt-unsafe) */
     rlim_t bytes = 0;
 
     for (; text != NULL && *text >= '0' && *text <= '9'; text++) {
         bytes = bytes * 10 + (rlim_t)(*text - '0');
     }
     const struct rlimit limit = {.rlim_cur = bytes, .rlim_max = bytes};
-    return bytes == 0 ? 0 : setrlimit(RLIMIT_DATA, &limit);
+    return bytes == 0 ? 0 : setrlimit(resource, &limit);
 }
 
 int snp_container_fence(void)
@@ -238,7 +239,8 @@ int snp_container_fence(void)
     int abi;
     size_t n = SNP_ARRAY_LEN(own);
 
-    if (limit_data() < 0) {
+    if (limit(RLIMIT_DATA, SNP_CONTAINER_DATA) < 0 ||
+        limit(RLIMIT_AS, SNP_CONTAINER_SPACE) < 0) {
         return -1;
     }
     memcpy(rules, own, sizeof(own));

@@ -29,6 +29,8 @@ enum {
  * written in Go do not start below about 100 MiB.
  */
 #define SNP_CONTAINER_DATA "SNIPARA_SANDBOX_DATA"
+/* The same of RLIMIT_AS: gVisor does not count what is mapped as data. */
+#define SNP_CONTAINER_SPACE "SNIPARA_SANDBOX_SPACE"
 
 /* Make the descriptors of pid 1 (guest/spec.h). The relay's number, 0 = none; ends the process when that fails. */
 pid_t snp_container_enter(void);

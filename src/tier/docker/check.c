@@ -6,9 +6,6 @@
 #include "base/str.h"
 #include "tier/docker/docker.h"
 
-/* Podman names its own file formats so; which runtime it has is said only in its own language. */
-static const char podman[] = "oci";
-
 bool snp_docker_is_gvisor(const struct snp_sandbox *s)
 {
     const struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
@@ -72,12 +69,20 @@ int snp_docker_check(struct snp_sandbox *s,
 
         degrade(s, json_string_value(line));
     }
-    (void)snprintf(d->runtime, sizeof(d->runtime), "%s", snp_json_str(host, "Runtime", ""));
-    if (snp_streq(d->runtime, podman)) {
-        (void)snprintf(d->runtime, sizeof(d->runtime), "%s",
-                       snp_json_str(found, "OCIRuntime", ""));
-    }
+    (void)snprintf(d->runtime, sizeof(d->runtime), "%s",
+                   snp_json_str(found, "OCIRuntime", snp_json_str(host, "Runtime", "")));
     check_limits(s, host);
+    if (snp_docker_is_gvisor(s)) {
+        degrade(s,
+                "processes: gVisor's own threads count, too, so the container's pids limit is "
+                "higher by 1024");
+        degrade(s,
+                "copies: gVisor has no Landlock; code can change the copies of its workspace, "
+                "and signal what is ours inside");
+    }
+    if (snp_docker_of(s->supervisor)->is_podman) {
+        degrade(s, "workspace: podman bounds its size, but not its number of files");
+    }
     if (asked[0] != '\0' && !snp_streq(asked, d->runtime)) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
                         "the container engine runs %s, not docker_runtime %s; name that, or "

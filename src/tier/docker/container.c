@@ -252,10 +252,28 @@ static bool goes_on(struct snp_sandbox *s, const struct snp_err *err)
     return false;
 }
 
+/* What engines say, on one line, and what helps. */
 static void refused(struct snp_sandbox *s, const char *what, const json_t *body)
 {
-    (void)snp_fail(&s->open_err, SNP_E_UNSUPPORTED, "the container engine could not %s: %.400s",
-                   what, snp_docker_message(body));
+    static const struct {
+        const char *said;
+        const char *way_out;
+    } known[] = {
+        {"runtime specified",
+         "; name one that it has (docker info), or leave docker_runtime out"},
+        {"cgroup",            "; see its cgroup driver (docker info): native.cgroupdriver=cgroupfs works "
+         "without systemd"                                                          },
+        {"executable file not found",                   "; its runtime is not installed where it looks"},
+    };
+    const char *said = snp_docker_message(body);
+    const char *way_out = "";
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(known) && way_out[0] == '\0'; i++) {
+        way_out = strstr(said, known[i].said) != NULL ? known[i].way_out : "";
+    }
+    (void)snp_fail(&s->open_err, SNP_E_UNSUPPORTED, "the container engine could not %s: %.*s%s",
+                   what, (int)(strcspn(said, "\n") > 300 ? 300 : strcspn(said, "\n")), said,
+                   way_out);
     give_up(s);
 }
 
@@ -422,6 +440,24 @@ static void step_start(struct snp_sandbox *s)
     ask(s, path, NULL, on_started);
 }
 
+/* After the head of the answer comes why, if it says so. */
+static void not_attached(struct snp_sandbox *s)
+{
+    struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+    snp_autojson json_t *body = NULL;
+    struct snp_err ignored;
+    char text[SNP_DOCKER_HEAD_MAX];
+    ssize_t n = SNP_RETRY(read(d->attach_fd, text, sizeof(text)));
+
+    if (n > 0) {
+        (void)!snp_json_parse_any(text, (size_t)n, &body, &ignored);
+    }
+    (void)snp_fail(&s->open_err, SNP_E_PEER,
+                   "the container engine did not attach to the container: %.*s: %.300s",
+                   (int)strcspn(d->head, "\r\n"), d->head, snp_docker_message(body));
+    give_up(s);
+}
+
 /* The answer to attach; what follows its head is the stream. */
 static void on_attached(uv_poll_t *poll, int status, int events)
 {
@@ -447,10 +483,7 @@ static void on_attached(uv_poll_t *poll, int status, int events)
         return;
     }
     snp_handle_close(&d->poll);
-    (void)snp_fail(&s->open_err, SNP_E_PEER,
-                   "the container engine did not attach to the container: %.*s",
-                   (int)strcspn(d->head, "\r\n"), d->head);
-    give_up(s);
+    not_attached(s);
 }
 
 static void step_attach(struct snp_sandbox *s)
@@ -510,13 +543,15 @@ static void step_check(struct snp_sandbox *s)
     char path[PATH_LEN];
 
     d->stage = SNP_DOCKER_CHECKING;
-    (void)snprintf(path, sizeof(path), "/containers/%s/json", d->id);
+    (void)snprintf(path, sizeof(path), "%s/containers/%s/json",
+                   snp_docker_of(s->supervisor)->is_podman ? "/libpod" : "", d->id);
     ask(s, path, NULL, on_checked);
 }
 
 static void on_created(void *data, int status, json_t *body, const struct snp_err *err)
 {
     struct snp_sandbox *s = data;
+    struct snp_docker *docker = snp_docker_of(s->supervisor);
     struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
 
     if (err == NULL && status == SNP_DOCKER_CREATED) {
@@ -527,11 +562,15 @@ static void on_created(void *data, int status, json_t *body, const struct snp_er
     if (!goes_on(s, err)) {
         return;
     }
-    if (!s->has_process) {
+    if (s->has_process) {
+        step_check(s);
+    } else if (!docker->is_podman &&
+               strstr(snp_docker_message(body), "seccomp profile") != NULL &&
+               snp_docker_suit_podman(s->supervisor) == 0) {
+        ask(s, "/containers/create", snp_docker_create_body(s), on_created);
+    } else {
         refused(s, "create the container", body);
-        return;
     }
-    step_check(s);
 }
 
 /* Is the image for this machine's processors? */

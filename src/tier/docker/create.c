@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "guest/pid1/container.h"
 #include "guest/spec.h"
 #include "tier/docker/docker.h"
@@ -17,7 +18,9 @@ enum {
     RESERVE = 64 << 20, /* of memory, for what is ours inside, and for copies */
     FILES_STORE = SNP_COPIES_BYTES_MAX,
     SMALL = 4096,
-    GVISOR_THREADS = 1024, /* it has several for each of ours */
+    PROGRAM_SPACE = 128 << 20, /* of an interpreter, files mapped */
+    PODMAN_PROCESSES = 32768,  /* of all containers together, which have one user */
+    GVISOR_THREADS = 1024,     /* it has several for each of ours */
     GVISOR_MEMORY = 128 << 20,
 };
 
@@ -26,13 +29,29 @@ static uint64_t limit_of(const struct snp_sandbox *s, enum snp_limit limit)
     return s->spec.limits.value[limit];
 }
 
-static void add_tmpfs(
-    json_t *tmpfs, const char *path, const char *flags, uint64_t bytes, uint64_t files)
+/* One that the code may write to, unless its mode says that nobody may. */
+struct tmpfs {
+    const char *path;
+    const char *flags;
+    unsigned mode;
+    uint64_t bytes;
+    uint64_t files;
+};
+
+/* Podman knows no owner of one, so it is everybody's there, who is nobody but the code; nor how many files it holds. */
+static void add_tmpfs(const struct snp_sandbox *s, json_t *tmpfs, const struct tmpfs *t)
 {
-    (void)json_object_set_new(tmpfs, path,
-                              json_sprintf("rw,nosuid,nodev,%s,size=%llu,nr_inodes=%llu", flags,
-                                           (unsigned long long)bytes,
-                                           (unsigned long long)files));
+    const unsigned mode = (t->mode & 0200U) == 0 ? t->mode : 01777;
+    const unsigned long long bytes = t->bytes;
+
+    (void)json_object_set_new(
+        tmpfs, t->path,
+        snp_docker_of(s->supervisor)->is_podman
+            ? json_sprintf("rw,nosuid,nodev,%s,size=%llu,mode=%o,notmpcopyup",
+                           strstr(t->flags, "noexec") != NULL ? "noexec" : "exec", bytes, mode)
+            : json_sprintf("rw,nosuid,nodev,%s,size=%llu,nr_inodes=%llu,mode=%o,uid=%d,gid=%d",
+                           t->flags, bytes, (unsigned long long)t->files, t->mode,
+                           SNP_DOCKER_USER, SNP_DOCKER_USER));
 }
 
 /* All that can be written; volumes that the image declares would be writable without bound. */
@@ -49,13 +68,16 @@ static json_t *make_tmpfs(const struct snp_sandbox *s)
     (void)snp_sandbox_room(s, &room);
     json_object_foreach((json_t *)(uintptr_t)volumes, path, ignored)
     {
-        add_tmpfs(tmpfs, path, "noexec,mode=0555", SMALL, 1);
+        add_tmpfs(s, tmpfs, &(const struct tmpfs){path, "noexec", 0555, SMALL, 1});
     }
-    add_tmpfs(tmpfs, "/tmp", "noexec,mode=1777,uid=65534,gid=65534", tmp, tmp / 4096 + 64);
-    add_tmpfs(tmpfs, "/workspace", "exec,strictatime,mode=0755,uid=65534,gid=65534", room,
-              limit_of(s, SNP_LIMIT_INODES) + 1);
-    add_tmpfs(tmpfs, SNP_CONTAINER_COPIES, "noexec,mode=0700,uid=65534,gid=65534", FILES_STORE,
-              SNP_COPIES_FILES_MAX + 1);
+    const struct tmpfs own[] = {
+        {"/tmp",       "noexec",           01777,     tmp,            tmp / 4096 + 64},
+        {"/workspace", "exec,strictatime", 0755,      room,           limit_of(s,      SNP_LIMIT_INODES) + 1},
+        {SNP_CONTAINER_COPIES,            "noexec",           0700, FILES_STORE, SNP_COPIES_FILES_MAX + 1    },
+    };
+    for (size_t i = 0; i < SNP_ARRAY_LEN(own); i++) {
+        add_tmpfs(s, tmpfs, &own[i]);
+    }
     return tmpfs;
 }
 
@@ -79,6 +101,12 @@ static json_t *make_ulimits(const struct snp_sandbox *s)
         (void)json_array_append_new(list, json_pack("{s:s,s:I,s:I}", "Name", rows[i].name,
                                                     "Soft", (json_int_t)rows[i].value, "Hard",
                                                     (json_int_t)rows[i].value));
+    }
+    if (snp_docker_of(s->supervisor)
+            ->is_podman) { /* else it asks for more than root may have */
+        (void)json_array_append_new(list,
+                                    json_pack("{s:s,s:i,s:i}", "Name", "nproc", "Soft",
+                                              PODMAN_PROCESSES, "Hard", PODMAN_PROCESSES));
     }
     return list;
 }
@@ -144,20 +172,48 @@ static json_t *make_host(const struct snp_sandbox *s)
     return host;
 }
 
+int snp_docker_suit_podman(struct snp_supervisor *supervisor)
+{
+    struct snp_docker *docker = snp_docker_of(supervisor);
+    const char *text = json_string_value(docker->filter);
+    json_t *path = json_sprintf("%s/seccomp.json", supervisor->state_dir);
+    struct snp_err err;
+
+    docker->is_podman = true;
+    if (path == NULL ||
+        snp_file_write_atomic(json_string_value(path), text, strlen(text), 0600, &err) < 0) {
+        json_decref(path);
+        return -1;
+    }
+    json_decref(docker->filter);
+    docker->filter = path;
+    return 0;
+}
+
+static json_t *make_env(const struct snp_sandbox *s)
+{
+    const unsigned long long memory = limit_of(s, SNP_LIMIT_MEMORY);
+    json_t *list = json_pack("[o]", json_sprintf(SNP_CONTAINER_DATA "=%llu", memory));
+
+    if (snp_docker_is_gvisor(s)) {
+        (void)json_array_append_new(
+            list, json_sprintf(SNP_CONTAINER_SPACE "=%llu", memory + PROGRAM_SPACE));
+    }
+    return list;
+}
+
 json_t *snp_docker_create_body(const struct snp_sandbox *s)
 {
     const struct snp_docker *docker = snp_docker_of(s->supervisor);
 
-    return json_pack("{s:s,s:[s],s:s,s:[],s:[o],s:s,s:s,s:b,s:b,s:b,s:b,s:b,s:b,s:b,s:{s:[s]},"
-                     "s:{s:s,s:s,s:s},s:o}",
-                     "Image", s->spec.python.rootfs, "Entrypoint",
-                     SNP_CONTAINER_OURS "/snp-init", "StopSignal", "SIGKILL", "Cmd", "Env",
-                     json_sprintf(SNP_CONTAINER_DATA "=%llu",
-                                  (unsigned long long)limit_of(s, SNP_LIMIT_MEMORY)),
-                     "User", "65534:65534", "WorkingDir", "/", "OpenStdin", 1, "StdinOnce", 1,
-                     "AttachStdin", 1, "AttachStdout", 1, "AttachStderr", 1, "Tty", 0,
-                     "NetworkDisabled", !s->spec.has_network, "Healthcheck", "Test", "NONE",
-                     "Labels", "snipara-sandbox.session", s->is_pooled ? "" : s->spec.id,
-                     "snipara-sandbox.state", s->supervisor->state_dir, "snipara-sandbox.mark",
-                     docker->mark, "HostConfig", make_host(s));
+    return json_pack(
+        "{s:s,s:[s],s:s,s:[],s:o,s:s,s:s,s:b,s:b,s:b,s:b,s:b,s:b,s:b,s:{s:[s]},"
+        "s:{s:s,s:s,s:s},s:o}",
+        "Image", s->spec.python.rootfs, "Entrypoint", SNP_CONTAINER_OURS "/snp-init",
+        "StopSignal", "SIGKILL", "Cmd", "Env", make_env(s), "User", "65534:65534", "WorkingDir",
+        "/", "OpenStdin", 1, "StdinOnce", 1, "AttachStdin", 1, "AttachStdout", 1,
+        "AttachStderr", 1, "Tty", 0, "NetworkDisabled", !s->spec.has_network, "Healthcheck",
+        "Test", "NONE", "Labels", "snipara-sandbox.session", s->is_pooled ? "" : s->spec.id,
+        "snipara-sandbox.state", s->supervisor->state_dir, "snipara-sandbox.mark", docker->mark,
+        "HostConfig", make_host(s));
 }

@@ -34,7 +34,8 @@ struct snp_docker {
         no_engine; /* DOCKER_HOST names none that can be used; code SNP_OK = it may */
     char mark[SNP_DOCKER_MARK_LEN + 1]; /* of this process, on its containers */
     char ours[4096];                    /* folder of guest/, snp-init and snp-files */
-    json_t *filter;                     /* owned; a text: the seccomp profile */
+    json_t *filter;                     /* owned; a text: the seccomp profile, or its path */
+    bool is_podman; /* it wants a path for the filter, and knows few options of a tmpfs */
     bool has_reaped;
     unsigned n_left;  /* containers that are being removed */
     unsigned n_lines; /* made so far: their names */
@@ -130,6 +131,8 @@ void snp_docker_reap(struct snp_supervisor *supervisor);
 
 /* create.c: what a container is made of; the body of `create`. New reference. */
 json_t *snp_docker_create_body(const struct snp_sandbox *s);
+/* From here on bodies are as podman wants them. -1: no file for our seccomp profile can be written. */
+int snp_docker_suit_podman(struct snp_supervisor *supervisor) SNP_NODISCARD;
 /* Limits of it: bytes, and processes. */
 uint64_t snp_docker_memory(const struct snp_sandbox *s);
 uint64_t snp_docker_pids(const struct snp_sandbox *s);
