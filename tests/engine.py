@@ -174,9 +174,10 @@ class Engine:
 
     def command(self) -> list[str]:
         # gVisor would need a network of its own to bring up a loopback in the container's
-        runtimes = {"crun": {"path": "/usr/bin/crun"}}
-        if runsc() is not None:
-            runtimes["runsc"] = {"path": runsc(), "runtimeArgs": ["--platform=systrap", "--network=none"]}
+        runtimes: dict[str, dict[str, Any]] = {"crun": {"path": "/usr/bin/crun"}}
+        gvisor = runsc()
+        if gvisor is not None:
+            runtimes["runsc"] = {"path": gvisor, "runtimeArgs": ["--platform=systrap", "--network=none"]}
         with open(f"{self.folder}/daemon.json", "w") as out:
             json.dump({"runtimes": runtimes}, out)
         return ["dockerd", "--config-file", f"{self.folder}/daemon.json", "--data-root", f"{self.folder}/data",

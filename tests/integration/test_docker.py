@@ -246,9 +246,13 @@ def test_cells_are_the_same_in_all_of_them(other: tuple[Kind, lib.Sandbox]) -> N
 
 
 def test_a_session_is_saved_and_woken_in_all_of_them(other: tuple[Kind, lib.Sandbox]) -> None:
-    box = other[1]
+    kind, box = other
     box.exec("y = {'n': [1, 2]}\nopen('f', 'w').write('kept')", "w")
-    assert box.cli("hibernate", "w").returncode == 0
+    saved = box.cli("hibernate", "w")
+    if kind.runtime == "runsc":  # it says so, and the session stays as it is
+        assert saved.returncode != 0 and "cannot save a session that runs under gVisor" in saved.stderr, saved
+    else:
+        assert saved.returncode == 0, saved
     done = box.exec("y, open('f').read()", "w")
     assert done["value"] == "({'n': [1, 2]}, 'kept')", done
 

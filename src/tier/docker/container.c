@@ -260,10 +260,10 @@ static void refused(struct snp_sandbox *s, const char *what, const json_t *body)
         const char *way_out;
     } known[] = {
         {"runtime specified",
-         "; name one that it has (docker info), or leave docker_runtime out"},
-        {"cgroup",            "; see its cgroup driver (docker info): native.cgroupdriver=cgroupfs works "
-         "without systemd"                                                          },
-        {"executable file not found",                   "; its runtime is not installed where it looks"},
+         "; name one that it has (docker info), or leave docker_runtime out"         },
+        {"cgroup",                    "; see its cgroup driver (docker info): native.cgroupdriver=cgroupfs works "
+                   "without systemd"                               },
+        {"executable file not found", "; its runtime is not installed where it looks"},
     };
     const char *said = snp_docker_message(body);
     const char *way_out = "";

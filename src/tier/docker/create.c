@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/str.h"
 #include "guest/pid1/container.h"
 #include "guest/spec.h"
 #include "tier/docker/docker.h"
@@ -90,23 +91,22 @@ static json_t *make_ulimits(const struct snp_sandbox *s)
         {"core",                 1         },
         {"fsize",                limit_of(s, SNP_LIMIT_FILE)},
         {"memlock",                      64 << 10                       },
-        {"msgqueue",                      0},
-        {"nofile",                      limit_of(s,                          SNP_LIMIT_OPEN_FILES)},
-        {"sigpending", 1024},
-        {"stack",                  8 << 20                                          },
+ /* not given, podman asks for more than root may have */
+        {"nproc",                      snp_docker_of(s->supervisor)->is_podman ? PODMAN_PROCESSES : 0  },
+        {"msgqueue",                      0                    },
+        {"nofile",                      limit_of(s,     SNP_LIMIT_OPEN_FILES)},
+        {"sigpending", 1024      },
+        {"stack",                  8 << 20                     },
     };
     json_t *list = json_array();
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        if (snp_streq(rows[i].name, "nproc") && rows[i].value == 0) {
+            continue;
+        }
         (void)json_array_append_new(list, json_pack("{s:s,s:I,s:I}", "Name", rows[i].name,
                                                     "Soft", (json_int_t)rows[i].value, "Hard",
                                                     (json_int_t)rows[i].value));
-    }
-    if (snp_docker_of(s->supervisor)
-            ->is_podman) { /* else it asks for more than root may have */
-        (void)json_array_append_new(list,
-                                    json_pack("{s:s,s:i,s:i}", "Name", "nproc", "Soft",
-                                              PODMAN_PROCESSES, "Hard", PODMAN_PROCESSES));
     }
     return list;
 }
@@ -193,8 +193,9 @@ int snp_docker_suit_podman(struct snp_supervisor *supervisor)
 static json_t *make_env(const struct snp_sandbox *s)
 {
     const unsigned long long memory = limit_of(s, SNP_LIMIT_MEMORY);
-    json_t *list = json_pack("[o]", json_sprintf(SNP_CONTAINER_DATA "=%llu", memory));
+    json_t *list = json_array();
 
+    (void)json_array_append_new(list, json_sprintf(SNP_CONTAINER_DATA "=%llu", memory));
     if (snp_docker_is_gvisor(s)) {
         (void)json_array_append_new(
             list, json_sprintf(SNP_CONTAINER_SPACE "=%llu", memory + PROGRAM_SPACE));
