@@ -98,15 +98,18 @@ struct snp_setup_reply {
 };
 
 /*
- * Control socket of a zygote (SOCK_SEQPACKET): a byte and, but for READY, the u32 number of
- * the order. FAILED may follow FORKED, if the child was killed at once.
+ * Control socket of a zygote (SOCK_SEQPACKET): a byte and, but for READY and THAWED, the u32
+ * number of the order. FAILED may follow FORKED, if the child was killed at once.
  */
 enum {
-    SNP_ZYGOTE_FORK = 'F',   /* to the zygote, with the session's control socket */
-    SNP_ZYGOTE_PLAIN = 'L',  /* the same, without new namespaces */
+    SNP_ZYGOTE_FORK = 'F',  /* to the zygote, with the session's control socket */
+    SNP_ZYGOTE_PLAIN = 'L', /* the same, without new namespaces */
+    SNP_ZYGOTE_IMAGE =
+        'I', /* with a pipe, where it writes an image of itself; see guest/image.h */
     SNP_ZYGOTE_FORKED = 'P', /* back, by the child itself, with its pidfd */
     SNP_ZYGOTE_FAILED = 'E', /* back; then u32 errno */
     SNP_ZYGOTE_READY = 'R',  /* once, when the preloads are done; then the version as text */
+    SNP_ZYGOTE_THAWED = 'T', /* in its place, when an image was used */
 };
 
 /* Descriptors of an interpreter, besides 0 to 2. */

@@ -8,13 +8,15 @@ import os
 import secrets
 import shutil
 import socket
+import subprocess
 import tarfile
+import time
 
 import lib
 import packages
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 import pytest
 
 SNOW = {"snowball_x/__init__.py": "value = 42\n\ndef main():\n    print('from a script', value)\n"}
@@ -393,6 +395,159 @@ def test_templates_are_recycled_after_a_number_of_forks(fresh_sandbox: Callable[
         for _ in range(12):
             seeds.add(box.exec(code)["value"])
         assert len(seeds) in generations, forks
+
+
+# What code sees that must be as in a template that imports, and what must differ between two sandboxes.
+SEEN = """
+import os, random, sys, threading, time, uuid
+assert abs(time.time() - time.clock_gettime(time.CLOCK_REALTIME)) < 5
+assert os.path.samefile('/proc/self/exe', sys.executable) and 'LD_PRELOAD' not in os.environ
+assert threading.main_thread().native_id == threading.get_native_id() == os.getpid()
+maps = open('/proc/self/maps').read()
+assert 'image' not in maps and 'thaw' not in maps and maps.count('[stack]') == maps.count('[vdso]') == 1
+assert b'/driver.py' in open('/proc/self/cmdline', 'rb').read()
+pid = os.fork()
+os._exit(7) if pid == 0 else None
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+thread = threading.Thread(target=bytearray, args=(1 << 26,))
+thread.start(), thread.join()
+(lambda n: [n] and sys.getsizeof([0] * 10**6))(1)
+hash('x'), random.random(), uuid.uuid4()
+"""
+
+
+def with_images(box: lib.Sandbox, count: int) -> list[str]:
+    """Paths of the images, when so many have been written."""
+    def written() -> list[str] | None:
+        found = sorted(glob.glob(os.path.join(box.state, "images", "*.image")))
+        return found if len(found) == count else None
+    return cast("list[str]", lib.wait_for(written))
+
+
+def is_older(box: lib.Sandbox) -> bool:
+    """What changed when a template was started is in no image; copies of the programs may have."""
+    return all(os.stat(path).st_ctime < time.time() - 4 for path in glob.glob(os.path.join(box.bin, "guest", "*")))
+
+
+def from_image(box: lib.Sandbox, code: str = "1", *options: str) -> tuple[bool, Any]:
+    """By a new daemon."""
+    box.stop()
+    result = box.exec(code, options=list(options))
+    assert result["status"] == "ok", result
+    return result["manifest"]["from_image"], result["value"]
+
+
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_a_template_is_started_from_its_image(fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("images are for x86-64")
+    box = fresh_sandbox(who, env={"SNIPARA_SANDBOX_TEMPLATE_IMAGES": "50"})
+    lib.wait_for(lambda: is_older(box))
+    path = os.path.join(box.state, "images")
+    is_thawed, first = from_image(box, SEEN)
+    assert not is_thawed
+    image, = with_images(box, 1)
+    mode = os.stat(image)
+    assert (mode.st_mode & 0o7777, mode.st_uid) == (0o600, box.uid) and os.listdir(path) == [os.path.basename(image)]
+    seen = [eval(from_image(box, SEEN)[1], {"UUID": str}) for _ in range(2)]
+    seed, number, name = eval(first, {"UUID": str})
+    assert [one[0] for one in seen] == [seed] * 2  # the same memory
+    assert len({number, *(one[1] for one in seen)}) == len({name, *(one[2] for one in seen)}) == 3
+    assert box.log().count("from=image") == 2 and box.log().count("from=import") == 1
+    # A session from it has copies, and is woken in another.
+    box.exec("x = [1]\ng = iter(range(3)); next(g)", session="work")
+    assert box.exec("x.append(next(g)); x", session="work")["value"] == "[1, 1]"
+    box.stop()
+    woken = box.exec("x", session="work")
+    assert woken["value"] == "[1, 1]" and woken["manifest"]["from_image"]
+    off = fresh_sandbox(who, env={"SNIPARA_SANDBOX_TEMPLATE_IMAGES": "0"})
+    off.exec("1")
+    assert from_image(off)[0] is False and not os.path.exists(os.path.join(off.state, "images"))
+
+
+def test_an_image_that_is_not_as_it_was_written_is_not_used(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("images are for x86-64")
+    box = fresh_sandbox("user" if os.geteuid() == 0 else "root", env={"SNIPARA_SANDBOX_TEMPLATE_IMAGES": "50"})
+    lib.wait_for(lambda: is_older(box))
+    box.exec("1")
+    path, = with_images(box, 1)
+    box.stop()
+    with open(path, "rb") as image:
+        good = image.read()
+    other = os.path.join(box.folder, "other")
+
+    def put(content: bytes, place: str = path) -> None:
+        box.make_file(place, content, 0o600)
+
+    def flip(at: int) -> None:
+        put(good[:at] + bytes([good[at] ^ 1]) + good[at + 1:])
+
+    def link() -> None:
+        os.rename(path, other)
+        os.symlink(other, path)
+
+    def folder() -> None:
+        os.unlink(path)
+        os.mkdir(path)
+
+    damages: dict[str, Callable[[], object]] = {
+        "": lambda: None,  # the control run
+        "cut": lambda: put(good[:-4096]),
+        "cut to its label": lambda: put(good[:40]),
+        "empty": lambda: put(b""),
+        "another's": lambda: flip(8),
+        "head": lambda: flip(100),
+        "tables": lambda: flip(5000),
+        "memory": lambda: flip(len(good) - 10_000),
+        "readable for others": lambda: os.chmod(path, 0o644),
+        "link": link,
+        "hard link": lambda: os.link(path, other),
+        "folder": folder,
+        "of tomorrow": lambda: put(good[:24] + (int(time.time()) + 90000).to_bytes(8, "little") + good[32:]),
+        "of last month": lambda: put(good[:24] + (int(time.time()) - 30 * 86400).to_bytes(8, "little") + good[32:]),
+    }
+    if os.geteuid() == 0:
+        damages["of another user"] = lambda: os.chown(path, 0, 0)
+    for name, damage in damages.items():
+        for left in (path, other):
+            if os.path.isdir(left) and not os.path.islink(left):
+                os.rmdir(left)
+            elif os.path.lexists(left):
+                os.unlink(left)
+        put(good)
+        damage()
+        assert from_image(box, "6 * 7") == (name == "", "42"), name
+        box.stop()
+    assert "error=it ended image: it is damaged" in box.log() and "image: it is damaged" in box.log()
+    assert "image" not in box.cli("exec", "1").stderr
+
+
+def test_a_changed_file_is_imported_again(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("images are for x86-64")
+    box = fresh_sandbox("user" if os.geteuid() == 0 else "root", env={"SNIPARA_SANDBOX_TEMPLATE_IMAGES": "50"})
+    copy = os.path.join(box.folder, "own")
+    shutil.copytree(box.bin, copy, ignore=lambda folder, names: set(names) - set(lib.PROGRAMS)
+                    if folder == box.bin else set())
+    subprocess.run(["chown", "-R", f"{box.uid}", copy], check=True)
+    box.bin = copy
+    lib.wait_for(lambda: is_older(box))
+    box.exec("1")
+    path, = with_images(box, 1)
+    box.stop()
+    with open(path + ".new", "wb") as torn:  # as if a daemon had been killed while it wrote one
+        torn.write(b"x")
+    os.rename(path + ".new", path[:-len("image")] + "new")
+    assert from_image(box)[0]
+    with open(os.path.join(copy, "guest", "display.py"), "a") as module:
+        module.write("# another\n")
+    assert not from_image(box)[0] and "from=import image: /run/guest/display.py changed" in box.log()
+    lib.wait_for(lambda: is_older(box))
+    assert not from_image(box)[0]
+    with_images(box, 1)
+    lib.wait_for(lambda: os.listdir(os.path.dirname(path)) == [os.path.basename(path)])
+    lib.wait_for(lambda: from_image(box)[0])
 
 
 def test_templates_belong_to_one_user(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:

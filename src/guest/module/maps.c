@@ -10,10 +10,6 @@
 
 #include "base/fd.h"
 
-enum {
-    LINE_CHARS = 512
-};
-
 void snp_maps_open(struct snp_maps *maps)
 {
     maps->list = fopen("/proc/self/maps", "re");
@@ -63,7 +59,6 @@ static bool read_line(const char *line, struct snp_map *ret)
     static const char no_file[] = "00:00 0 ";
     const int data = PROT_READ | PROT_WRITE;
     const char *at = line;
-    uintptr_t offset;
 
     if (!read_hex(&at, '-', &ret->start) || !read_hex(&at, ' ', &ret->end) || strlen(at) < 5) {
         return false;
@@ -73,21 +68,21 @@ static bool read_line(const char *line, struct snp_map *ret)
     ret->is_shared = at[3] != 'p';
     ret->is_private = !ret->is_shared && ret->prot == data;
     at += strlen("rw-p ");
-    if (!read_hex(&at, ' ', &offset)) {
+    if (!read_hex(&at, ' ', &ret->offset)) {
         return false;
     }
     ret->has_file = strncmp(at, no_file, strlen(no_file)) != 0;
     ret->file = read_file(at);
     ret->is_stack = !ret->has_file && strstr(at, " [stack]\n") != NULL;
+    at = strpbrk(at, "/[");
+    ret->name = at == NULL ? "" : at;
     return true;
 }
 
 bool snp_maps_next(struct snp_maps *maps, struct snp_map *ret)
 {
-    char line[LINE_CHARS];
-
-    while (maps->list != NULL && fgets(line, sizeof(line), maps->list) != NULL) {
-        if (read_line(line, ret)) {
+    while (maps->list != NULL && fgets(maps->line, sizeof(maps->line), maps->list) != NULL) {
+        if (read_line(maps->line, ret)) {
             return true;
         }
     }

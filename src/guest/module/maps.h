@@ -15,6 +15,7 @@
 
 /* Bits of a page's entry. */
 #define SNP_PAGE_PRESENT (UINT64_C(1) << 63)
+#define SNP_PAGE_SWAPPED (UINT64_C(1) << 62)
 #define SNP_PAGE_SHARED  (UINT64_C(1) << 61) /* a file's, or shared memory */
 #define SNP_PAGE_OWN     (UINT64_C(1) << 56) /* no other process has it mapped */
 
@@ -27,16 +28,20 @@ struct snp_map {
     bool has_file;
     uint64_t file; /* its number on its device; 0 = none */
     bool is_stack; /* the first thread's */
+    uintptr_t offset;
+    const char *name; /* "" = none; until the next */
 };
 
 enum {
-    SNP_MAPS_BUFFER = 8 << 10 /* the kernel gives a page at a time */
+    SNP_MAPS_BUFFER = 8 << 10, /* the kernel gives a page at a time */
+    SNP_MAPS_LINE = 512
 };
 
 struct snp_maps {
     FILE *list;  /* owned; NULL = cannot be read */
     int page_fd; /* owned */
     char buffer[SNP_MAPS_BUFFER];
+    char line[SNP_MAPS_LINE];
 };
 
 void snp_maps_open(struct snp_maps *maps);

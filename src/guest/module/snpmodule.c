@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <sys/socket.h>
 
@@ -74,9 +75,26 @@ static PyObject *py_gather(PyObject *self, PyObject *args)
     if (own_arenas.take == NULL) {
         PyObject_GetArenaAllocator(&own_arenas);
         arenas = (struct arenas){own_arenas.ctx, arena_take, arena_give};
+        hooks.started_s = time(NULL);
         snp_heap_begin();
         PyObject_SetArenaAllocator(&arenas);
     }
+    return Py_BuildValue(""); /* None */
+}
+
+/* They stay: images are written at any time. */
+static PyObject *py_note_files(PyObject *self, PyObject *files)
+{
+    Py_ssize_t len = 0;
+    char *text = NULL;
+
+    (void)self;
+    if (PyBytes_AsStringAndSize(files, &text, &len) < 0) {
+        return NULL;
+    }
+    Py_INCREF(files);
+    hooks.files = text;
+    hooks.files_len = (size_t)len;
     return Py_BuildValue(""); /* None */
 }
 
@@ -96,7 +114,6 @@ static PyObject *py_serve(PyObject *self, PyObject *args)
     hooks.version = version;
     snp_join_libraries();
     snp_heap_end();
-    snp_image_mark();
     if (snp_zygote_serve(control_fd, FILTER_FD, &hooks, &err) < 0) {
         PyErr_SetString(PyExc_OSError, err.msg);
         return NULL;
@@ -297,6 +314,8 @@ static PyObject *py_digest(PyObject *self, PyObject *parts)
 }
 
 static PyMethodDef methods[] = {
+    {"note_files", py_note_files, METH_O,
+     "note_files(b'PATH\\0'... of what was loaded): what images depend on"          },
     {"serve",      py_serve,      METH_VARARGS,
      "serve(control_fd) -> guest_fd: returns only in an interpreter"                },
     {"gather",     py_gather,     METH_NOARGS,

@@ -39,6 +39,8 @@
 
 #include "base/fd.h"
 #include "base/slice.h"
+#include "guest/module/freeze.h"
+#include "guest/module/image.h"
 #include "guest/module/setup.h"
 #include "guest/spec.h"
 
@@ -65,7 +67,9 @@ static struct zygote {
     int control_fd;
     struct sock_fprog filter;
     const struct snp_zygote_hooks *hooks;
-    jmp_buf back; /* where an interpreter leaves the first child's stack */
+    jmp_buf back;  /* where an interpreter leaves the first child's stack */
+    jmp_buf begin; /* where a thawed zygote begins */
+    bool is_thawed;
     char *stack;
     struct child child;
 } zygote;
@@ -381,6 +385,33 @@ static void make_child(const char *order, int session_fd)
     }
 }
 
+/* Of a process that has this memory from an image: it was where orders are served. */
+static void go_on(void *start, size_t len)
+{
+    (void)munmap(start, len);
+    longjmp(zygote.begin, 1);
+}
+
+/* Nothing of the supervisor's is in it: the filter is given to the next one again. */
+static void send_image(int fd)
+{
+    const struct snp_image_source source = {
+        .files = zygote.hooks->files,
+        .files_len = zygote.hooks->files_len,
+        .started_s = zygote.hooks->started_s,
+        .entry = go_on,
+    };
+    const struct iovec hidden[] = {
+        {zygote.filter.filter, zygote.filter.len * sizeof(*zygote.filter.filter)},
+        {zygote.stack,         STACK_BYTES                                      },
+    };
+
+    if (source.files_len > 0) { /* else nobody could tell whether it is stale */
+        snp_image_send(&source, fd, zygote.control_fd, hidden, SNP_ARRAY_LEN(hidden));
+    }
+    (void)close(fd);
+}
+
 /* Never returns in the zygote. */
 static SNP_NORETURN void serve_orders(void)
 {
@@ -390,6 +421,10 @@ static SNP_NORETURN void serve_orders(void)
         char order[1 + sizeof(uint32_t)];
         ssize_t n = snp_recv_fds(zygote.control_fd, order, sizeof(order), fds, &n_fds);
 
+        if (n == (ssize_t)sizeof(order) && order[0] == SNP_ZYGOTE_IMAGE && n_fds == 1) {
+            send_image(fds[0]);
+            continue;
+        }
         if (n != (ssize_t)sizeof(order) ||
             (order[0] != SNP_ZYGOTE_FORK && order[0] != SNP_ZYGOTE_PLAIN) || n_fds != 1) {
             _exit(0);
@@ -398,14 +433,16 @@ static SNP_NORETURN void serve_orders(void)
     }
 }
 
-int snp_zygote_serve(int control_fd,
-                     int filter_fd,
-                     const struct snp_zygote_hooks *hooks,
-                     struct snp_err *err)
+static int serve(int control_fd,
+                 int filter_fd,
+                 const struct snp_zygote_hooks *hooks,
+                 struct snp_err *err)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     char ready[2 + SNP_VERSION_MAX];
-    int ready_len = snprintf(ready, sizeof(ready), "%c%s", SNP_ZYGOTE_READY, hooks->version);
+    int ready_len =
+        snprintf(ready, sizeof(ready), "%c%s",
+                 zygote.is_thawed ? SNP_ZYGOTE_THAWED : SNP_ZYGOTE_READY, hooks->version);
     int r = filter_load(filter_fd, &zygote.filter, err);
     void *stack;
 
@@ -432,6 +469,16 @@ int snp_zygote_serve(int control_fd,
     (void)munmap(SNP_TAKE_PTR(zygote.stack), STACK_BYTES);
     zygote.hooks->after_fork_child();
     return 0;
+}
+
+int snp_zygote_serve(int control_fd,
+                     int filter_fd,
+                     const struct snp_zygote_hooks *hooks,
+                     struct snp_err *err)
+{
+    zygote.is_thawed = setjmp(zygote.begin) != 0;
+    snp_image_mark(); /* of two that were thawed from one image each has its own forks */
+    return serve(control_fd, filter_fd, hooks, err);
 }
 
 /*

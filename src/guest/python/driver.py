@@ -55,7 +55,7 @@ from stdio import Stdio
 from display import Calls, Display, Figures
 from errors import OUR_FILES, Denials, Errors, cell_name, error_line, safe_text
 from openfiles import OpenFiles
-from templates import PreloadError, TEMPLATES, activate, other_threads, preload
+from templates import PreloadError, TEMPLATES, activate, loaded_files, other_threads, preload
 
 sys.path.remove(_here)
 sys.path_importer_cache.pop(_here, None)
@@ -795,6 +795,7 @@ def main() -> None:
             snp.gather()
         preload(options.template, site, names)
         if options.zygote is not None:
+            getattr(snp, "note_files", len)(loaded_files())
             fd = snp.serve(options.zygote)  # returns in each interpreter
         else:
             snp = load_zygote_if_there()

@@ -212,6 +212,25 @@ def preload(template: str, site: Optional[str], names: List[str]) -> None:
     gc.freeze()
 
 
+# What modules read there while they are loaded.
+ETC = ["/etc/localtime", "/etc/matplotlibrc", "/etc/mime.types", "/etc/ssl/openssl.cnf", "/etc/timezone"]
+
+
+def loaded_files() -> bytes:
+    """What an image of this process was made from, "PATH\\0"...: a change there makes it stale."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    paths = {os.path.join(here, name) for name in os.listdir(here)}
+    paths.update(sys.path, ETC)
+    for module in list(_modules.values()):
+        paths.add(getattr(module, "__file__", None) or "")
+        try:
+            paths.update(getattr(module, "__path__", None) or ())
+        except Exception:  # whatever a package has there
+            pass
+    names = sorted(path for path in paths if isinstance(path, str) and path.startswith("/"))
+    return b"".join(os.fsencode(name) + b"\0" for name in names)
+
+
 def open_files() -> List[str]:
     """Regular files this process has open, but for what it was given; empty without /proc."""
     names = []

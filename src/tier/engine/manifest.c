@@ -168,10 +168,11 @@ json_t *snp_manifest(const struct snp_sandbox *s)
     struct utsname host = {0};
 
     (void)uname(&host);
-    return json_pack("{s:s,s:s,s:s?,s:s,s:s?,s:s,s:s?,s:s?,s:s,s:b,s:o,s:O}", "tier", ops->name,
-                     "template", s->spec.python.name, "template_hash", s->spec.python.hash,
-                     "interpreter", s->spec.python.exe, "packages", s->spec.python.site,
-                     "python", s->python, "venv_unused", s->spec.python.note, "rootfs",
-                     s->spec.python.rootfs, "kernel", host.release, "from_pool", s->was_pooled,
+    return json_pack("{s:s,s:s,s:s?,s:s,s:s?,s:s,s:s?,s:s?,s:s,s:b,s:b,s:o,s:O}", "tier",
+                     ops->name, "template", s->spec.python.name, "template_hash",
+                     s->spec.python.hash, "interpreter", s->spec.python.exe, "packages",
+                     s->spec.python.site, "python", s->python, "venv_unused",
+                     s->spec.python.note, "rootfs", s->spec.python.rootfs, "kernel",
+                     host.release, "from_pool", s->was_pooled, "from_image", s->is_thawed,
                      "controls", controls, "degraded", s->degraded);
 }

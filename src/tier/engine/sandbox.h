@@ -90,6 +90,7 @@ struct snp_sandbox {
     const char *cgroup; /* name of its groups, the tier's; NULL = none */
     bool is_pooled;     /* made ahead; nobody's session yet */
     bool was_pooled;    /* it was one */
+    bool is_thawed;     /* its template was started from an image */
     uv_poll_t *out_poll[2];
     int out_fd[2]; /* read ends of stdout and stderr */
     struct snp_link init;

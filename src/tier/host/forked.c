@@ -424,6 +424,7 @@ static void on_pending(void *data, const struct snp_pending *pending, const stru
     s->cgroup = f->process.has_cgroup ? f->process.cgroup : NULL;
     s->has_process = true;
     (void)snprintf(s->python, sizeof(s->python), "%s", pending->python);
+    s->is_thawed = pending->is_thawed;
     f->pidfd_poll = watch(s, pending->pidfd, on_pidfd);
     if (s->reason[0] != '\0' || f->pidfd_poll == NULL) { /* closed while it waited */
         snp_sandbox_kill(s, "out of memory");

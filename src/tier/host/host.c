@@ -140,6 +140,8 @@ int snp_host_start(struct snp_supervisor *supervisor, struct snp_err *err)
     struct snp_host *host = snp_host_of(supervisor);
     const char *forks =
         getenv("SNIPARA_SANDBOX_TEMPLATE_FORKS"); /* NOLINT(concurrency-mt-unsafe) */
+    const char *images =
+        getenv("SNIPARA_SANDBOX_TEMPLATE_IMAGES"); /* NOLINT(concurrency-mt-unsafe) */
     char dir[SNP_SUPERVISOR_PATH_MAX];
     uint64_t forks_max = 0;
     int r = find_self(supervisor, dir, err);
@@ -148,6 +150,16 @@ int snp_host_start(struct snp_supervisor *supervisor, struct snp_err *err)
         return r;
     }
     host->is_root = supervisor->uid == 0;
+    host->image_idle_ms = SNP_TEMPLATE_IMAGE_IDLE_MS;
+    if (images != NULL && (snp_parse_u64(images, &host->image_idle_ms) < 0 ||
+                           host->image_idle_ms > SNP_TEMPLATE_IMAGE_IDLE_MAX_MS)) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "SNIPARA_SANDBOX_TEMPLATE_IMAGES is 0 to %d milliseconds, not '%.20s'",
+                        SNP_TEMPLATE_IMAGE_IDLE_MAX_MS, images);
+    }
+#ifndef __x86_64__
+    host->image_idle_ms = 0; /* guest/thaw is written for that processor */
+#endif
     host->forks_max = SNP_TEMPLATE_FORKS_MAX;
     if (forks != NULL && snp_parse_u64(forks, &forks_max) == 0 && forks_max >= 1 &&
         forks_max <= SNP_TEMPLATE_FORKS_MAX) {

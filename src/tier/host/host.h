@@ -24,7 +24,9 @@ struct snp_host_ops {
     struct snp_tier_ops tier;
     char zygote_order; /* of a fork: SNP_ZYGOTE_FORK or SNP_ZYGOTE_PLAIN */
     bool has_keeper; /* between supervisor and template: takes host->folder and host->life_fd */
-    bool has_slot;   /* sandboxes have their ids before they are forked; else from the order */
+    bool
+        has_images; /* templates have a root of their own, and so can be started from an image */
+    bool has_slot;  /* sandboxes have their ids before they are forked; else from the order */
 
     /* In a worker: put a forked process into its ids. NULL = nothing to do. */
     int (*map_ids)(struct snp_pending *pending, struct snp_err *err);
@@ -48,7 +50,10 @@ struct snp_host {
     char self[SNP_SUPERVISOR_PATH_MAX];      /* our own program */
     dev_t self_dev;
     ino_t self_ino;
-    unsigned forks_max;    /* of one generation of a template */
+    unsigned forks_max; /* of one generation of a template */
+    uint64_t
+        image_idle_ms; /* a template writes an image when it was idle for so long; 0 = never */
+    bool is_imaging;   /* an image is being written */
     int session_filter_fd; /* seccomp programs; see syscalls.h */
     int zygote_filter_fd;
     int init_fd;                    /* the program of pid 1, not readable by the code */

@@ -13,13 +13,15 @@
 #include <sys/syscall.h>
 
 #include "base/str.h"
+#include "guest/image.h"
 #include "tier/host/template.h"
 
 enum {
     FILTER_MAX = 64 << 10,
     CAPS_N = 64,
     THREAD_STACK = 2 << 20,
-    ARGV_MAX = 16
+    ARGV_MAX = 16,
+    PATH_LEN = 4096
 };
 
 /* How an argument is called, and where it goes. */
@@ -65,6 +67,7 @@ int snp_launch_read(struct snp_launch *l, int argc, char **argv)
     *l = (struct snp_launch){
         .landlock_abi_text = "0", .root_fd = -1, .tree = {-1, -1, -1}
     };
+    l->has_image = fcntl(SNP_IMAGE_FD, F_GETFD) >= 0; /* nothing else is open yet */
     for (int i = 0; i < argc; i++) {
         is_good = take(l, argv[i]) && is_good;
     }
@@ -142,11 +145,13 @@ void snp_launch_exec(const struct snp_launch *l,
                      const char *home,
                      const char *more)
 {
+    char preload[PATH_LEN];
     const char *const envp[] = {"PATH=/usr/local/bin:/usr/bin:/bin",
                                 "LANG=C.UTF-8",
                                 "PYTHONDONTWRITEBYTECODE=1",
                                 home,
-                                more,
+                                l->has_image ? preload : more,
+                                l->has_image ? more : NULL,
                                 NULL};
     const struct {
         const char *option;
@@ -169,6 +174,12 @@ void snp_launch_exec(const struct snp_launch *l,
             argv[n++] = options[i].option;
             argv[n++] = options[i].value;
         }
+    }
+    (void)snprintf(preload, sizeof(preload), "LD_PRELOAD=%.*s/thaw.so",
+                   (int)(strrchr(driver, '/') - driver), driver);
+    (void)close(SNP_LAUNCH_ZYGOTE_FILTER_FD);
+    if (l->has_image) {
+        (void)fcntl(SNP_IMAGE_FD, F_SETFD, 0);
     }
     for (int fd = SNP_LAUNCH_CONTROL_FD; fd <= SNP_LAUNCH_SESSION_FILTER_FD; fd++) {
         (void)fcntl(fd, F_SETFD, 0);

@@ -28,6 +28,7 @@
 #include "tier/engine/pool.h"
 #include "tier/engine/stream/handle.h"
 #include "tier/host/host.h"
+#include "tier/host/image.h"
 #include "tier/host/procs.h"
 
 enum {
@@ -62,6 +63,10 @@ struct snp_template {
     pid_t zygote;                     /* of the local tier */
     char python[SNP_VERSION_MAX + 1]; /* once ready */
     bool is_retired;                  /* a successor serves the requests */
+    bool has_image;                   /* it was started with one ... */
+    bool is_thawed;                   /* ... and used it */
+    bool is_old;                      /* the image */
+    bool was_imaged;                  /* an image of it was asked for */
     char stderr_text[STDERR_MAX];
     size_t stderr_len;
     unsigned forks;
@@ -378,9 +383,11 @@ static char **args_make(const struct snp_supervisor *supervisor,
     return args;
 }
 
+/* image_fd: -1 = it imports; stays the caller's. */
 static int template_start(struct snp_supervisor *supervisor,
                           const char *name,
                           char *const *args,
+                          int image_fd,
                           struct snp_template **ret,
                           struct snp_err *err);
 
@@ -394,14 +401,14 @@ static struct snp_template *template_find(struct snp_supervisor *supervisor, cha
     return NULL;
 }
 
-/* Start a successor of a template that is worn. */
+/* Start a successor of a template that is worn. It imports, so that its addresses are others. */
 static void renew(struct snp_template *t)
 {
     struct snp_template *successor;
     struct snp_err err;
 
     t->is_retired = true;
-    if (template_start(t->supervisor, t->name, t->args, &successor, &err) < 0) {
+    if (template_start(t->supervisor, t->name, t->args, -1, &successor, &err) < 0) {
         t->is_retired = false;
         snp_log(SNP_LOG_WARN, "template_renew", "name=%s error=%s", t->name, err.msg);
         return;
@@ -438,6 +445,30 @@ static void order_missing(struct snp_template *t)
     }
 }
 
+static bool is_busy(const struct snp_template *t)
+{
+    return t->first != NULL || t->n_ordered > 0 || t->n_preparing > 0;
+}
+
+static void on_check(uv_timer_t *timer);
+
+/* When nobody has asked for it for a moment: an image, for the next start. */
+static void make_image(struct snp_template *t)
+{
+    const uint64_t idle_ms = snp_host_of(t->supervisor)->image_idle_ms;
+
+    if (!snp_host_ops_of(t->supervisor)->has_images || idle_ms == 0 || t->is_thawed ||
+        t->was_imaged) {
+        return;
+    }
+    if (!is_busy(t) && snp_now_us() - t->used_us >= idle_ms * 1000) {
+        t->was_imaged = snp_image_make(t->supervisor, t->name, t->args, t->control_fd);
+    }
+    if (!t->was_imaged && uv_is_active((uv_handle_t *)t->timer) == 0) {
+        (void)uv_timer_start(t->timer, on_check, idle_ms, 0);
+    }
+}
+
 static void on_check(uv_timer_t *timer)
 {
     struct snp_template *t = timer->data;
@@ -445,11 +476,12 @@ static void on_check(uv_timer_t *timer)
     if (t->control == NULL || !t->is_ready || t->is_retired) {
         return;
     }
-    if (is_worn(t) && t->first == NULL && t->n_ordered == 0 && t->n_preparing == 0) {
+    if (is_worn(t) && !is_busy(t)) {
         renew(t);
-    } else {
-        order_missing(t);
+        return;
     }
+    order_missing(t);
+    make_image(t);
 }
 
 /* Soon, but not now: whoever waits comes first. */
@@ -572,6 +604,7 @@ static void on_forked(struct snp_template *t, const char *message, int pidfd)
     p->pending.keeper = t->process == NULL ? -1 : t->process->pid;
     p->pending.zygote = t->zygote;
     memcpy(p->pending.python, t->python, sizeof(t->python));
+    p->pending.is_thawed = t->is_thawed;
     (void)snprintf(p->pending.cgroup, sizeof(p->pending.cgroup), "%llu",
                    (unsigned long long)snp_host_of(t->supervisor)->next_pending++);
     t->n_preparing++;
@@ -602,6 +635,20 @@ static void on_fork_failed(struct snp_template *t, const char *message)
     }
 }
 
+/* Why an image was not used: guest/thaw's line on standard error. */
+static const char *import_reason(struct snp_template *t)
+{
+    if (!t->has_image || t->is_thawed) {
+        return "";
+    }
+    if (t->stderr_poll != NULL) {
+        on_stderr(t->stderr_poll, 0, UV_READABLE);
+    }
+    t->stderr_text[t->stderr_len] = '\0';
+    t->stderr_text[strcspn(t->stderr_text, "\n")] = '\0';
+    return t->stderr_text;
+}
+
 static void on_ready(struct snp_template *t, const char *version)
 {
     (void)snprintf(t->python, sizeof(t->python), "%.*s", SNP_VERSION_MAX, version);
@@ -609,12 +656,36 @@ static void on_ready(struct snp_template *t, const char *version)
     t->zygote =
         snp_host_ops_of(t->supervisor)->has_keeper ? snp_proc_first_child(t->process->pid) : -1;
     (void)uv_timer_stop(t->timer);
-    snp_log(SNP_LOG_INFO, "template_ready", "name=%s ms=%llu", t->name,
-            (unsigned long long)((snp_now_us() - t->born_us) / 1000));
+    snp_log(SNP_LOG_INFO, "template_ready", "name=%s ms=%llu from=%s %s", t->name,
+            (unsigned long long)((snp_now_us() - t->born_us) / 1000),
+            t->is_thawed ? "image" : "import", import_reason(t));
     for (unsigned n = waiting(t); n > 0; n--) {
         order_fork(t);
     }
     want_check(t);
+}
+
+/* It ended, and came from an image: import, for those who wait. False: there was no image. */
+static bool start_without_image(struct snp_template *t)
+{
+    struct snp_template *successor;
+    struct snp_err err;
+
+    if (!t->has_image || (t->is_ready && !t->is_thawed)) {
+        return false;
+    }
+    snp_log(SNP_LOG_WARN, "template_image", "name=%s error=it ended %s", t->name,
+            t->is_ready ? "" : import_reason(t));
+    snp_image_remove(t->supervisor, t->args);
+    if (template_start(t->supervisor, t->name, t->args, -1, &successor, &err) < 0) {
+        return false;
+    }
+    (void)snp_fail(&err, SNP_E_INTERNAL, "template %s is started again", t->name);
+    successor->used_us = t->used_us;
+    successor->first = SNP_TAKE_PTR(t->first);
+    successor->last = SNP_TAKE_PTR(t->last);
+    template_end(t, &err);
+    return true;
 }
 
 static void on_control(uv_poll_t *poll, int status, int events)
@@ -635,12 +706,16 @@ static void on_control(uv_poll_t *poll, int status, int events)
             on_stderr(t->stderr_poll, 0,
                       UV_READABLE); /* its last words may not have been read */
         }
-        template_fail(t);
+        if (!start_without_image(t)) {
+            template_fail(t);
+        }
     } else if (message[0] == SNP_ZYGOTE_FORKED && n_fds == 1) {
         on_forked(t, message + 1, SNP_TAKE_FD(fds[0]));
     } else if (message[0] == SNP_ZYGOTE_FAILED) {
         on_fork_failed(t, message + 1);
-    } else if (message[0] == SNP_ZYGOTE_READY && !t->is_ready) {
+    } else if ((message[0] == SNP_ZYGOTE_READY || message[0] == SNP_ZYGOTE_THAWED) &&
+               !t->is_ready) {
+        t->is_thawed = message[0] == SNP_ZYGOTE_THAWED;
         on_ready(t, message + 1);
     }
     for (size_t i = 0; i < n_fds; i++) {
@@ -665,28 +740,28 @@ static void on_process_exit(uv_process_t *process, int64_t status, int signal_nu
     snp_handle_close(&process);
 }
 
-static int spawn_process(struct snp_template *t,
-                         int control_fd,
-                         int stderr_fd,
-                         struct snp_err *err)
+static int spawn_process(
+    struct snp_template *t, int control_fd, int stderr_fd, int image_fd, struct snp_err *err)
 {
     struct snp_supervisor *supervisor = t->supervisor;
     const struct snp_host *host = snp_host_of(supervisor);
+    const bool has_keeper = snp_host_ops_of(supervisor)->has_keeper;
     uv_stdio_container_t stdio[] = {
         {.flags = UV_IGNORE},
-        {                      .flags = UV_IGNORE                 },
-        { .flags = UV_INHERIT_FD,                  .data.fd = stderr_fd},
-        {                  .flags = UV_INHERIT_FD,                  .data.fd = control_fd},
-        {                  .flags = UV_INHERIT_FD,                  .data.fd = host->session_filter_fd},
-        {                  .flags = UV_INHERIT_FD,                  .data.fd = host->zygote_filter_fd},
-        {                  .flags = UV_INHERIT_FD,                  .data.fd = host->life_fd[0]},
+        {                              .flags = UV_IGNORE                 },
+        {         .flags = UV_INHERIT_FD,                  .data.fd = stderr_fd},
+        {                          .flags = UV_INHERIT_FD,                  .data.fd = control_fd},
+        {                          .flags = UV_INHERIT_FD,                  .data.fd = host->session_filter_fd},
+        {                          .flags = UV_INHERIT_FD,                  .data.fd = host->zygote_filter_fd},
+        { .flags = has_keeper ? UV_INHERIT_FD : UV_IGNORE,                  .data.fd = host->life_fd[0]},
+        {                          .flags = UV_INHERIT_FD,                  .data.fd = image_fd},
     };
     uv_process_options_t options = {
         .file = host->self,
         .args = t->args,
         .exit_cb = on_process_exit,
         .stdio = stdio,
-        .stdio_count = SNP_ARRAY_LEN(stdio) - (snp_host_ops_of(supervisor)->has_keeper ? 0 : 1),
+        .stdio_count = SNP_ARRAY_LEN(stdio) - (image_fd < 0 ? 1 : 0),
     };
     uv_process_t *process = calloc(1, sizeof(*process));
     int r;
@@ -738,6 +813,7 @@ static int self_check(const struct snp_host *host, struct snp_err *err)
 static int template_start(struct snp_supervisor *supervisor,
                           const char *name,
                           char *const *args,
+                          int image_fd,
                           struct snp_template **ret,
                           struct snp_err *err)
 {
@@ -765,7 +841,8 @@ static int template_start(struct snp_supervisor *supervisor,
     t->programs = programs_stamp();
     t->control_fd = control[0];
     t->stderr_fd = errors[0];
-    r = spawn_process(t, control[1], errors[1], err);
+    t->has_image = image_fd >= 0;
+    r = spawn_process(t, control[1], errors[1], image_fd, err);
     (void)close(control[1]);
     (void)close(errors[1]);
     t->timer = r < 0 ? NULL : snp_timer_new(supervisor->loop, t);
@@ -814,7 +891,13 @@ void snp_template_request(struct snp_supervisor *supervisor,
     if (args == NULL) {
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
     } else if (t == NULL) {
-        r = template_start(supervisor, python->name, args, &t, &err);
+        uint64_t age_s = 0;
+        snp_autoclose int image_fd = snp_image_open(supervisor, args, &age_s);
+
+        r = template_start(supervisor, python->name, args, image_fd, &t, &err);
+        if (r == 0) {
+            t->is_old = image_fd >= 0 && age_s > SNP_TEMPLATE_AGE_MAX_S;
+        }
     }
     args_free(args);
     if (r < 0 || t == NULL) {
@@ -852,6 +935,10 @@ void snp_templates_watch(struct snp_supervisor *supervisor)
 
     (void)snp_fail(&err, SNP_E_INTERNAL, "the template was not used for long");
     for (struct snp_template *t = snp_host_of(supervisor)->templates; t != NULL; t = t->next) {
+        if (t->control != NULL && !t->is_retired && t->is_ready && t->is_old && !is_busy(t) &&
+            now - t->used_us > SNP_TEMPLATE_RENEW_IDLE_S * 1000000ULL) {
+            renew(t);
+        }
         if (!snp_template_is_builtin(t->name) && t->first == NULL && t->is_ready &&
             now - t->used_us > SNP_TEMPLATE_IDLE_MAX_S * 1000000ULL) {
             template_end(t, &err);

@@ -35,6 +35,9 @@ enum {
     SNP_TEMPLATE_FORKS_MAX = 1000,
     SNP_TEMPLATE_AGE_MAX_S = 3600,
     SNP_TEMPLATE_IDLE_MAX_S = 600, /* of one that is not built in */
+    SNP_TEMPLATE_IMAGE_IDLE_MS = 2000,
+    SNP_TEMPLATE_IMAGE_IDLE_MAX_MS = 3600000,
+    SNP_TEMPLATE_RENEW_IDLE_S = 60, /* before one is replaced that comes from an old image */
 };
 
 /* One sandbox to be. Descriptors are owned by whoever holds it. */
@@ -47,6 +50,7 @@ struct snp_pending {
     int control_fd; /* to its control socket */
     int slot;       /* id range, -1 = none */
     char python[SNP_VERSION_MAX + 1]; /* version of the interpreter */
+    bool is_thawed;                   /* its template was started from an image */
     bool has_cgroup;
     char cgroup[24]; /* name of its groups, when it has them; it is in them already */
 };

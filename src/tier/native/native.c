@@ -188,6 +188,7 @@ const struct snp_host_ops snp_native_ops = {
                .copies_usage = snp_forked_copies_usage,
                },
     .zygote_order = SNP_ZYGOTE_FORK,
+    .has_images = true,
     .map_ids = map_ids,
     .emulated = snp_native_calls,
 };

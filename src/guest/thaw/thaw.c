@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loaded before the interpreter of a template (LD_PRELOAD): if there is an image of it, and
+ * nothing that the image was made from has changed, its memory takes the place of this process'.
+ * Else the interpreter starts as always, and says why in a line on standard error.
+ *
+ * Nothing of the C library is used, which is unmapped on the way. What fails after that ends the
+ * process; the supervisor then starts it without an image.
+ */
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <asm/prctl.h>
+#include <linux/prctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#define XXH_INLINE_ALL
+#define XXH_NO_STREAM
+#include <xxhash.h>
+
+#include "base/macro.h"
+#include "guest/image.h"
+
+enum {
+    STACK_BYTES = 64 << 10,
+    PARTS_MAX = 1024, /* of one read */
+    PAGE = 4096,
+    ETC_MAX = 1 << 20,
+    SEQUENCES_FLAG_END = 1,
+    SEQUENCES_LEN = 32,
+    SIGNAL_SET = 8,
+    STATUS_FAILED = 4,
+};
+
+#define SEQUENCES_MARK 0x53053053U /* of the C library, for x86-64 */
+#define END_OF_MEMORY  UINT64_C(0x7ffffffff000)
+
+/* Where the C library has its area, from the thread's base; not there before 2.35. */
+extern const ptrdiff_t sequences_at __asm__("__rseq_offset") __attribute__((weak));
+extern const unsigned int sequences_used __asm__("__rseq_size") __attribute__((weak));
+/* NOLINTBEGIN(readability-identifier-naming): the linker's */
+extern const char __ehdr_start __attribute__((visibility("hidden")));
+extern const char _end __attribute__((visibility("hidden")));
+/* NOLINTEND(readability-identifier-naming) */
+
+static struct thaw {
+    struct snp_image image;
+    struct snp_image_map maps[SNP_IMAGE_MAPS_MAX];
+    struct snp_image_run runs[SNP_IMAGE_RUNS_MAX];
+    struct snp_image_file files[SNP_IMAGE_FILES_MAX];
+    struct snp_image_large large[SNP_IMAGE_LARGE_MAX];
+    char text[SNP_IMAGE_TEXT_MAX];
+    int fd[SNP_IMAGE_FILES_MAX];
+    char etc[ETC_MAX];
+    struct iovec parts[PARTS_MAX];
+    uint64_t data_at; /* in the file */
+    uint64_t vdso;    /* where it is now */
+    char stack[STACK_BYTES] __attribute__((aligned(16)));
+} thaw;
+
+static long call(long number, const long *args)
+{
+    register long r10 __asm__("r10") = args[3];
+    register long r8 __asm__("r8") = args[4];
+    register long r9 __asm__("r9") = args[5];
+    long r;
+
+    __asm__ volatile("syscall"
+                     : "=a"(r)
+                     : "a"(number), "D"(args[0]), "S"(args[1]), "d"(args[2]), "r"(r10), "r"(r8),
+                       "r"(r9)
+                     : "rcx", "r11", "memory");
+    return r;
+}
+
+#define CALL_(n, a, b, c, d, e, f, ...) \
+    call(n, (const long[]){(long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f)})
+#define CALL(...) CALL_(__VA_ARGS__, 0, 0, 0, 0, 0, 0)
+
+/* The compiler puts calls of these in. */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
+
+__attribute__((visibility("hidden"))) void *memcpy(void *to, const void *from, size_t n)
+{
+    void *at = to;
+
+    __asm__ volatile("rep movsb" : "+D"(at), "+S"(from), "+c"(n) : : "memory");
+    return to;
+}
+
+__attribute__((visibility("hidden"))) void *memset(void *to, int byte, size_t n)
+{
+    void *at = to;
+
+    __asm__ volatile("rep stosb" : "+D"(at), "+c"(n) : "a"(byte) : "memory");
+    return to;
+}
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
+
+static size_t length(const char *text)
+{
+    size_t n = 0;
+
+    while (text[n] != '\0') {
+        n++;
+    }
+    return n;
+}
+
+static bool begins(const char *text, const char *with)
+{
+    while (*with != '\0' && *text == *with) {
+        text++;
+        with++;
+    }
+    return *with == '\0';
+}
+
+/* A line on standard error, which the supervisor reads. */
+static bool refuse(const char *what, const char *path)
+{
+    static const char head[] = "image: ";
+    const struct iovec parts[] = {
+        {(void *)(uintptr_t)head,  sizeof(head) - 1},
+        {(void *)(uintptr_t)path,  length(path)    },
+        {(void *)(uintptr_t)what,  length(what)    },
+        {(void *)(uintptr_t) "\n", 1               },
+    };
+
+    (void)CALL(SYS_writev, 2, parts, SNP_ARRAY_LEN(parts));
+    return false;
+}
+
+static SNP_NORETURN void fail(const char *what)
+{
+    (void)refuse(what, "");
+    for (;;) {
+        (void)CALL(SYS_exit_group, STATUS_FAILED);
+    }
+}
+
+/* Reading ---------------------------------------------------------------------------------- */
+
+static bool read_at(void *to, uint64_t n, uint64_t *at)
+{
+    bool ok = CALL(SYS_pread64, SNP_IMAGE_FD, to, n, *at) == (long)n;
+
+    *at += n;
+    return ok;
+}
+
+static bool read_tables(void)
+{
+    struct snp_image *image = &thaw.image;
+    uint64_t at = sizeof(struct snp_image_label);
+    uint64_t hash;
+    uint64_t seed = 0;
+
+    if (!read_at(image, sizeof(*image), &at) || image->magic != SNP_IMAGE_MAGIC) {
+        return false;
+    }
+    hash = image->hash;
+    image->hash = 0;
+    if (XXH3_64bits(image, sizeof(*image)) != hash || image->n_maps > SNP_IMAGE_MAPS_MAX ||
+        image->n_runs > SNP_IMAGE_RUNS_MAX || image->n_files > SNP_IMAGE_FILES_MAX ||
+        image->n_large > SNP_IMAGE_LARGE_MAX || image->text_len > SNP_IMAGE_TEXT_MAX) {
+        return false;
+    }
+    const struct iovec tables[] = {
+        {thaw.maps,  image->n_maps * sizeof(thaw.maps[0])  },
+        {thaw.runs,  image->n_runs * sizeof(thaw.runs[0])  },
+        {thaw.files, image->n_files * sizeof(thaw.files[0])},
+        {thaw.large, image->n_large * sizeof(thaw.large[0])},
+        {thaw.text,  image->text_len                       },
+    };
+    for (size_t i = 0; i < SNP_ARRAY_LEN(tables); i++) {
+        if (!read_at(tables[i].iov_base, tables[i].iov_len, &at)) {
+            return false;
+        }
+        seed = XXH3_64bits_withSeed(tables[i].iov_base, tables[i].iov_len, seed);
+    }
+    thaw.data_at = at;
+    return seed == image->tables_hash;
+}
+
+/* Checking --------------------------------------------------------------------------------- */
+
+static bool is_same_content(int fd, const struct snp_image_file *file)
+{
+    long n = CALL(SYS_pread64, fd, thaw.etc, sizeof(thaw.etc), 0);
+
+    return n >= 0 && XXH3_64bits(thaw.etc, (size_t)n) == (uint64_t)file->changed[0];
+}
+
+static bool is_same_stat(const struct snp_image_file *file, const struct stat *st)
+{
+    bool is_folder = (st->st_mode & S_IFMT) == S_IFDIR;
+
+    return (is_folder ? file->size == -2 : file->size == st->st_size) &&
+           file->changed[0] == st->st_mtim.tv_sec && file->changed[1] == st->st_mtim.tv_nsec &&
+           (is_folder || (file->changed[2] == st->st_ctim.tv_sec &&
+                          file->changed[3] == st->st_ctim.tv_nsec));
+}
+
+static bool is_same(const struct snp_image_file *file, int *ret_fd)
+{
+    const char *path = thaw.text + file->path;
+    bool is_etc = begins(path, "/etc/") && file->size >= 0;
+    bool ok;
+    struct stat st = {0};
+
+    *ret_fd = -1;
+    if (!is_etc && file->is_mapped == 0) {
+        long r = CALL(SYS_newfstatat, AT_FDCWD, path, &st, 0);
+
+        return r < 0 ? file->size == -1 : is_same_stat(file, &st);
+    }
+    *ret_fd = (int)CALL(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    ok = *ret_fd >= 0 &&
+         (is_etc ? is_same_content(*ret_fd, file)
+                 : CALL(SYS_fstat, *ret_fd, &st) == 0 && is_same_stat(file, &st));
+    if (file->is_mapped == 0 && *ret_fd >= 0) {
+        (void)CALL(SYS_close, *ret_fd);
+    }
+    return ok;
+}
+
+static void close_files(uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        if (thaw.files[i].is_mapped != 0) {
+            (void)CALL(SYS_close, thaw.fd[i]);
+        }
+    }
+}
+
+static bool are_files_same(void)
+{
+    for (uint64_t i = 0; i < thaw.image.n_files; i++) {
+        if (thaw.files[i].path >= thaw.image.text_len ||
+            !is_same(&thaw.files[i], &thaw.fd[i])) {
+            close_files(i);
+            return refuse(" changed", thaw.text + thaw.files[i].path);
+        }
+    }
+    return true;
+}
+
+static bool overlaps(const struct snp_image_map *map, uint64_t start, uint64_t end)
+{
+    return map->start < end && start < map->end;
+}
+
+/* We stay where we are until the end, and so does what the kernel gave us until it is moved. */
+static bool is_room(void)
+{
+    const uint64_t start = (uintptr_t)&__ehdr_start;
+    const uint64_t end = (uintptr_t)&_end;
+    uint64_t first = 0;
+    uint64_t last = 0;
+
+    for (uint64_t i = 0; i < thaw.image.n_maps; i++) {
+        const struct snp_image_map *map = &thaw.maps[i];
+
+        if (map->start >= map->end || map->end > END_OF_MEMORY || map->start % PAGE != 0 ||
+            map->end % PAGE != 0 || (i > 0 && map->start < map[-1].end) ||
+            (map->kind == SNP_IMAGE_FILE && map->file >= thaw.image.n_files) ||
+            overlaps(map, start, end)) {
+            return refuse("the addresses are taken", "");
+        }
+        if (map->kind == SNP_IMAGE_KERNEL) {
+            first = first == 0 ? map->start : first;
+            last = map->end;
+        }
+    }
+    if (first == 0 || last - first > 16UL * PAGE) {
+        return refuse("the kernel's part is unusual", "");
+    }
+    return true;
+}
+
+/* The C library of this process must not hear of it any more when it is gone. */
+static bool end_sequences(void)
+{
+    uint64_t base = 0;
+
+    if (&sequences_used == NULL || sequences_used == 0) {
+        return true;
+    }
+    if (CALL(SYS_arch_prctl, ARCH_GET_FS, &base) < 0) {
+        return false;
+    }
+    return CALL(SYS_rseq, base + (uint64_t)sequences_at, SEQUENCES_LEN, SEQUENCES_FLAG_END,
+                SEQUENCES_MARK) == 0;
+}
+
+/* The point of no return ------------------------------------------------------------------- */
+
+static void unmap(uint64_t start, uint64_t end)
+{
+    if (start < end && CALL(SYS_munmap, start, end - start) < 0) {
+        fail("munmap");
+    }
+}
+
+/* Everything but us and what the kernel gave: [first, last). */
+static void unmap_all(uint64_t first, uint64_t last)
+{
+    const uint64_t start = (uintptr_t)&__ehdr_start / PAGE * PAGE;
+    const uint64_t end = ((uintptr_t)&_end + PAGE - 1) / PAGE * PAGE;
+    const uint64_t low_start = start < first ? start : first;
+    const uint64_t low_end = start < first ? end : last;
+    const uint64_t high_start = start < first ? first : start;
+    const uint64_t high_end = start < first ? last : end;
+
+    unmap(0, low_start);
+    unmap(low_end, high_start);
+    unmap(high_end, END_OF_MEMORY);
+}
+
+/* Pages of the kernel keep their order and sizes: it is the same kernel. Its code is the last. */
+static void move_kernel(void)
+{
+    uint64_t first = 0;
+    uint64_t last = 0;
+    uint64_t code = 0;
+    uint64_t now;
+
+    for (uint64_t i = 0; i < thaw.image.n_maps; i++) {
+        if (thaw.maps[i].kind == SNP_IMAGE_KERNEL) {
+            code = thaw.maps[i].start;
+            first = first == 0 ? code : first;
+            last = thaw.maps[i].end;
+        }
+    }
+    now = thaw.vdso - (code - first);
+    unmap_all(now, now + (last - first));
+    for (uint64_t i = 0; now != first && i < thaw.image.n_maps; i++) {
+        const struct snp_image_map *map = &thaw.maps[i];
+        uint64_t len = map->end - map->start;
+
+        if (map->kind == SNP_IMAGE_KERNEL &&
+            CALL(SYS_mremap, now + (map->start - first), len, len,
+                 MREMAP_MAYMOVE | MREMAP_FIXED, map->start) != (long)map->start) {
+            fail("mremap");
+        }
+    }
+}
+
+static void map_all(void)
+{
+    for (uint64_t i = 0; i < thaw.image.n_maps; i++) {
+        const struct snp_image_map *map = &thaw.maps[i];
+        static const int flags[] = {
+            [SNP_IMAGE_MEMORY] = MAP_PRIVATE | MAP_ANONYMOUS,
+            [SNP_IMAGE_STACK] = MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN,
+            [SNP_IMAGE_FILE] = MAP_PRIVATE,
+            [SNP_IMAGE_SHARED] = MAP_SHARED,
+        };
+        int fd = map->kind >= SNP_IMAGE_FILE ? thaw.fd[map->file] : -1;
+        int prot = map->prot | (map->has_runs != 0 ? PROT_WRITE : 0);
+
+        if (map->kind != SNP_IMAGE_KERNEL &&
+            CALL(SYS_mmap, map->start, map->end - map->start, prot,
+                 flags[map->kind] | MAP_FIXED_NOREPLACE, fd, map->offset) != (long)map->start) {
+            fail("mmap");
+        }
+    }
+    close_files(thaw.image.n_files);
+}
+
+static void read_batch(uint64_t from, uint64_t n, uint64_t len)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        thaw.parts[i] =
+            (struct iovec){(void *)thaw.runs[from + i].start, thaw.runs[from + i].len};
+    }
+    if (CALL(SYS_readv, SNP_IMAGE_FD, thaw.parts, n) != (long)len) {
+        fail("it is cut short");
+    }
+    for (uint64_t i = from; i < from + n; i++) {
+        if (XXH3_64bits((const void *)thaw.runs[i].start, thaw.runs[i].len) !=
+            thaw.runs[i].hash) {
+            fail("it is damaged");
+        }
+    }
+}
+
+static void read_runs(void)
+{
+    uint64_t from = 0;
+
+    for (uint64_t i = 0; i < thaw.image.n_large; i++) {
+        (void)CALL(SYS_madvise, thaw.large[i].start, thaw.large[i].len, MADV_HUGEPAGE);
+    }
+    (void)CALL(SYS_lseek, SNP_IMAGE_FD, thaw.data_at, SEEK_SET); /* the filter has no preadv */
+    while (from < thaw.image.n_runs) {
+        uint64_t n = 0;
+        uint64_t len = 0;
+
+        do {
+            len += thaw.runs[from + n++].len;
+        } while (n < PARTS_MAX && from + n < thaw.image.n_runs &&
+                 len + thaw.runs[from + n].len <= SNP_IMAGE_RUN_BYTES);
+        read_batch(from, n, len);
+        from += n;
+    }
+    for (uint64_t i = 0; i < thaw.image.n_large; i++) {
+        (void)CALL(SYS_madvise, thaw.large[i].start, thaw.large[i].len, MADV_NOHUGEPAGE);
+    }
+}
+
+static void protect(void)
+{
+    for (uint64_t i = 0; i < thaw.image.n_maps; i++) {
+        const struct snp_image_map *map = &thaw.maps[i];
+
+        if (map->has_runs != 0 && (map->prot & PROT_WRITE) == 0 &&
+            CALL(SYS_mprotect, map->start, map->end - map->start, map->prot) < 0) {
+            fail("mprotect");
+        }
+    }
+}
+
+/* What the kernel knows of this process besides its memory. */
+static void tell_kernel(void)
+{
+    struct snp_image *image = &thaw.image;
+    int number;
+
+    image->memory.auxv = (void *)image->vector;
+    image->memory.exe_fd = (uint32_t)-1;
+    if (CALL(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP, &image->memory, sizeof(image->memory)) < 0) {
+        fail("prctl");
+    }
+    for (long i = 0; i < SNP_IMAGE_SIGNALS; i++) {
+        (void)CALL(SYS_rt_sigaction, i + 1, &image->signals[i], 0, SIGNAL_SET);
+    }
+    if (CALL(SYS_arch_prctl, ARCH_SET_FS, image->fs_base) < 0) {
+        fail("arch_prctl");
+    }
+    number = (int)CALL(SYS_set_tid_address, image->thread_number);
+    memcpy((void *)image->thread_number, &number, sizeof(number));
+    if (image->sequences != 0 &&
+        CALL(SYS_rseq, image->sequences, image->sequences_len, 0, SEQUENCES_MARK) < 0) {
+        fail("rseq");
+    }
+    (void)CALL(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, &image->signal_mask, 0, SIGNAL_SET);
+    (void)CALL(SYS_close, SNP_IMAGE_FD);
+}
+
+static SNP_NORETURN __attribute__((used)) void replace(void)
+{
+    const uint64_t start = (uintptr_t)&__ehdr_start / PAGE * PAGE;
+    const uint64_t end = ((uintptr_t)&_end + PAGE - 1) / PAGE * PAGE;
+
+    move_kernel();
+    map_all();
+    read_runs();
+    protect();
+    tell_kernel();
+    __asm__ volatile("mov %0, %%rsp\n\t"
+                     "xor %%ebp, %%ebp\n\t"
+                     "push $0\n\t"
+                     "jmp *%1"
+                     :
+                     : "r"(thaw.image.stack), "r"(thaw.image.entry), "D"(start),
+                       "S"(end - start)
+                     : "memory");
+    __builtin_unreachable();
+}
+
+/* Of the environment: neither the interpreter nor what it starts is to load us again. */
+static void forget_variable(char **envp)
+{
+    char **to = envp;
+
+    for (; *envp != NULL; envp++) {
+        if (!begins(*envp, "LD_PRELOAD=")) {
+            *to++ = *envp;
+        }
+    }
+    *to = NULL;
+}
+
+static uint64_t find_vdso(char *const *envp)
+{
+    const uint64_t *at;
+
+    while (*envp != NULL) {
+        envp++;
+    }
+    for (at = (const uint64_t *)(envp + 1); at[0] != 0; at += 2) {
+        if (at[0] == 33 /* AT_SYSINFO_EHDR */) {
+            return at[1];
+        }
+    }
+    return 0;
+}
+
+static __attribute__((constructor)) void begin(int argc, char **argv, char **envp)
+{
+    unsigned size = 0;
+
+    (void)argc;
+    (void)argv;
+    thaw.vdso = find_vdso(envp);
+    forget_variable(envp);
+    if (!read_tables()) {
+        (void)refuse("it is damaged", "");
+    } else if (thaw.vdso == 0 || CALL(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP_SIZE, &size) < 0 ||
+               size != sizeof(thaw.image.memory)) {
+        (void)refuse("the kernel cannot do it", "");
+    } else if (is_room() && are_files_same()) {
+        if (end_sequences()) {
+            __asm__ volatile("mov %0, %%rsp\n\t"
+                             "xor %%ebp, %%ebp\n\t"
+                             "call *%1"
+                             :
+                             : "r"(thaw.stack + STACK_BYTES), "r"(replace)
+                             : "memory");
+            __builtin_unreachable();
+        }
+        close_files(thaw.image.n_files);
+        (void)refuse("the C library is unusual", "");
+    }
+    (void)CALL(SYS_close, SNP_IMAGE_FD);
+}

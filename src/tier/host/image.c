@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tier/host/image.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#ifdef __x86_64__
+#    include <cpuid.h>
+#endif
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "guest/image.h"
+#include "guest/spec.h"
+#include "tier/host/host.h"
+
+enum {
+    FILES_MAX = 8, /* images that are kept */
+    NAME_LEN = 48, /* of a file: 32 digits and an ending */
+    PATIENCE_MS = 10000,
+    CHUNK = 256 << 10,
+    REASON_MAX = 300, /* what a template says when it cannot write one */
+};
+
+#define BYTES_MAX (1ULL << 30) /* of one, and of all */
+#define AGE_MAX_S (7ULL * 24 * 3600)
+
+/* Names ------------------------------------------------------------------------------------ */
+
+static void mix(uint64_t *key, const void *bytes, size_t n)
+{
+    key[0] = XXH3_64bits_withSeed(bytes, n, key[0]);
+    key[1] = XXH3_64bits_withSeed(bytes, n, ~key[1]);
+}
+
+static void mix_text(uint64_t *key, const char *text)
+{
+    mix(key, text, strlen(text) + 1);
+}
+
+/* What libraries look at when they choose how to do things. */
+static void mix_processor(uint64_t *key)
+{
+#ifdef __x86_64__
+    static const unsigned leaves[][2] = {
+        {0,           0},
+        {1,           0},
+        {7,           0},
+        {7,           1},
+        {0xd,         0},
+        {0x80000001U, 0}
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(leaves); i++) {
+        unsigned r[4] = {0};
+        (void)__get_cpuid_count(leaves[i][0], leaves[i][1], &r[0], &r[1], &r[2], &r[3]);
+        r[1] = leaves[i][0] == 1 ? 0 : r[1]; /* which processor we are on */
+        mix(key, r, sizeof(r));
+    }
+#else
+    (void)key;
+#endif
+}
+
+static void make_key(char *const *args, uint64_t *ret)
+{
+    const char *core =
+        getenv("OPENBLAS_CORETYPE"); /* NOLINT(concurrency-mt-unsafe): nobody sets it */
+    struct utsname host = {0};
+
+    ret[0] = ret[1] = 0;
+    (void)uname(&host);
+    mix_text(ret, SNP_VERSION);
+    mix_text(ret, host.release);
+    mix_text(ret, host.version);
+    mix_text(ret, host.machine);
+    mix_text(ret, core == NULL ? "" : core);
+    mix_processor(ret);
+    for (char *const *arg = args + 1; *arg != NULL; arg++) { /* without our own path */
+        mix_text(ret, *arg);
+    }
+}
+
+static void file_name(const uint64_t *key, const char *ending, char *out)
+{
+    (void)snprintf(out, NAME_LEN, "%016llx%016llx.%s", (unsigned long long)key[0],
+                   (unsigned long long)key[1], ending);
+}
+
+static int open_folder(const struct snp_supervisor *supervisor, bool make)
+{
+    char path[SNP_SUPERVISOR_PATH_MAX];
+
+    (void)snprintf(path, sizeof(path), "%.4000s/images", supervisor->state_dir);
+    if (make && mkdir(path, 0700) < 0 && errno != EEXIST) {
+        return -1;
+    }
+    return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* Using ------------------------------------------------------------------------------------ */
+
+static bool is_trusted(int fd, const uint64_t *key, uint64_t *ret_age_s)
+{
+    struct snp_image_label label;
+    const uint64_t now = (uint64_t)time(NULL);
+    struct stat st;
+
+    if (snp_read_all(fd, &label, sizeof(label)) != (ssize_t)sizeof(label)) {
+        return false;
+    }
+    *ret_age_s = now - label.born_s;
+    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+           (st.st_mode & 077U) == 0 && st.st_nlink == 1 && label.magic == SNP_IMAGE_MAGIC &&
+           memcmp(label.key, key, sizeof(label.key)) == 0 &&
+           label.len == (uint64_t)st.st_size - sizeof(label) && label.born_s <= now &&
+           *ret_age_s < AGE_MAX_S;
+}
+
+int snp_image_open(const struct snp_supervisor *supervisor,
+                   char *const *args,
+                   uint64_t *ret_age_s)
+{
+    snp_autoclose int folder = -1;
+    char name[NAME_LEN];
+    uint64_t key[2];
+    int fd;
+
+    if (!snp_host_ops_of(supervisor)->has_images ||
+        snp_host_of(supervisor)->image_idle_ms == 0) {
+        return -1;
+    }
+    folder = open_folder(supervisor, false);
+    make_key(args, key);
+    file_name(key, "image", name);
+    fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && !is_trusted(fd, key, ret_age_s)) {
+        snp_closep(&fd);
+    }
+    if (fd >= 0) {
+        (void)futimens(fd, NULL); /* the least used goes first */
+    }
+    return fd;
+}
+
+void snp_image_remove(const struct snp_supervisor *supervisor, char *const *args)
+{
+    snp_autoclose int folder = open_folder(supervisor, false);
+    char name[NAME_LEN];
+    uint64_t key[2];
+
+    make_key(args, key);
+    file_name(key, "image", name);
+    if (folder >= 0) {
+        (void)unlinkat(folder, name, 0);
+    }
+}
+
+/* Keeping ---------------------------------------------------------------------------------- */
+
+/* In a worker. */
+struct keeping {
+    uv_work_t work;
+    struct snp_supervisor *supervisor;
+    char name[32];
+    uint64_t key[2];
+    int pipe_fd; /* owned */
+    uint64_t len;
+    int result;
+    struct snp_err err;
+};
+
+static bool has_ending(const char *name, const char *ending)
+{
+    size_t n = strlen(name);
+    size_t m = strlen(ending);
+
+    return n > m && snp_streq(name + n - m, ending);
+}
+
+/* Remove the one that was not used for longest, if there are too many. False: there are not. */
+static bool remove_one(int folder)
+{
+    int list_fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = list_fd < 0 ? NULL : fdopendir(list_fd);
+    char oldest[NAME_LEN] = "";
+    time_t oldest_s = 0;
+    uint64_t bytes = 0;
+    unsigned n = 0;
+    struct dirent *entry;
+
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): each has its own */
+    while (list != NULL && (entry = readdir(list)) != NULL) {
+        struct stat st;
+        if (!has_ending(entry->d_name, ".image") || strlen(entry->d_name) >= NAME_LEN ||
+            fstatat(folder, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+            continue;
+        }
+        n++;
+        bytes += (uint64_t)st.st_size;
+        if (oldest[0] == '\0' || st.st_mtim.tv_sec < oldest_s) {
+            oldest_s = st.st_mtim.tv_sec;
+            (void)snprintf(oldest, sizeof(oldest), "%s", entry->d_name);
+        }
+    }
+    if (list != NULL) {
+        (void)closedir(list);
+    } else if (list_fd >= 0) {
+        (void)close(list_fd);
+    }
+    return (n > FILES_MAX || bytes > BYTES_MAX) && unlinkat(folder, oldest, 0) == 0;
+}
+
+/* Is it whole? What a template writes is believed as far as that template may act on it. */
+static int check(const struct keeping *k, int fd, struct snp_err *err)
+{
+    struct snp_image image;
+    char reason[REASON_MAX + 1] = "";
+    const off_t at = sizeof(struct snp_image_label);
+    uint64_t want;
+
+    if (k->len < sizeof(image)) {
+        (void)!pread(fd, reason, REASON_MAX, at);
+        return snp_fail(err, SNP_E_UNSUPPORTED, "it has %.*s", REASON_MAX, reason);
+    }
+    if (pread(fd, &image, sizeof(image), at) != (ssize_t)sizeof(image) ||
+        image.magic != SNP_IMAGE_MAGIC || image.n_maps > SNP_IMAGE_MAPS_MAX ||
+        image.n_runs > SNP_IMAGE_RUNS_MAX || image.n_files > SNP_IMAGE_FILES_MAX ||
+        image.n_large > SNP_IMAGE_LARGE_MAX || image.text_len > SNP_IMAGE_TEXT_MAX) {
+        return snp_fail(err, SNP_E_PEER, "it is not understood");
+    }
+    want = sizeof(image) + image.n_maps * sizeof(struct snp_image_map) +
+           image.n_runs * sizeof(struct snp_image_run) +
+           image.n_files * sizeof(struct snp_image_file) +
+           image.n_large * sizeof(struct snp_image_large) + image.text_len + image.bytes;
+    return want == k->len ? 0 : snp_fail(err, SNP_E_PEER, "it was cut short");
+}
+
+static int copy(struct keeping *k, int fd, struct snp_err *err)
+{
+    snp_autofree char *bytes = malloc(CHUNK);
+
+    if (bytes == NULL) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    for (;;) {
+        struct pollfd ready = {.fd = k->pipe_fd, .events = POLLIN};
+        ssize_t n;
+        if (SNP_RETRY(poll(&ready, 1, PATIENCE_MS)) <= 0) {
+            return snp_fail(err, SNP_E_TIMEOUT, "it did not come");
+        }
+        n = SNP_RETRY(read(k->pipe_fd, bytes, CHUNK));
+        if (n <= 0) {
+            return n == 0 ? 0 : snp_fail_sys(err, errno, "read it");
+        }
+        k->len += (uint64_t)n;
+        if (k->len > BYTES_MAX) {
+            return snp_fail(err, SNP_E_LIMIT, "it is larger than %llu MiB", BYTES_MAX >> 20U);
+        }
+        if (snp_write_all(fd, bytes, (size_t)n) < 0) {
+            return snp_fail_sys(err, errno, "write it");
+        }
+    }
+}
+
+static int seal(struct keeping *k, int folder, int fd, const char *from, struct snp_err *err)
+{
+    const struct snp_image_label label = {
+        .magic = SNP_IMAGE_MAGIC,
+        .key = {k->key[0], k->key[1]},
+        .born_s = (uint64_t)time(NULL),
+        .len = k->len
+    };
+    char name[NAME_LEN];
+
+    file_name(k->key, "image", name);
+    if (pwrite(fd, &label, sizeof(label), 0) != (ssize_t)sizeof(label) || fsync(fd) < 0) {
+        return snp_fail_sys(err, errno, "write it");
+    }
+    return renameat(folder, from, folder, name) < 0 || fsync(folder) < 0
+               ? snp_fail_sys(err, errno, "rename it")
+               : 0;
+}
+
+static int keep(struct keeping *k, struct snp_err *err)
+{
+    snp_autoclose int folder = open_folder(k->supervisor, true);
+    snp_autoclose int fd = -1;
+    char name[NAME_LEN];
+    int r;
+
+    file_name(k->key, "new", name);
+    if (folder >= 0) {
+        (void)unlinkat(folder, name, 0);
+        fd = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    }
+    if (fd < 0) {
+        return snp_fail_sys(err, errno, "make a file for it");
+    }
+    r = lseek(fd, sizeof(struct snp_image_label), SEEK_SET) < 0
+            ? snp_fail_sys(err, errno, "write it")
+            : copy(k, fd, err);
+    r = r < 0 ? r : check(k, fd, err);
+    r = r < 0 ? r : seal(k, folder, fd, name, err);
+    if (r < 0) {
+        (void)unlinkat(folder, name, 0);
+        return r;
+    }
+    while (remove_one(folder)) {
+    }
+    return 0;
+}
+
+static void keeping_run(uv_work_t *work)
+{
+    struct keeping *k = work->data;
+
+    k->result = keep(k, &k->err);
+}
+
+static void keeping_done(uv_work_t *work, int status)
+{
+    struct keeping *k = work->data;
+
+    snp_host_of(k->supervisor)->is_imaging = false;
+    (void)close(k->pipe_fd);
+    if (status == 0 && k->result == 0) {
+        snp_log(SNP_LOG_INFO, "template_image", "name=%s bytes=%llu", k->name,
+                (unsigned long long)k->len);
+    } else {
+        snp_log(SNP_LOG_WARN, "template_image", "name=%s error=%s", k->name, k->err.msg);
+    }
+    free(k);
+}
+
+bool snp_image_make(struct snp_supervisor *supervisor,
+                    const char *name,
+                    char *const *args,
+                    int control_fd)
+{
+    struct snp_host *host = snp_host_of(supervisor);
+    static const char order[1 + sizeof(uint32_t)] = {SNP_ZYGOTE_IMAGE};
+    struct keeping *k;
+    int ends[2];
+
+    if (host->is_imaging || pipe2(ends, O_CLOEXEC) < 0) {
+        return false;
+    }
+    k = calloc(1, sizeof(*k));
+    if (k != NULL && snp_send_fds(control_fd, order, sizeof(order), &ends[1], 1) == 0) {
+        k->work.data = k;
+        k->supervisor = supervisor;
+        k->pipe_fd = ends[0];
+        (void)snprintf(k->name, sizeof(k->name), "%s", name);
+        make_key(args, k->key);
+        host->is_imaging =
+            uv_queue_work(supervisor->loop, &k->work, keeping_run, keeping_done) == 0;
+    }
+    (void)close(ends[1]);
+    if (!host->is_imaging) {
+        (void)close(ends[0]);
+        free(k);
+    }
+    return host->is_imaging;
+}

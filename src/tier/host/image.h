@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_TIER_HOST_IMAGE_H
+#define SNP_TIER_HOST_IMAGE_H
+
+/*
+ * Images of templates, STATE/images/KEY.image: written by a template when nobody waits for it,
+ * and used instead of importing when it is started the next time. The key covers how a template is started, the
+ * kernel and the processor; what was imported is checked inside (guest/thaw).
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct snp_supervisor;
+
+/*
+ * To be read, and how old it is; -1: there is none, or none that can be trusted. args are the
+ * launcher's, and are what tells templates apart.
+ */
+int snp_image_open(const struct snp_supervisor *supervisor,
+                   char *const *args,
+                   uint64_t *ret_age_s);
+
+/* A template did not come up from it. */
+void snp_image_remove(const struct snp_supervisor *supervisor, char *const *args);
+
+/*
+ * Have the zygote behind control_fd write one, and a worker keep it; name is for the log. One at a
+ * time: false = not now.
+ */
+bool snp_image_make(struct snp_supervisor *supervisor,
+                    const char *name,
+                    char *const *args,
+                    int control_fd);
+
+#endif
