@@ -2,7 +2,9 @@
 """Container engines of the tests' own: dockerd and podman's service with their folders, mounts and control groups, and
 an image made of this machine's Python. Nothing of them is left when they are closed."""
 
+import contextlib
 import functools
+import glob
 import hashlib
 import http.client
 import io
@@ -265,6 +267,13 @@ class Podman(Engine):
                       f'runroot = "{self.folder}/run"\n')
         return {"CONTAINERS_CONF": f"{self.folder}/containers.conf", "TMPDIR": self.folder,
                 "CONTAINERS_STORAGE_CONF": f"{self.folder}/storage.conf", "XDG_RUNTIME_DIR": self.folder}
+
+    def close(self) -> None:
+        super().close()
+        for path in glob.glob("/sys/fs/cgroup/*/libpod_parent"):
+            for folder, _, _ in os.walk(path, topdown=False):
+                with contextlib.suppress(OSError):  # another podman's
+                    os.rmdir(folder)
 
     def command(self) -> list[str]:
         return ["podman", "--tmpdir", f"{self.folder}/exec", "system", "service", "--time=0", "unix://" + self.socket]
