@@ -111,6 +111,11 @@ def until(path: str) -> None:
         time.sleep(0.01)
 
 
+def end(ident: int, session: Session) -> None:
+    until(session.lingers or "/")
+    send(2, ident, {})
+
+
 def run_cell(ident: int, head: Json, raw: bytes) -> None:
     session = sessions[head["session"]]
     session.interrupted.clear()
@@ -327,7 +332,7 @@ def handle(ident: int, head: Json, raw: bytes) -> None:
     elif method == "close":
         del sessions[head["session"]]
         session.interrupted.set()
-        threading.Thread(target=lambda: (until(session.lingers or "/"), send(2, ident, {})), daemon=True).start()
+        threading.Thread(target=end, args=(ident, session), daemon=True).start()
     elif method == "put":
         old = b"" if head.get("truncate") else session.files.get(head["path"], b"")
         new = old[: head["offset"]] + raw + old[head["offset"] + len(raw):]

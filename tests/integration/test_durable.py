@@ -314,8 +314,10 @@ def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place: str, bin_folder:
         # One that the journal has no row of: nothing can be saved of it, and it stays as it is.
         error = client.fail("globals().update(x=1), '%s'" % os.urandom(100000).hex(), "new")
         assert "cell 1 ran" in error["message"], error
-        for method, members in (("hibernate", {"session": "new"}), ("checkpoint", {"session": "new"}),
-                                ("snapshot", {"session": "new", "wait": True}), ("fork", {"from": "new"})):
+        refused: list[tuple[str, dict[str, Any]]] = [
+            ("hibernate", {"session": "new"}), ("checkpoint", {"session": "new"}),
+            ("snapshot", {"session": "new", "wait": True}), ("fork", {"from": "new"})]
+        for method, members in refused:
             kind, head, _, _ = client.call(method, **members)
             assert kind == ERROR, (method, head)
         os.unlink(ballast)
