@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/process.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/fd.h"
 #include "base/str.h"
@@ -25,51 +29,91 @@ char *snp_boot_id(void)
     return text;
 }
 
-uint64_t snp_process_began(uint64_t pid)
+/* *ret_start: 0 = a zombie. */
+static int read_start(uint64_t pid, uint64_t *ret_start, struct snp_err *err)
 {
     snp_autofree char *path = snp_format("/proc/%llu/stat", (unsigned long long)pid);
     snp_autofree char *text = NULL;
     const char *at;
     char number[NUMBER_MAX];
-    uint64_t start = 0;
-    struct snp_err err;
 
-    if (path == NULL || snp_file_read(path, TEXT_MAX, &text, NULL, &err) < 0) {
-        return 0;
-    }
+    *ret_start = 0;
+    SNP_TRY_MEMORY(path, err);
+    SNP_TRY(snp_file_read(path, TEXT_MAX, &text, NULL, err));
     at = strrchr(text, ')'); /* the name before it may hold anything */
-    if (at == NULL || at[1] == '\0' || strchr("ZXx", at[2]) != NULL) {
+    if (at != NULL && at[1] != '\0' && strchr("ZXx", at[2]) != NULL) {
         return 0;
     }
     for (int field = 0; at != NULL && field < START_FIELD; field++) {
         at = strchr(at + 1, ' ');
     }
-    if (at == NULL) {
-        return 0;
-    }
-    (void)snprintf(number, sizeof(number), "%.*s", (int)strcspn(at + 1, " \n"), at + 1);
-    return snp_parse_u64(number, &start) == 0 ? start : 0;
+    (void)snprintf(number, sizeof(number), "%.*s", at == NULL ? 0 : (int)strcspn(at + 1, " \n"),
+                   at == NULL ? "" : at + 1);
+    return snp_parse_u64(number, ret_start) == 0
+               ? 0
+               : snp_fail(err, SNP_E_INVALID, "%s is not understood", path);
+}
+
+uint64_t snp_process_began(uint64_t pid)
+{
+    uint64_t start;
+    struct snp_err err;
+
+    return read_start(pid, &start, &err) < 0 ? 0 : start;
+}
+
+/* Where process numbers mean what they mean here: "BOOT NAMESPACE"; NULL: not known. */
+static char *numbers_place(void)
+{
+    snp_autofree char *boot = snp_boot_id();
+    struct stat st;
+
+    return boot == NULL || stat("/proc/self/ns/pid", &st) < 0
+               ? NULL
+               : snp_format("%.48s %llu", boot, (unsigned long long)st.st_ino);
 }
 
 void snp_process_mark(uint64_t pid, char out[SNP_PROCESS_MARK_MAX])
 {
-    snp_autofree char *boot = snp_boot_id();
-    uint64_t start = pid == 0 || boot == NULL ? 0 : snp_process_began(pid);
+    snp_autofree char *place = numbers_place();
+    uint64_t start = pid == 0 || place == NULL ? 0 : snp_process_began(pid);
 
     out[0] = '\0';
     if (start != 0) {
-        (void)snprintf(out, SNP_PROCESS_MARK_MAX, "%llu %llu %.48s", (unsigned long long)pid,
-                       (unsigned long long)start, boot);
+        (void)snprintf(out, SNP_PROCESS_MARK_MAX, "%llu %llu %s", (unsigned long long)pid,
+                       (unsigned long long)start, place);
     }
+}
+
+/* A number and the space behind it. */
+static bool take_number(const char **at, uint64_t *ret)
+{
+    char number[NUMBER_MAX];
+    size_t len = strcspn(*at, " ");
+
+    (void)snprintf(number, sizeof(number), "%.*s", (int)len, *at);
+    *at += (*at)[len] == ' ' ? len + 1 : len;
+    return snp_parse_u64(number, ret) == 0;
 }
 
 bool snp_process_is_over(const char *mark)
 {
-    char now[SNP_PROCESS_MARK_MAX];
-    char number[NUMBER_MAX];
-    uint64_t pid = 0;
+    snp_autofree char *place = numbers_place();
+    uint64_t pid;
+    uint64_t start;
+    uint64_t now;
+    struct snp_err err;
 
-    (void)snprintf(number, sizeof(number), "%.*s", (int)strcspn(mark, " "), mark);
-    snp_process_mark(snp_parse_u64(number, &pid) == 0 ? pid : 0, now);
-    return strcmp(mark, now) != 0;
+    if (place == NULL || !take_number(&mark, &pid) || !take_number(&mark, &start) ||
+        pid > INT_MAX) {
+        return false;
+    }
+    if (strncmp(place, mark, strcspn(place, " ")) != 0) {
+        return true; /* of before the machine was started */
+    }
+    if (strcmp(place, mark) != 0) {
+        return false; /* its number means another process here */
+    }
+    return (kill((pid_t)pid, 0) < 0 && errno == ESRCH) ||
+           (read_start(pid, &now, &err) == 0 && now != start);
 }

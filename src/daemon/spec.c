@@ -189,6 +189,11 @@ int snp_exec_spec_read(json_t *head,
     if (read.asked.session != NULL) {
         r = snp_session_name_check(read.asked.session, err);
     }
+    if (r == 0 && read.asked.temporary && snp_streq(read.asked.session, "default")) {
+        r = snp_fail(err, SNP_E_INVALID,
+                     "exec: session default is never destroyed, so it cannot be temporary; use "
+                     "another name");
+    }
     SNP_THEN(r, tier_read(&read, err));
     SNP_THEN(r, template_check(read.asked.template, err));
     SNP_THEN(r, argv_check(&read, err));

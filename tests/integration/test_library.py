@@ -36,6 +36,8 @@ def test_sessions_that_end_with_their_program() -> None:
         with box.client() as client:
             living = {"method": "exec", "kind": "python", "code_len": 1, "session": "living", "temporary": True}
             client.end_of(client.send(living, b"1"))
+            refused = client.end_of(client.send({**living, "session": "default"}, b"1"))
+            assert "cannot be temporary" in refused[1]["message"]
         with start(box, "library-probe", "temporary") as process:
             assert (process.communicate(timeout=60)[0], process.returncode) == ("ok\n" * 4, -signal.SIGKILL)
         os.kill(pid, signal.SIGKILL)

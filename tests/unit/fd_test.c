@@ -5,14 +5,18 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "base/json.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "client/client.h"
 #include "unit/harness.h"
@@ -390,6 +394,42 @@ TEST(a_client_without_memory_closes_nothing)
     }
 }
 
+static void a_process_is_over_only_if_that_is_certain(void **state)
+{
+    (void)state;
+    struct rlimit old;
+    struct rlimit none;
+    char mark[SNP_PROCESS_MARK_MAX];
+    char other[SNP_PROCESS_MARK_MAX + 1];
+    char *boot = NULL;
+    pid_t child = fork();
+
+    if (child == 0) {
+        (void)pause();
+        _exit(0);
+    }
+    snp_process_mark((uint64_t)child, mark);
+    assert_string_not_equal(mark, "");
+    assert_false(snp_process_is_over(mark));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_false(snp_process_is_over(mark)); /* no file can be opened */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    (void)kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_true(snp_process_is_over(mark));
+    (void)snprintf(other, sizeof(other), "%s0", mark); /* of another namespace */
+    assert_false(snp_process_is_over(other));
+    boot = strchr(strchr(other, ' ') + 1, ' ') + 1;
+    *boot = *boot == '0' ? '1' : '0'; /* of before a start of the machine */
+    assert_true(snp_process_is_over(other));
+    (void)snprintf(other, sizeof(other), "%d 1 %s", (int)getpid(),
+                   strchr(strchr(mark, ' ') + 1, ' ') + 1);
+    assert_true(snp_process_is_over(other)); /* another had that number */
+    assert_false(snp_process_is_over("no mark"));
+}
+
 RUN(UNIT(files_are_read_up_to_their_limit),
     UNIT(a_large_file_is_read_whole),
     UNIT(files_without_a_size_are_read_to_their_end),
@@ -404,4 +444,5 @@ RUN(UNIT(files_are_read_up_to_their_limit),
     UNIT(too_many_or_unwanted_descriptors_are_closed),
     UNIT(a_full_socket_answers_eagain_and_a_closed_one_epipe),
     UNIT(nonblock_goes_on_and_off),
-    UNIT(a_client_without_memory_closes_nothing))
+    UNIT(a_client_without_memory_closes_nothing),
+    UNIT(a_process_is_over_only_if_that_is_certain))

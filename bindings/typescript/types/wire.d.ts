@@ -46,7 +46,7 @@ export interface Methods {
       calls?: boolean;
       /** what to do about cells whose effects the session has lost: `ask` (default): fail with `denied` and name the first two values; `replay`: run them again first; `checkpoint`: continue without them; `skip`: as `replay`, without cells that failed in a replay before */
       recover?: "ask" | "replay" | "checkpoint" | "skip" | null;
-      /** a session that this call opens is destroyed soon after the process of this client has ended */
+      /** a session that this call opens is destroyed soon after the process of this client has ended; not of `default` */
       temporary?: boolean;
       /** number of the cell that this one reruns; 0: no rerun */
       rerun_of?: number;
