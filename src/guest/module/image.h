@@ -6,8 +6,8 @@
  * An interpreter's memory as it differs from that of another fork of the same template, through a
  * socket between the two:
  *
- *   the other   tells what it has: mappings, and a hash of each page of its own
- *   the one     writes what it has and the other has not (snp_image_freeze)
+ *   the other   tells what it has: mappings, pages of its own, and then a hash of each
+ *   the one     hashes the same pages meanwhile, and writes what the other has not (snp_image_freeze)
  *   the other   takes that in and goes on where the one stood (snp_image_thaw)
  *
  * Both are whole processes of one thread. Nothing is believed of the image but its form: whoever

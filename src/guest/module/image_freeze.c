@@ -34,6 +34,8 @@ struct freezing {
     const struct snp_image_vma *vma;  /* that is looked at */
     const struct snp_image_vma *same; /* theirs, where it starts or later; NULL = none */
     uint64_t next_page;               /* of theirs */
+    uint64_t n_hashes;                /* of theirs, that have come */
+    int fd;
     char *why;
 };
 
@@ -50,8 +52,23 @@ static int tell_page(void *data, uint64_t at, bool is_own)
     if ((f->vma->prot & PROT_READ) == 0 || room->head.n_pages == SNP_IMAGE_PAGES_MAX) {
         return -1;
     }
-    room->pages[room->head.n_pages++] =
-        (struct snp_image_page){.at = at, .hash = snp_image_hash(at)};
+    room->pages[room->head.n_pages++] = at;
+    return 0;
+}
+
+/* In pieces: the other side compares them as they come. */
+static int tell_hashes(int fd, struct snp_image_room *room)
+{
+    const uint64_t n = room->head.n_pages;
+
+    for (uint64_t i = 0; i < n;) {
+        const uint64_t first = i;
+
+        for (; i < n && i < first + SNP_IMAGE_HASHES; i++) {
+            room->hashes[i] = snp_image_hash(room->pages[i]);
+        }
+        SNP_TRY(snp_image_put(fd, &room->hashes[first], (i - first) * sizeof(room->hashes[0])));
+    }
     return 0;
 }
 
@@ -74,7 +91,8 @@ int snp_image_tell(int fd, struct snp_image_room *room, char why[SNP_IMAGE_WHY_M
     if (snp_image_put(fd, head, sizeof(*head)) < 0 ||
         snp_image_put(fd, room->vmas, head->n_vmas * sizeof(room->vmas[0])) < 0 ||
         snp_image_put(fd, room->paths, head->paths_len) < 0 ||
-        snp_image_put(fd, room->pages, head->n_pages * sizeof(room->pages[0])) < 0) {
+        snp_image_put(fd, room->pages, head->n_pages * sizeof(room->pages[0])) < 0 ||
+        tell_hashes(fd, room) < 0) {
         return snp_image_fail(why, "the other side has ended");
     }
     return 0;
@@ -121,6 +139,31 @@ static int add_run(struct freezing *f, uint64_t at, bool is_drop)
     return 0;
 }
 
+/* The hashes of theirs that come next. */
+static int read_hashes(struct freezing *f)
+{
+    const uint64_t left = f->theirs->head.n_pages - f->n_hashes;
+    const uint64_t n = left < SNP_IMAGE_HASHES ? left : SNP_IMAGE_HASHES;
+
+    if (snp_image_get(f->fd, n, sizeof(f->theirs->hashes[0]), n,
+                      &f->theirs->hashes[f->n_hashes]) < 0) {
+        return snp_image_fail(f->why, "the new sandbox has ended");
+    }
+    f->n_hashes += n;
+    return 0;
+}
+
+/* Is the page as the next of theirs? Ours is hashed before theirs is waited for. 0 or 1; -1 = cannot be told. */
+static int is_page_same(struct freezing *f, uint64_t at)
+{
+    const uint64_t hash = snp_image_hash(at);
+
+    while (f->n_hashes <= f->next_page) {
+        SNP_TRY(read_hashes(f));
+    }
+    return f->theirs->hashes[f->next_page] == hash ? 1 : 0;
+}
+
 /* Pages come in order, so theirs do. */
 static int freeze_page(void *data, uint64_t at, bool is_own)
 {
@@ -129,11 +172,12 @@ static int freeze_page(void *data, uint64_t at, bool is_own)
     const struct snp_image_vma *vmas_end = theirs->vmas + theirs->head.n_vmas;
     bool is_theirs;
     bool is_same;
+    int is_equal;
 
     if (f->vma->kind == SNP_IMAGE_STACK && at + PAGE <= f->ours->head.stack_low) {
         return 0;
     }
-    while (f->next_page < theirs->head.n_pages && theirs->pages[f->next_page].at < at) {
+    while (f->next_page < theirs->head.n_pages && theirs->pages[f->next_page] < at) {
         f->next_page++;
     }
     while (f->same < vmas_end && f->same->end <= at) {
@@ -142,7 +186,7 @@ static int freeze_page(void *data, uint64_t at, bool is_own)
     is_same = f->same < vmas_end && f->same->start <= at &&
               snp_image_is_same(f->ours, f->vma, theirs, f->same);
     is_theirs =
-        is_same && f->next_page < theirs->head.n_pages && theirs->pages[f->next_page].at == at;
+        is_same && f->next_page < theirs->head.n_pages && theirs->pages[f->next_page] == at;
     if (!is_own) {
         return is_theirs ? add_run(f, at, true) : 0;
     }
@@ -152,9 +196,12 @@ static int freeze_page(void *data, uint64_t at, bool is_own)
     if (f->vma->kind == SNP_IMAGE_FILE && (f->vma->prot & PROT_EXEC) != 0 && !is_theirs) {
         return snp_image_fail(f->why, "the session has changed the code of a library");
     }
-    return is_theirs && theirs->pages[f->next_page].hash == snp_image_hash(at)
-               ? 0
-               : add_run(f, at, false);
+    /* Of the stack, the other goes on using what it has told. */
+    is_equal = is_theirs && f->vma->kind != SNP_IMAGE_STACK ? is_page_same(f, at) : 0;
+    if (is_equal != 0) {
+        return is_equal < 0 ? -1 : 0;
+    }
+    return add_run(f, at, false);
 }
 
 /* Straight from where they are. */
@@ -266,6 +313,7 @@ static __attribute__((noinline)) int write_self(int fd, char *why)
 {
     struct freezing f = {.theirs = snp_image_room(SNP_IMAGE_ROOM_THEIRS, sizeof(*f.theirs)),
                          .ours = snp_image_room(SNP_IMAGE_ROOM_OURS, sizeof(*f.ours)),
+                         .fd = fd,
                          .why = why};
     snp_autoclose int page_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     int r;
@@ -290,6 +338,9 @@ static __attribute__((noinline)) int write_self(int fd, char *why)
                        : snp_image_fail(why,
                                         "the kernel does not tell which pages a process has");
         }
+    }
+    while (f.n_hashes < f.theirs->head.n_pages) { /* it takes nothing before all are told */
+        SNP_TRY(read_hashes(&f));
     }
     return write_image(fd, f.ours);
 }

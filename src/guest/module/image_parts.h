@@ -22,6 +22,7 @@ enum {
     SNP_IMAGE_VMAS_MAX = 4096,
     SNP_IMAGE_RUNS_MAX = 65536,
     SNP_IMAGE_PAGES_MAX = 1 << 18, /* hashed: 1 GiB */
+    SNP_IMAGE_HASHES = 512,        /* told at once: the other side looks at as many meanwhile */
     SNP_IMAGE_PATHS_MAX = 512 << 10,
     SNP_IMAGE_PATH_MAX = 4096,
     SNP_IMAGE_FILES_MAX = 256,     /* mapped anew */
@@ -63,11 +64,6 @@ struct snp_image_vma {
         is_kept_apart; /* not as it is in a child, or it grows: only the kernel can make one */
 };
 
-struct snp_image_page {
-    uint64_t at;
-    uint64_t hash;
-};
-
 struct snp_image_run {
     uint64_t at;
     uint64_t len;
@@ -90,7 +86,8 @@ struct snp_image_head {
 struct snp_image_room {
     struct snp_image_head head;
     struct snp_image_vma vmas[SNP_IMAGE_VMAS_MAX + 1];
-    struct snp_image_page pages[SNP_IMAGE_PAGES_MAX];
+    uint64_t pages[SNP_IMAGE_PAGES_MAX]; /* where they are */
+    uint64_t hashes[SNP_IMAGE_PAGES_MAX];
     struct snp_image_run runs[SNP_IMAGE_RUNS_MAX];
     char paths[SNP_IMAGE_PATHS_MAX];
     char list[SNP_IMAGE_LIST_MAX]; /* a text of /proc */
@@ -158,7 +155,7 @@ int snp_image_each_page(int page_fd,
 
 uint64_t snp_image_hash(uint64_t at);
 
-/* What a process has, and what the other has to know of it. */
+/* What a process has, and what the other has to know of it: which pages first, then their hashes. */
 int snp_image_tell(int fd,
                    struct snp_image_room *room,
                    char why[SNP_IMAGE_WHY_MAX]) SNP_NODISCARD;
