@@ -126,19 +126,38 @@ json_t *snp_json_bytes(const char *bytes, size_t n)
     return clean == NULL ? NULL : json_stringn_nocheck(clean, len);
 }
 
+json_t *snp_json_from_ways(int64_t ways)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; snp_recover_ways[i] != NULL; i++) {
+        if ((ways & (1 << i)) != 0) {
+            (void)json_array_append_new(list, json_string(snp_recover_ways[i]));
+        }
+    }
+    return list;
+}
+
+int64_t snp_json_to_ways(const json_t *list)
+{
+    int64_t ways = 0;
+
+    for (unsigned i = 0; snp_recover_ways[i] != NULL; i++) {
+        for (size_t k = 0; k < json_array_size(list); k++) {
+            const char *way = json_string_value(json_array_get(list, k));
+
+            ways |= way != NULL && strcmp(way, snp_recover_ways[i]) == 0 ? 1 << i : 0;
+        }
+    }
+    return ways;
+}
+
 json_t *snp_json_from_remedy(const struct snp_remedy *remedy)
 {
     json_t *object = json_pack("{s:s}", "kind", snp_remedy_name(remedy->kind));
 
     if (remedy->kind == SNP_REMEDY_RECOVER) {
-        json_t *ways = json_array();
-
-        for (unsigned i = 0; snp_recover_ways[i] != NULL; i++) {
-            if ((remedy->value & (1 << i)) != 0) {
-                (void)json_array_append_new(ways, json_string(snp_recover_ways[i]));
-            }
-        }
-        (void)json_object_set_new(object, "ways", ways);
+        (void)json_object_set_new(object, "ways", snp_json_from_ways(remedy->value));
     } else if (remedy->value != 0) {
         (void)json_object_set_new(object, "value", json_integer(remedy->value));
     }
@@ -151,19 +170,11 @@ json_t *snp_json_from_remedy(const struct snp_remedy *remedy)
 
 void snp_json_to_remedy(const json_t *object, struct snp_remedy *ret)
 {
-    const json_t *ways = json_object_get(object, "ways");
     struct snp_err made;
 
     (void)snp_err_remedy(&made, 0, snp_remedy_from_name(snp_json_str(object, "kind", NULL)),
                          snp_json_str(object, "name", ""), snp_json_int(object, "value", 0));
-    for (unsigned i = 0; snp_recover_ways[i] != NULL; i++) {
-        for (size_t k = 0; k < json_array_size(ways); k++) {
-            const char *way = json_string_value(json_array_get(ways, k));
-
-            made.remedy.value |=
-                way != NULL && strcmp(way, snp_recover_ways[i]) == 0 ? 1 << i : 0;
-        }
-    }
+    made.remedy.value |= snp_json_to_ways(json_object_get(object, "ways"));
     *ret = made.remedy;
 }
 

@@ -48,6 +48,9 @@ json_t *snp_json_bytes(const char *bytes, size_t n);
  */
 json_t *snp_json_from_err(const struct snp_err *err);
 int snp_json_to_err(const json_t *object, struct snp_err *err);
+/* SNP_WAY_* as names, and back; others are passed over. */
+json_t *snp_json_from_ways(int64_t ways);
+int64_t snp_json_to_ways(const json_t *list);
 json_t *snp_json_from_remedy(const struct snp_remedy *remedy);
 void snp_json_to_remedy(const json_t *object, struct snp_remedy *ret);
 

@@ -42,7 +42,7 @@ extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
     F(S, BOOL, tell_wait,      OPT,    0, 0, "send the event `waiting` if the cell cannot begin at once") \
     F(S, BOOL, atomic,         OPT,    0, 0, "a failed cell is undone too; `unsupported`, before the cell runs, if that is not possible") \
     F(S, BOOL, calls,          OPT,    0, 0, "its Python code may call this client, which answers by `answer`") \
-    F(S, WORD, recover,        OPTNIL, 16, snp_exec_recovers, "what to do about cells whose effects the session has lost: `ask` (default): fail with `denied` and name the first two values; `replay`: run them again first; `checkpoint`: continue without them; `skip`: as `replay`, without cells that failed in a replay before") \
+    F(S, WORD, recover,        OPTNIL, 16, snp_exec_recovers, "what to do about cells whose effects the session has lost: `ask` (default): fail with `denied` and name the values that fit; `replay`: run them again first; `checkpoint`: continue without them; `skip`: as `replay`, without cells that failed in a replay before") \
     F(S, BOOL, temporary,      OPT,    0, 0, "a session that this call opens is destroyed soon after the process of this client has ended; not of `default`") \
     F(S, INT,  rerun_of,       OPT,    0, 0, "number of the cell that this one reruns; 0: no rerun") \
     SNP_EXEC_POLICY(F, S)

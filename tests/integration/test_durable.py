@@ -158,6 +158,8 @@ def test_a_cell_that_ends_its_session_when_replayed_can_be_left_out(start: Calla
         error = client.fail("x", "s", recover="replay")
         assert "Replaying cell 2 ended session s before" in error["message"] and "skip" in lib.ways(error)
         assert len(history(client)) == n
+    # Nor is it offered to who asks again.
+    assert lib.ways(client.fail("x", "s")) == row(client)["missing"]["recover"] == ["skip", "checkpoint"]
     done = result(client, "x", recover="skip")
     assert done["value"] == "[1]" and (done["restored"]["replayed"], done["restored"]["missing"]) == ([1], [2])
     assert done["restored"]["cell"] == 0

@@ -44,7 +44,7 @@ export interface Methods {
       atomic?: boolean;
       /** its Python code may call this client, which answers by `answer` */
       calls?: boolean;
-      /** what to do about cells whose effects the session has lost: `ask` (default): fail with `denied` and name the first two values; `replay`: run them again first; `checkpoint`: continue without them; `skip`: as `replay`, without cells that failed in a replay before */
+      /** what to do about cells whose effects the session has lost: `ask` (default): fail with `denied` and name the values that fit; `replay`: run them again first; `checkpoint`: continue without them; `skip`: as `replay`, without cells that failed in a replay before */
       recover?: "ask" | "replay" | "checkpoint" | "skip" | null;
       /** a session that this call opens is destroyed soon after the process of this client has ended; not of `default` */
       temporary?: boolean;

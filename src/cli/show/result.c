@@ -625,8 +625,10 @@ static void show_restored(const struct shown *shown)
         list_cells(&text, restored.replayed);
     }
     if (json_array_size(restored.missing) > 0) {
-        r = snp_buf_addf(&text, "the state after cell %" PRIu64 "; missing: cells ",
-                         restored.cell);
+        r = restored.cell == 0
+                ? snp_buf_adds(&text, "an empty session; missing: cells ")
+                : snp_buf_addf(&text, "the state after cell %" PRIu64 "; missing: cells ",
+                               restored.cell);
         list_cells(&text, restored.missing);
     }
     if (text.len > 0 && r == 0) {

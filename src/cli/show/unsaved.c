@@ -30,7 +30,7 @@ void snp_missing_tell(const json_t *row, const char *session)
     shown = snp_term_line(text, json_string_length(missing.text));
     snp_buf_init(&ways, TEXT_MAX);
     (void)fflush(stdout);
-    if (snp_cli_remedy_ways(&ways, SNP_WAY_REPLAY | SNP_WAY_CHECKPOINT, session) == 0) {
+    if (snp_cli_remedy_ways(&ways, snp_json_to_ways(missing.recover), session) == 0) {
         snp_term_put(stderr, SNP_STYLE_YELLOW, snp_json_str(row, "state", "incomplete"));
         (void)fprintf(stderr, ": %s lacks %s; %s\n", session, shown, snp_buf_cstr(&ways));
     }

@@ -227,6 +227,16 @@ static void what_text(const struct snp_missing *missing, char out[WHAT_TEXT])
     (void)snprintf(out, WHAT_TEXT, "%s%s%s", cells, files, back);
 }
 
+/* Those that can be taken: what was found out before is not offered once more. */
+static int64_t ways_out(const struct snp_missing *missing)
+{
+    if (missing->n_beyond > 0) {
+        return SNP_WAY_CHECKPOINT; /* too many to be run again */
+    }
+    return snp_missing_deadly(missing) != NULL ? SNP_WAY_SKIP | SNP_WAY_CHECKPOINT
+                                               : SNP_WAY_REPLAY | SNP_WAY_CHECKPOINT;
+}
+
 int snp_missing_fail(const struct snp_missing *missing,
                      const struct snp_missing_place *place,
                      struct snp_err *err)
@@ -240,8 +250,7 @@ int snp_missing_fail(const struct snp_missing *missing,
         (void)snprintf(origin, sizeof(origin), "last saved after cell %llu",
                        (unsigned long long)place->checkpoint_cell);
     }
-    (void)snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_RECOVER, NULL,
-                        SNP_WAY_REPLAY | SNP_WAY_CHECKPOINT,
+    (void)snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_RECOVER, NULL, ways_out(missing),
                         "session %.64s was lost. It was %s; missing: %s", name, origin, what);
     snp_err_about(err, name);
     return err->code;
@@ -312,7 +321,7 @@ json_t *snp_missing_to_json(const struct snp_missing *missing)
         }
     }
     text = snp_json_bytes(what, strlen(what));
-    ways = json_pack("[s, s]", "replay", "checkpoint");
+    ways = snp_json_from_ways(ways_out(missing));
     return SNP_WRITE(snp_missing_row, .cells = cells, .n_cells = n, .files = files,
                      .n_files = missing->n_puts,
                      .rollback = missing->has_rollback ? (int64_t)missing->rollback_cell

@@ -30,13 +30,15 @@ void snp_mcp_missing_say(struct snp_say *text,
                          const char *session_id,
                          const char *before)
 {
-    const json_t *what = json_object_get(json_object_get(row, "missing"), "text");
+    const json_t *missing = json_object_get(row, "missing");
+    const json_t *what = json_object_get(missing, "text");
 
     if (json_is_string(what)) {
         snp_say(text, "%s[%.20s] lacks ", before, snp_json_str(row, "state", "?"));
         snp_say_string(text, what, MISSING_SHOWN);
         snp_say(text, "; ");
-        snp_mcp_ways_say(text, SNP_WAY_REPLAY | SNP_WAY_CHECKPOINT, session_id);
+        snp_mcp_ways_say(text, snp_json_to_ways(json_object_get(missing, "recover")),
+                         session_id);
     }
 }
 
