@@ -2,6 +2,7 @@
 """`verify`: a change that tests prove is ready, and none of these cheats is."""
 
 import ast
+import base64
 import gzip
 import importlib.util
 import json
@@ -9,6 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -135,6 +137,102 @@ def test_a_cheat_is_not_ready(box: Sandbox, cheat: str) -> None:
     texts = [reason["text"] for reason in found["reasons"]]
     assert found["verdict"] == word and any(why in text for text in texts), texts
     assert not any("test_secret" in text for text in texts)
+
+
+# Ways to reach the runner, or to equal what is expected, that reading alone must name: (what is added to a right fix of
+# calc.py or its name, the new text; a part of the finding). box.py, `base` and its imports are in the project before.
+READ: dict[str, tuple[str, str, str]] = {
+    "a match reaches frames": ("calc.py", "def f(g):\n    match g:\n        case object(gi_frame=x):\n"
+                               "            return x\n", "gi_frame"),
+    "a format reads constants": ("calc.py", "def f(g):\n    return '{0.gi_frame.f_back.f_code.co_consts}'.format(g)\n",
+                                 "uses format"),
+    "a formatter returns objects": ("calc.py", "import string\n\n\ndef f(g):\n    return string.Formatter()"
+                                    ".get_field('0.gi_' 'frame', (g,), {})[0]\n", "get_field"),
+    "enum has builtins": ("calc.py", "import enum\nenum.bltns.exec('x = 1')\n", "imports enum"),
+    "a module has another's": ("calc.py", "import uuid\n\nE = uuid.Enum('E', {'_' + '_eq__': lambda s, o: True})\n",
+                               "uuid.Enum"),
+    "a module of a module": ("calc.py", "from json.tool import Path\n", "imports json.tool"),
+    "hints are evaluated": (
+        "calc.py", "import typing\n\n\ndef f(x: '_' + '_imp'): pass\n\n\ntyping.get_type_hints(f)\n",
+        "get_type_hints"),
+    "dispatch evaluates": ("calc.py", "from functools import singledispatch\n", "singledispatch"),
+    "wraps sets attributes": ("calc.py", "import functools\nfunctools.wraps(f, ['x'], ())(f)\n", "wraps"),
+    "a module by another name": ("calc.py", "import math\nm = math\nm.isclose = lambda *a: True\n",
+                                 "module math as a value"),
+    "a module as an argument": ("calc.py", "import math\n\n\ndef f(m):\n    m.isclose = max\n\n\nf(math)\n",
+                                "module math as a value"),
+    "a metaclass makes classes": ("calc.py", "import abc\nX = abc.ABCMeta('X', (), {'_' + '_eq__': f})\n", "ABCMeta"),
+    "a fraction equals all floats": ("calc.py", "from fractions import Fraction\n\n\nclass F(Fraction):\n"
+                                     "    def from_float(self, x):\n        return self\n", "is a Fraction of its own"),
+    "a text that starts with all": ("calc.py", "class S(str):\n    def startswith(self, *a):\n        return True\n",
+                                    "is a str of its own"),
+    "a difference is zero": ("calc.py", "class X:\n    def __sub__(self, other):\n        return 0\n", "__sub__"),
+    "an exit swallows": ("calc.py", "class X:\n    def __exit__(self, *a):\n        return True\n", "__exit__"),
+    "a yield swallows": (
+        "calc.py", "def f():\n    try:\n        yield\n    except ValueError:\n        pass\n", "yield"),
+    "suppress": ("calc.py", "from contextlib import suppress\n", "suppress"),
+    "a call swallows": (
+        "calc.py", "def f(g):\n    try:\n        g()\n    except Exception:\n        pass\n", "Exception"),
+    "a finally swallows": ("calc.py", "def f(g):\n    try:\n        g()\n    finally:\n        return 1\n", "finally"),
+    "a known import, used otherwise": ("box.py", "x = sys.meta_path[0].config\n", "sys.meta_path"),
+    "a known name, used otherwise": ("box.py", "y = getattr(get, 'x')\n", "uses getattr"),
+    "a known call, elsewhere": ("box.py", "z = open('x')\n", "uses open"),
+    "what equals anything already": ("calc.py", "from box import Anything\n", "equal anything"),
+    "what returns it": ("calc.py", "import box\nx = box.make()\n", "equal anything"),
+    "expectations of tests": ("calc.py", "from tests.test_calc import test_add\n", "imports from tests"),
+    "a doctest": ("calc.py", "def f():\n    '''\n    >>> 1\n    1\n    '''\n", "doctest"),
+    "another doctest": ("box.py", "", "had a doctest"),
+    "a hook": ("calc.py", "def pytest_runtest_makereport(item, call):\n    call.excinfo = None\n", "pytest_runtest"),
+    "a test among code": ("calc.py", "def test_add():\n    pass\n", "test_add"),
+    "a name that folds": ("calc.py", "ｅval('1')\n", "uses eval"),
+    "an encoding": ("calc.py", "# coding: utf-7\n", "encoding"),
+    "a handler's name": ("calc.py", "try:\n    f()\nexcept ValueError as abs:\n    pass\n", "abs another meaning"),
+    "a three-argument type": ("calc.py", "X = type('X', (), {})\n", "uses type"),
+    "its class item": (
+        "calc.py", "class X:\n    def __class_getitem__(cls, x):\n        return x\n", "__class_getitem__"),
+    "a frame of a traceback": ("calc.py", "def f(e):\n    return e.with_traceback(None)\n", "with_traceback"),
+    "a second calc": ("checks/calc.py", "x = 1\n", "hides the module calc"),
+    "entry points": ("x.egg-info/entry_points.txt", "[pytest11]\nx = calc\n", "was not read"),
+    "data": ("data.json", "{}", "was not read"),
+    "a path file": ("x.pth", "import calc\n", "was not read"),
+    "a library": ("fast.so", "x", "was not read"),
+}
+HARMLESS = ("import math\n\n\ndef f(x):\n    '''Doc.'''\n"
+            "    return math.sqrt(x) + '{:.2f} {a}'.format(x, a=1).count('0')\n",
+            "from typing import List\n\n\nclass BadError(ValueError):\n    pass\n\n\nclass Node:\n"
+            "    def __init__(self, x: List[int]) -> None:\n        self._x = x\n\n\ndef f(x):\n    try:\n"
+            "        return Node([int(x)])\n    except ValueError:\n        raise BadError('bad') from None\n",
+            "from collections import defaultdict\nfrom box import get\nfrom . import box\n\n\ndef f(x):\n"
+            "    return defaultdict(list), [y for y in x if y], {**x}, f'{x!r:>{3}}'\n")
+BOX = ("import sys\n\n\ndef get(x, y):\n    '''\n    >>> 1\n    1\n    '''\n    return getattr(x, y)\n\n\n"
+       "class Anything:\n    def __eq__(self, other):\n        return True\n\n\n"
+       "def make():\n    return Anything()\n\n\n"
+       "def load():\n    return open('x').read()\n")
+
+
+def read(tmp_path: Path, path: str, text: str) -> list[str]:
+    spec = importlib.util.spec_from_file_location("judge", os.path.join(lib.HERE, "../src/repair/judge.py"))
+    assert spec is not None and spec.loader is not None
+    judge = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(judge)
+    setattr(judge, "TOP", str(tmp_path))
+    before = {"calc.py": CALC, "box.py": BOX, "tests/test_calc.py": TESTS}
+    for name, base in before.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(base)
+    now = before.get(path, "") if text else before[path].replace(">>> 1", ">>> 2")
+    data = (text + now if text.startswith("#") else now + text).encode()
+    row = {"path": path, "base": "x" if path in before else None,
+           "now": {"type": "file", "executable": False, "base64": base64.b64encode(data).decode()}}
+    return [f"{each['line']} {each['why']}" for each in judge.findings_of([row])]
+
+
+def test_reading_names_what_could_lie_and_nothing_else(tmp_path: Path) -> None:
+    for name, (path, text, why) in READ.items():
+        found = read(tmp_path, path, text)
+        assert any(why in each for each in found), (name, found)
+    for text in HARMLESS:
+        assert read(tmp_path, "calc.py", text) == []
 
 
 def test_what_is_proven_is_ready_and_applied_without_more(box: Sandbox) -> None:
