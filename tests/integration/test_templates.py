@@ -539,6 +539,7 @@ def test_a_changed_file_is_imported_again(fresh_sandbox: Callable[..., lib.Sandb
     with open(path + ".new", "wb") as torn:  # as if a daemon had been killed while it wrote one
         torn.write(b"x")
     os.rename(path + ".new", path[:-len("image")] + "new")
+    box.make_file(os.path.join(os.path.dirname(path), "0" * 32 + ".new"), b"of another template")
     assert from_image(box)[0]
     with open(os.path.join(copy, "guest", "display.py"), "a") as module:
         module.write("# another\n")

@@ -17,8 +17,7 @@
 #    include <cpuid.h>
 #endif
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include <openssl/evp.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -30,6 +29,7 @@
 
 enum {
     FILES_MAX = 8, /* images that are kept */
+    KEY_BYTES = 16,
     NAME_LEN = 48, /* of a file: 32 digits and an ending */
     PATIENCE_MS = 10000,
     CHUNK = 256 << 10,
@@ -41,19 +41,19 @@ enum {
 
 /* Names ------------------------------------------------------------------------------------ */
 
-static void mix(uint64_t *key, const void *bytes, size_t n)
+/* One that nobody can find two inputs for: a project's path is in it. */
+static void mix(EVP_MD_CTX *hash, const void *bytes, size_t n)
 {
-    key[0] = XXH3_64bits_withSeed(bytes, n, key[0]);
-    key[1] = XXH3_64bits_withSeed(bytes, n, ~key[1]);
+    (void)EVP_DigestUpdate(hash, bytes, n); /* a failure shows at its end */
 }
 
-static void mix_text(uint64_t *key, const char *text)
+static void mix_text(EVP_MD_CTX *hash, const char *text)
 {
-    mix(key, text, strlen(text) + 1);
+    mix(hash, text, strlen(text) + 1);
 }
 
 /* What libraries look at when they choose how to do things. */
-static void mix_processor(uint64_t *key)
+static void mix_processor(EVP_MD_CTX *hash)
 {
 #ifdef __x86_64__
     static const unsigned leaves[][2] = {
@@ -69,30 +69,39 @@ static void mix_processor(uint64_t *key)
         unsigned r[4] = {0};
         (void)__get_cpuid_count(leaves[i][0], leaves[i][1], &r[0], &r[1], &r[2], &r[3]);
         r[1] = leaves[i][0] == 1 ? 0 : r[1]; /* which processor we are on */
-        mix(key, r, sizeof(r));
+        mix(hash, r, sizeof(r));
     }
 #else
-    (void)key;
+    (void)hash;
 #endif
 }
 
-static void make_key(char *const *args, uint64_t *ret)
+/* False: there is none. */
+static bool make_key(char *const *args, uint64_t *ret)
 {
     const char *core =
         getenv("OPENBLAS_CORETYPE"); /* NOLINT(concurrency-mt-unsafe): nobody sets it */
     struct utsname host = {0};
+    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    unsigned char all[EVP_MAX_MD_SIZE];
+    bool ok = hash != NULL && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1;
 
-    ret[0] = ret[1] = 0;
-    (void)uname(&host);
-    mix_text(ret, SNP_VERSION);
-    mix_text(ret, host.release);
-    mix_text(ret, host.version);
-    mix_text(ret, host.machine);
-    mix_text(ret, core == NULL ? "" : core);
-    mix_processor(ret);
-    for (char *const *arg = args + 1; *arg != NULL; arg++) { /* without our own path */
-        mix_text(ret, *arg);
+    if (ok) {
+        (void)uname(&host);
+        mix_text(hash, SNP_VERSION);
+        mix_text(hash, host.release);
+        mix_text(hash, host.version);
+        mix_text(hash, host.machine);
+        mix_text(hash, core == NULL ? "" : core);
+        mix_processor(hash);
+        for (char *const *arg = args + 1; *arg != NULL; arg++) { /* without our own path */
+            mix_text(hash, *arg);
+        }
+        ok = EVP_DigestFinal_ex(hash, all, NULL) == 1;
+        memcpy(ret, all, KEY_BYTES);
     }
+    EVP_MD_CTX_free(hash);
+    return ok;
 }
 
 static void file_name(const uint64_t *key, const char *ending, char *out)
@@ -144,8 +153,10 @@ int snp_image_open(const struct snp_supervisor *supervisor,
         snp_host_of(supervisor)->image_idle_ms == 0) {
         return -1;
     }
+    if (!make_key(args, key)) {
+        return -1;
+    }
     folder = open_folder(supervisor, false);
-    make_key(args, key);
     file_name(key, "image", name);
     fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && !is_trusted(fd, key, ret_age_s)) {
@@ -163,9 +174,8 @@ void snp_image_remove(const struct snp_supervisor *supervisor, char *const *args
     char name[NAME_LEN];
     uint64_t key[2];
 
-    make_key(args, key);
-    file_name(key, "image", name);
-    if (folder >= 0) {
+    if (folder >= 0 && make_key(args, key)) {
+        file_name(key, "image", name);
         (void)unlinkat(folder, name, 0);
     }
 }
@@ -192,7 +202,10 @@ static bool has_ending(const char *name, const char *ending)
     return n > m && snp_streq(name + n - m, ending);
 }
 
-/* Remove the one that was not used for longest, if there are too many. False: there are not. */
+/*
+ * Remove what a daemon that was killed had begun, and the one that was not used for longest, if there are too many.
+ * False: there are not.
+ */
 static bool remove_one(int folder)
 {
     int list_fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -206,6 +219,10 @@ static bool remove_one(int folder)
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): each has its own */
     while (list != NULL && (entry = readdir(list)) != NULL) {
         struct stat st;
+        if (has_ending(entry->d_name, ".new")) {
+            (void)unlinkat(folder, entry->d_name, 0);
+            continue;
+        }
         if (!has_ending(entry->d_name, ".image") || strlen(entry->d_name) >= NAME_LEN ||
             fstatat(folder, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             continue;
@@ -361,12 +378,12 @@ bool snp_image_make(struct snp_supervisor *supervisor,
         return false;
     }
     k = calloc(1, sizeof(*k));
-    if (k != NULL && snp_send_fds(control_fd, order, sizeof(order), &ends[1], 1) == 0) {
+    if (k != NULL && make_key(args, k->key) &&
+        snp_send_fds(control_fd, order, sizeof(order), &ends[1], 1) == 0) {
         k->work.data = k;
         k->supervisor = supervisor;
         k->pipe_fd = ends[0];
         (void)snprintf(k->name, sizeof(k->name), "%s", name);
-        make_key(args, k->key);
         host->is_imaging =
             uv_queue_work(supervisor->loop, &k->work, keeping_run, keeping_done) == 0;
     }
