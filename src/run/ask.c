@@ -203,6 +203,7 @@ enum snp_run_then snp_run_ask(struct snp_run *run)
         .model = model_name(run),
         .messages = run->state.messages,
         .tools = run->tools,
+        .schema = run->state.nesting > 0 ? NULL : snp_run_schema(run),
         .temperature = -1,
         .label = run->state.nesting > 0 ? "sub" : "main",
     };

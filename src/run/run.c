@@ -21,6 +21,7 @@
 #include "run/run_priv.h"
 #include "run/sub.h"
 #include "run/tool/tool.h"
+#include "schema/schema.h"
 #include "trajectory/reader.h"
 
 enum {
@@ -628,6 +629,8 @@ int snp_run_head_write(struct snp_run *run,
               json_object_set(head, "user_tools",
                               (json_t *)(uintptr_t)snp_usertools_list(run->with.usertools)) <
                   0) ||
+             (spec->schema != NULL &&
+              json_object_set(head, "schema", (json_t *)(uintptr_t)spec->schema) < 0) ||
              (spec->repair != NULL &&
               json_object_set(head, "repair", (json_t *)(uintptr_t)spec->repair) < 0) ||
              (provider == NULL && json_object_set_new(head, "session", json_null()) < 0))) {
@@ -812,6 +815,7 @@ static json_t *resume_limits(const struct snp_run *run)
         .model = snp_json_str(run->state.head, "model", NULL),
         .messages = snp_run_state_root(&run->state)->messages,
         .tools = run->tools,
+        .schema = snp_run_schema(run),
     };
     struct snp_run_next next;
 
@@ -820,6 +824,25 @@ static json_t *resume_limits(const struct snp_run *run)
     }
     snp_run_next_estimate(run, &request, &next);
     return snp_run_budget_resume(&run->state, &next);
+}
+
+const json_t *snp_run_schema(const struct snp_run *run)
+{
+    return json_object_get(run->state.head, "schema");
+}
+
+/* Why an answer is not what the run's schema says. New reference, NULL: it is. */
+static json_t *schema_error(const json_t *schema, const char *answer)
+{
+    snp_autoschema struct snp_schema *rules = NULL;
+    snp_autojson json_t *value = NULL;
+    struct snp_err err;
+
+    return snp_schema_new(schema, SNP_SCHEMA_LENIENT, &rules, &err) < 0 ||
+                   snp_json_parse_any(answer, strlen(answer), &value, &err) < 0 ||
+                   snp_schema_check(rules, value, &err) < 0
+               ? snp_json_bytes(err.msg, strlen(err.msg))
+               : NULL;
 }
 
 /* What helps; null: nothing does. */
@@ -849,6 +872,11 @@ static json_t *more_add(const struct snp_run *run, json_t *result)
         "resume_with", resume_limits(run), "tokens_estimated", state->is_estimated, "session",
         run->has_session ? run->box.session : NULL, "files", snp_run_state_files(state));
 
+    if (more != NULL && by == NULL && snp_run_schema(run) != NULL) {
+        json_t *wrong = schema_error(snp_run_schema(run), snp_json_str(result, "response", ""));
+
+        (void)(wrong == NULL ? 0 : json_object_set_new(more, "schema_error", wrong));
+    }
     if (more != NULL && json_object_get(state->head, "repair") != NULL) {
         (void)json_object_set_new(more, "verdict",
                                   state->verdict == NULL ? json_null()

@@ -81,6 +81,8 @@ enum snp_run_then {
 
 /* Milliseconds that the run has taken. */
 int64_t snp_run_elapsed_ms(const struct snp_run *run);
+/* JSON Schema that the answer follows, of the head; NULL = none. */
+const json_t *snp_run_schema(const struct snp_run *run);
 /* What is left of its wall clock; INT64_MAX = no limit. */
 int64_t snp_run_left_ms(const struct snp_run *run);
 /* Who watches it had something from then until now. */

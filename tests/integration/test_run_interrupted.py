@@ -195,6 +195,17 @@ def test_ctrl_c_ends_what_is_waited_for(runs: Runs, where: str) -> None:
         assert answer["response"] == "on" and "KeyboardInterrupt" in runs.results(answer)[1]["error"]
 
 
+def test_the_model_is_told_the_schema_and_the_answer_is_checked(runs: Runs) -> None:
+    schema = runs.box.make_file("schema", b'{"type": "object", "required": ["n"]}')
+    for text, wrong in (('{"n": 1}', False), ('{"m": 1}', True)):
+        with server_of(stream(*said("openai", text))) as server:
+            done = runs.cli("run", "x", "--model", "gpt-4o", "--json", "--schema", "@" + schema,
+                            env={"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url})
+            sent = server.requests[0]["body"]["response_format"]
+        assert done.returncode == 0 and sent["json_schema"]["schema"]["required"] == ["n"], done.stderr
+        assert ("schema_error" in json.loads(done.stdout)) == wrong
+
+
 def test_ctrl_c_ends_a_retry_a_reply_and_a_key(runs: Runs, tmp_path: Path) -> None:
     """What the network waits for: the time to the next try, a reply that does not come, a stream that stands
     still, a command that gives the key."""

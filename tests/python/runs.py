@@ -166,9 +166,8 @@ def arguments() -> None:
 
     raises(InvalidArgument, "complete() of its own", lambda: SniparaSandbox(backend=Own("m")))
     raises(InvalidArgument, "backend: a name", lambda: SniparaSandbox(backend=1))  # type: ignore[arg-type]
-    for name, value in (("stop_sequences", ["x"]), ("response_format", {"type": "json_object"})):
-        raises(InvalidArgument, name, lambda: SniparaSandbox().completion("x", options=CompletionOptions(
-            **{name: value})))  # type: ignore[arg-type]
+    raises(InvalidArgument, "response_format", lambda: SniparaSandbox().completion("x", options=CompletionOptions(
+        response_format="json")))
 
     s, anything = Sandbox(), {"x": 1}
     given: Any = anything
@@ -335,6 +334,14 @@ def limits() -> None:
             warnings.simplefilter("always")
             use(SniparaSandbox(model=script(turn(text="done")), environment="wasm"))
         assert "no wasm tier here" in str(seen[0].message) and seen[0].filename == __file__ and len(seen) == 1
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for form in ({"type": "json_schema", "json_schema": {"name": "sum", "schema": SUM}}, SUM):
+            asked = SniparaSandbox(model=script(turn(text='{"a": 1, "b": "2"}'))).completion(
+                "x", options=CompletionOptions(response_format=form, stop_sequences=["x"]))
+            assert asked.success and "b: must be of type integer" in str(asked.schema_error), asked.schema_error
+            raises(exceptions.StructuredOutputError, "b: must be", asked.raise_for_error)
+    assert "stop_sequences= has no effect" in str(seen[0].message)
     failed = SniparaSandbox(model=refusing).completion("x")
     raises(exceptions.BackendError, "", failed.raise_for_error)
 

@@ -332,6 +332,21 @@ def _of_backend(backend: Any) -> Dict[str, Any]:
 _OPTIONS = {"cost_budget_usd": "cost_limit", "include_trajectory": "verbose"}
 
 
+def _schema_of(form: Any) -> str:
+    """The JSON Schema that a response_format stands for, as text."""
+    import json
+    if isinstance(form, type) and hasattr(form, "model_json_schema"):  # pydantic
+        form = form.model_json_schema()
+    if isinstance(form, dict) and form.get("type") == "json_object":
+        form = {"type": "object"}
+    elif isinstance(form, dict) and form.get("type") == "json_schema":
+        inner = form.get("json_schema")
+        form = inner.get("schema") if isinstance(inner, dict) else None
+    if not isinstance(form, dict) or form.get("type") == "text":
+        refuse("response_format", 'a JSON Schema is needed, {"type": "json_schema", ...}, or a pydantic class')
+    return json.dumps(form)
+
+
 def _of_options(options: Union[CompletionOptions, StreamOptions, None]) -> Dict[str, Any]:
     """Options as settings."""
     if options is not None:
@@ -339,12 +354,11 @@ def _of_options(options: Union[CompletionOptions, StreamOptions, None]) -> Dict[
         if not isinstance(options, (CompletionOptions, StreamOptions)):
             raise wrong_kind("options", "CompletionOptions(...)", options)
     given = {name: value for name, value in vars(options).items() if value is not None} if options is not None else {}
-    if given.get("stop_sequences"):
-        refuse("stop_sequences", "no model is told to stop at a text in this version")
+    if given.pop("stop_sequences", None):
+        tell("stop_sequences= has no effect")
     if given.get("response_format"):
-        refuse("response_format", "answers have no form in this version; ask for JSON in the prompt, and parse it")
-    for name in ("stop_sequences", "response_format"):
-        given.pop(name, None)
+        given["schema"] = _schema_of(given["response_format"])
+    given.pop("response_format", None)
     if not given.get("include_trajectory"):
         given.pop("include_trajectory", None)
     return {_OPTIONS.get(name, name): value for name, value in given.items()}

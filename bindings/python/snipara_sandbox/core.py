@@ -177,7 +177,8 @@ class TrajectoryEvent(Record):
 class CompletionOptions(Record):
     """Settings of one run. None is what the sandbox, the environment or the configuration file say, else the default.
 
-    include_trajectory: the result has events. stop_sequences and response_format, of earlier releases, are refused.
+    include_trajectory: the result has events. response_format: a JSON Schema of the answer,
+    as OpenAI takes it, or a pydantic class. stop_sequences, of earlier releases, have no effect.
     """
 
     max_depth: Optional[int] = None
@@ -217,6 +218,8 @@ class Outcome(Record, Ready):
     """Files that it changed there: created, modified, deleted."""
     limits: Dict[str, Any] = field(default_factory=dict, repr=False)
     """The limits that held for it."""
+    schema_error: Optional[str] = None
+    """Why the answer is not what response_format says; None: it is, or nothing was said."""
 
     def _reason(self) -> Optional[RLMError]:
         return None
@@ -275,7 +278,7 @@ class RLMResult(Outcome):
 
     def _reason(self) -> Optional[RLMError]:
         if self.error is None:
-            return None
+            return exceptions.StructuredOutputError(self.schema_error) if self.schema_error is not None else None
         limits, text = self.limits, self.error
         cost = limits.get("cost_limit") or 0.0
         made: Dict[str, RLMError] = {

@@ -19,6 +19,7 @@
 #include "cli/tier.h"
 #include "policy/limits.h"
 #include "run/agent_limits.h"
+#include "schema/schema.h"
 #include "trajectory/reader.h"
 
 enum {
@@ -208,6 +209,7 @@ static const struct snp_opt run_options[] = {
       "model calls, failed ones included, without sub-calls (default 60)",                                 SNP_KEY_MAX_SUBCALLS},
     OPT_SUBS,
     {"system",       's', SNP_OPT_STRING, "TEXT", "instructions to the model, before the prompt",         0                   },
+    {"schema",       0,   SNP_OPT_STRING, "JSON", "JSON Schema of the answer, or @FILE",                  0                   },
     OPT_BOX,
     OPT_END,
 };
@@ -283,11 +285,48 @@ static int prompt_run(struct snp_cli *cli,
     return settings_show(&front, &spec->budget) ? SNP_EXIT_OK : start(&front, spec);
 }
 
+/* --schema. *ret is the caller's; NULL: there is none. */
+static int schema_take(const char *given, bool is_for_caller, json_t **ret, struct snp_err *err)
+{
+    enum {
+        SCHEMA_MAX = 1 << 20
+    };
+    snp_autoschema struct snp_schema *schema = NULL;
+    snp_autofree char *text = NULL;
+    const char *type;
+    size_t n = 0;
+
+    if (given == NULL) {
+        return 0;
+    }
+    if (given[0] == '@' && !is_for_caller) {
+        SNP_TRY(snp_read_input(given + 1, SCHEMA_MAX, &text, &n, err));
+    } else {
+        text = snp_need_copy(given);
+        n = strlen(given);
+    }
+    if (snp_json_parse(text, n, ret, err) < 0 ||
+        snp_schema_new(*ret, SNP_SCHEMA_LENIENT, &schema, err) < 0) {
+        return snp_err_wrap(err, "--schema");
+    }
+    type = snp_json_str(*ret, "type", "object");
+    return strcmp(type, "object") == 0 || strcmp(type, "array") == 0
+               ? 0
+               : snp_fail(err, SNP_E_INVALID,
+                          "--schema: an answer is an object or an array, not '%.40s'", type);
+}
+
 static int run_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
+    snp_autojson json_t *schema = NULL;
     struct snp_run_spec spec = {.kind = SNP_RUN_COMPLETION,
                                 .system = snp_opts_str(opts, "system")};
+    struct snp_err err;
 
+    if (schema_take(snp_opts_str(opts, "schema"), cli->caller != NULL, &schema, &err) < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    spec.schema = schema;
     return prompt_run(cli, opts, &spec, run_budget);
 }
 

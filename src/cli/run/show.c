@@ -147,10 +147,16 @@ static void iterations_print(const json_t *list)
 static void error_print(const json_t *result)
 {
     const char *error = snp_json_str(result, "error", NULL);
+    const char *wrong = snp_json_str(result, "schema_error", NULL);
 
+    (void)fflush(stdout);
     if (error != NULL) {
-        (void)fflush(stdout);
         (void)!snp_term_write(stderr, error, strlen(error));
+        (void)fputc('\n', stderr);
+    }
+    if (wrong != NULL) {
+        (void)fputs("the answer does not follow the schema: ", stderr);
+        (void)!snp_term_write(stderr, wrong, strlen(wrong));
         (void)fputc('\n', stderr);
     }
 }
