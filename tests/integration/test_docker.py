@@ -2,13 +2,18 @@
 """The docker tier on an engine of the tests' own: what a container may do, errors, the end. Sessions, cells and results
 are as in native: test_tiers.py, and files whose tests have a box for each tier."""
 
+import contextlib
+import glob
 import itertools
 import json
 import os
+import pathlib
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -87,6 +92,40 @@ facts''', session)
     assert set(facts["kept"]) <= {"/etc/resolv.conf", "/etc/hostname", "/etc/hosts"}
 
 
+def test_streams_are_given_to_pid_1_only(fresh_sandbox: Callable[..., lib.Sandbox], engine: engines.Engine) -> None:
+    """Who may enter the folder and comes before it gets nothing; pid 1 still gets them, and needs no relay."""
+    box = fresh_sandbox(tier="docker", env={**engine.env, "SNIPARA_SANDBOX_POOL": "0"})
+    got: list[tuple[bytes, list[int]]] = []
+    is_over = threading.Event()
+
+    def come_first() -> None:
+        while not got and not is_over.is_set():
+            for path in glob.glob(f"{state_of(box)}/line-*"):
+                with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as mine:
+                    folder = os.open(path, os.O_PATH)  # the whole may be too long for a socket
+                    try:
+                        mine.connect(f"/proc/self/fd/{folder}/s")
+                    finally:
+                        os.close(folder)
+                    mine.settimeout(lib.PATIENCE)
+                    got.append(socket.recv_fds(mine, 1, 3)[:2])
+
+    thief = threading.Thread(target=come_first)
+    thief.start()
+    for number in range(30):  # on a busy machine pid 1 may be first
+        assert box.exec("1", f"s{number}")["value"] == "1"
+        if got:
+            break
+        box.destroy(f"s{number}")
+    is_over.set()
+    thief.join()
+    assert got == [(b"", [])]
+    container, = engine.containers(state_of(box))
+    rows = engine.ask("GET", f"/containers/{container}/top")[1]["Processes"]
+    names = [pathlib.Path(f"/proc/{row[1]}/comm").read_text().strip() for row in rows]
+    assert "init" in names and "relay" not in names
+
+
 @pytest.mark.parametrize("code, error", [
     ("open('/usr/bin/x', 'w')", "OSError"),
     ("open('/run/snipara/guest/driver.py', 'a')", "PermissionError"),
@@ -125,6 +164,15 @@ def test_memory_and_processes_are_bounded(sandbox: lib.Sandbox) -> None:
     done = sandbox.exec("import os, time\nn = 0\ntry:\n    while os.fork(): n += 1\n    time.sleep(60)\n"
                         "except OSError: print(n)", options=["--processes", "8"])
     assert done["status"] == "ok" and int(done["stdout"]) <= 8 + 6
+
+
+@pytest.mark.parametrize("options, code", [
+    (["--open-files", "16"], "import resource; 16 == resource.getrlimit(resource.RLIMIT_NOFILE)[1]"),
+    (["--memory", "32m"], "True"),
+    (["--memory", "128m"], "len(bytearray(100 << 20)) == 100 << 20"),
+])
+def test_small_limits_leave_what_they_say(sandbox: lib.Sandbox, options: list[str], code: str) -> None:
+    assert sandbox.exec(code, options=options)["value"] == "True"
 
 
 # A session is one warm container -------------------------------------------------------------------------------------
@@ -239,6 +287,8 @@ def test_cells_are_the_same_in_all_of_them(other: tuple[Kind, lib.Sandbox]) -> N
     assert box.exec(change + "while True: pass", "s", options=["--timeout", "1"])["state"] == "rolled_back"
     assert box.exec("x, open('f').read()", "s")["value"] == "(1, 'one')"
     assert box.exec("import os\n[os.write(n, b'x' * 300000) for n in (1, 2)]", "s")["usage"]["stderr_bytes"] == 300000
+    assert kind.has_own_kernel or box.exec("import os\nos.listdir('/proc/irq'), open('/proc/zoneinfo').read()",
+                                           "s")["value"] == "([], '')"
     for code in "open('/usr/bin/x', 'w')", "__import__('socket').create_connection(('192.0.2.1', 80), 5)":
         assert box.exec(code, "s")["error"]["type"] in ("OSError", "PermissionError")
     done = box.exec("x = bytearray(1 << 30)", "s")

@@ -209,7 +209,7 @@ static size_t add_image(struct snp_landlock_rule *rules, char (*paths)[NAME_MAX 
     return n;
 }
 
-/* As a variable says, if there is one. */
+/* As a variable says, if there is one: bytes, or a number. */
 static int limit(__rlimit_resource_t resource, const char *name)
 {
     const char *text = getenv(name); /* NOLINT(concurrency-mt-unsafe) */
@@ -249,5 +249,5 @@ int snp_container_fence(void)
         err.code != SNP_E_UNSUPPORTED) {
         return -1;
     }
-    return 0;
+    return limit(RLIMIT_NOFILE, SNP_CONTAINER_FILES);
 }

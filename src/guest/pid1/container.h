@@ -31,6 +31,8 @@ enum {
 #define SNP_CONTAINER_DATA "SNIPARA_SANDBOX_DATA"
 /* The same of RLIMIT_AS: gVisor does not count what is mapped as data. */
 #define SNP_CONTAINER_SPACE "SNIPARA_SANDBOX_SPACE"
+/* RLIMIT_NOFILE; pid 1 itself needs more than a small one. */
+#define SNP_CONTAINER_FILES "SNIPARA_SANDBOX_FILES"
 
 /* Make the descriptors of pid 1 (guest/spec.h). The relay's number, 0 = none; ends the process when that fails. */
 pid_t snp_container_enter(void);

@@ -645,7 +645,8 @@ void snp_container_open(struct snp_sandbox *s)
     }
     (void)snprintf(name, sizeof(name), "%s-%u", docker->mark, ++docker->n_lines);
     if (snp_line_open(&snp_docker_sandbox_of(s)->line, s->supervisor->loop,
-                      s->supervisor->state_dir, name, &s->open_err) < 0) {
+                      s->supervisor->state_dir, name, snp_docker_sandbox_of(s)->id,
+                      &s->open_err) < 0) {
         give_up(s);
         return;
     }

@@ -19,7 +19,9 @@ enum {
     RESERVE = 64 << 20, /* of memory, for what is ours inside, and for copies */
     FILES_STORE = SNP_COPIES_BYTES_MAX,
     SMALL = 4096,
-    PROGRAM_SPACE = 128 << 20, /* of an interpreter, files mapped */
+    PROGRAM_DATA = 32 << 20,   /* of an interpreter; most of it stacks that are not used */
+    PROGRAM_SPACE = 128 << 20, /* ..., files mapped */
+    OWN_FILES = 64,            /* descriptors of pid 1, before code has its limit */
     PODMAN_PROCESSES = 32768,  /* of all containers together, which have one user */
     GVISOR_THREADS = 1024,     /* it has several for each of ours */
     GVISOR_MEMORY = 128 << 20,
@@ -88,15 +90,15 @@ static json_t *make_ulimits(const struct snp_sandbox *s)
         const char *name;
         uint64_t value;
     } rows[] = {
-        {"core",                 1         },
-        {"fsize",                limit_of(s, SNP_LIMIT_FILE)},
-        {"memlock",                      64 << 10                       },
+        {"core",                             1         },
+        {"fsize",                            limit_of(s, SNP_LIMIT_FILE)},
+        {"memlock",                                  64 << 10                                   },
  /* not given, podman asks for more than root may have */
-        {"nproc",                      snp_docker_of(s->supervisor)->is_podman ? PODMAN_PROCESSES : 0  },
-        {"msgqueue",                      0                    },
-        {"nofile",                      limit_of(s,     SNP_LIMIT_OPEN_FILES)},
+        {"nproc",                                  snp_docker_of(s->supervisor)->is_podman ? PODMAN_PROCESSES : 0  },
+        {"msgqueue",                                  0                                },
+        {"nofile",                                  limit_of(s,     SNP_LIMIT_OPEN_FILES) + OWN_FILES},
         {"sigpending", 1024      },
-        {"stack",                  8 << 20                     },
+        {"stack",                              8 << 20                                 },
     };
     json_t *list = json_array();
 
@@ -148,6 +150,40 @@ uint64_t snp_docker_pids(const struct snp_sandbox *s)
            (snp_docker_is_gvisor(s) ? GVISOR_THREADS : 0);
 }
 
+/*
+ * Of /proc and /sys, what tells of the host: all but what programs need, as in native. In full, since ours take the
+ * place of the engine's own lists; what a kernel does not have is passed over.
+ */
+static const char hidden[] =
+    "mask=/proc/acpi:/proc/asound:/proc/bootconfig:/proc/buddyinfo:/proc/bus:/proc/cgroups:"
+    "/proc/cmdline:/proc/config.gz:/proc/consoles:/proc/crypto:/proc/devices:/proc/diskstats:"
+    "/proc/dma:/proc/driver:/proc/dynamic_debug:/proc/execdomains:/proc/fb:/proc/fs:"
+    "/proc/interrupts:/proc/iomem:/proc/ioports:/proc/irq:/proc/kallsyms:/proc/kcore:"
+    "/proc/key-users:/proc/keys:/proc/kmsg:/proc/kpagecgroup:/proc/kpagecount:"
+    "/proc/kpageflags:/proc/latency_stats:/proc/locks:/proc/mdstat:/proc/misc:/proc/modules:"
+    "/proc/mtrr:/proc/pagetypeinfo:/proc/partitions:/proc/pressure:/proc/sched_debug:"
+    "/proc/schedstat:/proc/scsi:/proc/slabinfo:/proc/softirqs:/proc/swaps:"
+    "/proc/sysrq-trigger:/proc/sysvipc:/proc/timer_list:/proc/timer_stats:/proc/tty:"
+    "/proc/vmallocinfo:/proc/vmstat:/proc/zoneinfo:/sys/firmware:"
+    "/sys/devices/virtual/powercap";
+
+/* Podman knows them as an option. */
+static void hide_paths(const struct snp_sandbox *s, json_t *host)
+{
+    json_t *list = json_array();
+
+    for (const char *at = strchr(hidden, '/'); *at != '\0'; at += *at == ':' ? 1 : 0) {
+        size_t n = strcspn(at, ":");
+
+        (void)json_array_append_new(list, json_stringn(at, n));
+        at += n;
+    }
+    (void)json_object_set_new(host, "MaskedPaths", list);
+    if (snp_docker_of(s->supervisor)->is_podman) {
+        (void)json_array_append_new(json_object_get(host, "SecurityOpt"), json_string(hidden));
+    }
+}
+
 static json_t *make_host(const struct snp_sandbox *s)
 {
     json_int_t bytes = (json_int_t)snp_docker_memory(s);
@@ -169,6 +205,7 @@ static json_t *make_host(const struct snp_sandbox *s)
                         (json_int_t)limit_of(s, SNP_LIMIT_TMP), "Ulimits", make_ulimits(s),
                         "Tmpfs", make_tmpfs(s), "Mounts", make_mounts(s), "LogConfig", "Type",
                         "none", "Config"));
+    hide_paths(s, host);
     return host;
 }
 
@@ -195,7 +232,11 @@ static json_t *make_env(const struct snp_sandbox *s)
     const unsigned long long memory = limit_of(s, SNP_LIMIT_MEMORY);
     json_t *list = json_array();
 
-    (void)json_array_append_new(list, json_sprintf(SNP_CONTAINER_DATA "=%llu", memory));
+    (void)json_array_append_new(
+        list, json_sprintf(SNP_CONTAINER_DATA "=%llu", memory + PROGRAM_DATA));
+    (void)json_array_append_new(
+        list, json_sprintf(SNP_CONTAINER_FILES "=%llu",
+                           (unsigned long long)limit_of(s, SNP_LIMIT_OPEN_FILES)));
     if (snp_docker_is_gvisor(s)) {
         (void)json_array_append_new(
             list, json_sprintf(SNP_CONTAINER_SPACE "=%llu", memory + PROGRAM_SPACE));

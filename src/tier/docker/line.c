@@ -15,6 +15,10 @@
 #include "guest/dir.h"
 #include "tier/engine/stream/handle.h"
 
+enum {
+    PROC_MAX = 64 << 10,
+};
+
 static const char prefix[] = "line-";
 
 void snp_line_init(struct snp_line *line)
@@ -53,16 +57,42 @@ void snp_line_close(struct snp_line *line)
 
 static void on_line(uv_poll_t *poll, int status, int events);
 
-/* The first who connects is pid 1: nothing else runs yet. Its ends stay here until it says that it has them. */
+static bool proc_says(pid_t pid, const char *file, const char *text)
+{
+    char path[64];
+    snp_autofree char *content = NULL;
+    struct snp_err ignored;
+    size_t n;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    return snp_file_read(path, PROC_MAX, &content, &n, &ignored) == 0 &&
+           strstr(content, text) != NULL;
+}
+
+/* Pid 1 of our container. Nobody else has both that number in a namespace of its own and the container's control group. */
+static bool is_awaited(const struct snp_line *line, int fd)
+{
+    struct ucred peer = {0};
+    socklen_t n = sizeof(peer);
+
+    return snp_line_has_ends(line) && line->container[0] != '\0' &&
+           getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && peer.pid > 0 &&
+           proc_says(peer.pid, "cgroup", line->container) &&
+           proc_says(peer.pid, "status", "\t1\nNSpgid:");
+}
+
+/* Its ends stay here until it says that it has them. */
 static void take_call(struct snp_line *line)
 {
-    int fd = snp_line_has_ends(line)
-                 ? SNP_RETRY(accept4(line->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))
-                 : -1;
+    int fd = SNP_RETRY(accept4(line->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
     uv_loop_t *loop = line->poll->loop;
 
+    if (fd < 0 || !is_awaited(line, fd)) {
+        snp_closep(&fd);
+        return;
+    }
     hang_up(line);
-    if (fd < 0 || snp_send_fds(fd, "s", 1, line->ends, SNP_ARRAY_LEN(line->ends)) < 0) {
+    if (snp_send_fds(fd, "s", 1, line->ends, SNP_ARRAY_LEN(line->ends)) < 0) {
         snp_closep(&fd);
         return;
     }
@@ -108,6 +138,7 @@ int snp_line_open(struct snp_line *line,
                   uv_loop_t *loop,
                   const char *state_dir,
                   const char *name,
+                  const char *container,
                   struct snp_err *err)
 {
     char folder[sizeof(line->folder)];
@@ -117,6 +148,7 @@ int snp_line_open(struct snp_line *line,
         return snp_fail(err, SNP_E_LIMIT, "the path of the state folder is too long: %.200s",
                         state_dir);
     }
+    line->container = container;
     line->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (line->fd < 0 || mkdir(folder, 0755) < 0) {
         return snp_fail_sys(err, errno, "mkdir %.300s", folder);

@@ -4,7 +4,8 @@
 
 /*
  * A socket in a folder of its own that a container is shown, over which its pid 1 gets its streams as in native: what is
- * sent over them then passes no engine. Where it leads nowhere nobody comes, and the streams become channels.
+ * sent over them then passes no engine. Where it leads nowhere nobody comes, and the streams become channels; so too
+ * where /proc does not show who came.
  */
 
 #include <stdbool.h>
@@ -16,6 +17,7 @@
 struct snp_line {
     uv_poll_t *poll;                 /* of fd; owned; NULL = not open */
     int fd;                          /* listens; then a stream to pid 1 */
+    const char *container;           /* borrowed; whose pid 1 may have the ends */
     bool has_caller;                 /* ... */
     int ends[SNP_CONTAINER_STREAMS]; /* owned, till pid 1 has them; -1 = none */
     char folder[4096];               /* "" = there is none */
@@ -23,11 +25,12 @@ struct snp_line {
 
 void snp_line_init(struct snp_line *line);
 
-/* Make folder, below state_dir with that name, and socket. */
+/* Make folder, below state_dir with that name, and socket. container: borrowed; its id, "" until it has one. */
 int snp_line_open(struct snp_line *line,
                   uv_loop_t *loop,
                   const char *state_dir,
                   const char *name,
+                  const char *container,
                   struct snp_err *err) SNP_NODISCARD;
 
 /* Are the ends still here? */
