@@ -60,6 +60,17 @@ struct snp_waiter {
                 const struct snp_err *err);
 };
 
+/* What of a session's policy another place changes: a tier, and what it is told. */
+struct snp_place {
+    struct snp_found_tier *tier; /* tiers.c's */
+    bool is_auto;                /* nobody asked for this one */
+    char *instead_of; /* why it is not in a stronger one; owned, NULL = it need not be */
+    char *rootfs;     /* owned, or NULL */
+    bool has_network; /* as the user has asked; few tiers give one */
+    bool allow_degraded;
+    char *manifest; /* owned, JSON, of the latest executor; NULL until it was open once */
+};
+
 /* What it was opened with, and stays so. Written by cell/open.c and session/spec.c. */
 struct snp_session_policy {
     struct snp_found_tier *tier; /* tiers.c's */

@@ -251,7 +251,7 @@ int snp_exec_spec_fits(const struct snp_exec_spec *spec,
 
     if (spec->has_tier && strcmp(spec->tier, policy->tier->name) != 0) {
         return snp_fail(err, SNP_E_INVALID,
-                        "the session was opened in the %s tier, not %s; destroy it or use "
+                        "the session is in the %s tier, not %s; move it, destroy it or use "
                         "another name",
                         policy->tier->name, spec->tier);
     }

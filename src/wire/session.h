@@ -93,6 +93,20 @@
     F(S, TEXT, reason,    MUST,   0, 0, "for people") \
     F(S, WORD, cause,     OPT,    16, snp_failed_causes, "the limit that restoring it met")
 
+#define SNP_SESSIONS_MOVE_REQUEST(F, S) \
+    SNP_SESSION_ONLY(F, S) \
+    F(S, STR,  tier,      MUST,   32, 0, "where to; not `auto`") \
+    F(S, STR,  rootfs,    OPT,    SNP_CAP_PATH, 0, "there, as the member of `defaults` of `exec`") \
+    F(S, BOOL, network,   OPT,    0, 0, "there, as the member of `defaults` of `exec`") \
+    F(S, BOOL, allow_degraded, SAID, 0, 0, "there, as in `exec`") \
+    F(S, BOOL, lossy,     OPT,    0, 0, "also if something cannot come along, which is lost then")
+#define SNP_SESSIONS_MOVE_ANSWER(F, S) \
+    F(S, BOOL, moved,     MUST,   0, 0, "false: what is in `lost` cannot come along; the session stays as it was") \
+    F(S, STR,  from,      MUST,   0, 0, "name of the tier it was in") \
+    F(S, STR,  to,        MUST,   0, 0, "name of the other one") \
+    F(S, INT,  cell,      MUST,   0, 0, "the checkpoint is the state after this cell") \
+    F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "what could not be saved here or restored there")
+
 #define SNP_CHECKPOINT_ANSWER(F, S) \
     F(S, INT,  checkpoint, MUST,  0, 0, "its number") \
     F(S, INT,  cell,      MUST,   0, 0, "it is the state after this cell") \
@@ -208,6 +222,8 @@
     R(snp_sessions_clear_answer, "sessions.clear", SNP_SESSIONS_CLEAR_ANSWER) \
     R(snp_lost_row, "lost", SNP_LOST_ROW) \
     R(snp_failed_row, "failed", SNP_FAILED_ROW) \
+    R(snp_sessions_move_request, "sessions.move", SNP_SESSIONS_MOVE_REQUEST, .tag = "method") \
+    R(snp_sessions_move_answer, "sessions.move", SNP_SESSIONS_MOVE_ANSWER) \
     R(snp_checkpoint_request, "checkpoint", SNP_SESSION_ONLY, .tag = "method") \
     R(snp_checkpoint_answer, "checkpoint", SNP_CHECKPOINT_ANSWER) \
     R(snp_hibernate_request, "hibernate", SNP_SESSION_ONLY, .tag = "method") \

@@ -75,6 +75,14 @@ def sleep(story: Story, _: Rig) -> None:
     story.hibernate()
 
 
+def move(story: Story, rig: Rig) -> None:
+    story.cell()
+    story.move("local" if rig.box.tier == "native" else "native")
+    story.cell()
+    story.move(rig.box.tier)
+    story.cell()
+
+
 def snapshots(story: Story, _: Rig) -> None:
     story.cell()
     story.snapshot("one")
@@ -132,6 +140,7 @@ NEEDS: dict[str, tuple[Callable[[Story, Rig], None], tuple[str, ...]]] = {
     "files": (files, ()),
     "checkpoints": (checkpoints, ("checkpoint",)),
     "sleep": (sleep, ("hibernate",)),
+    "move": (move, ("sessions.move",)),
     "snapshots": (snapshots, ("snapshot", "rollback", "snapshots.remove")),
     "forks": (forks, ("fork", "snapshot")),
     "clear": (clear, ("sessions.clear",)),

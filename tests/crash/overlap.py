@@ -228,8 +228,23 @@ class Hibernate(Checkpoint):
     method = "hibernate"
 
 
+class Move(Plain):
+    method = "sessions.move"
+
+    def __init__(self, story: "Run", delay: float, chance: random.Random) -> None:
+        super().__init__(story, delay)
+        self.tier = chance.choice(["native", "local"])
+
+    def request(self) -> tuple[bytes, lib.Json]:
+        return b"", {"session": self.story.name, "tier": self.tier}
+
+    def detail(self) -> str:
+        return f"to {self.tier}"
+
+
 Kind = Callable[["Run", float, random.Random], Ask]
-DRAWN: tuple[Kind, ...] = (Exec, Exec, Put, Put, Snapshot, Snapshot, Rollback, Rollback, Checkpoint, Hibernate, Fork)
+DRAWN: tuple[Kind, ...] = (Exec, Exec, Put, Put, Snapshot, Snapshot, Rollback, Rollback, Checkpoint, Hibernate, Fork,
+                           Move)
 
 
 def worlds_after(worlds: list[World], asks: Sequence[Ask]) -> list[World]:

@@ -244,6 +244,12 @@ class Story:
     def hibernate(self) -> lib.Json:
         return self.ask("hibernate", lambda world: None, session=self.name)
 
+    def move(self, tier: str) -> lib.Json:
+        self.options.pop("tier", None)  # a cell is where its session is
+        done = self.ask("sessions.move", lambda world: None, session=self.name, tier=tier)
+        assert done["moved"], done
+        return done
+
     def snapshot(self, name: str) -> lib.Json:
         def after(world: World) -> None:
             world.snapshots[name] = (list(world.log), dict(world.files), world.last, world.fresh_from)

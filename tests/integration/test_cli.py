@@ -244,6 +244,7 @@ def test_bash_completion_knows_sessions(folder: Path, fresh_sandbox: Callable[..
     for words, names in [
         (["exec", "-s", ""], ["one", "other"]), (["exec", "--session", "ot"], ["other"]),
         (["sessions", "show", ""], ["one", "other"]), (["sessions", "destroy", "on"], ["one"]),
+        (["sessions", "move", "ot"], ["other"]), (["sessions", "move", "one", "--to", "na"], ["native"]),
         (["ls", ""], ["one:", "other:"]), (["get", "ot"], ["other:"]), (["put", "a", ""], ["one:", "other:"]),
         (["put", ""], []),  # a file first: bash offers those itself
     ]:

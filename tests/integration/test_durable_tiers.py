@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import engine as engines
 import lib
 
 SOON = ("--checkpoint-after", "0.1")
@@ -87,6 +88,76 @@ def test_an_end_in_order_saves_and_hibernation_is_invisible(box: lib.Sandbox) ->
     assert lib.wait_for(lambda: listed(box)["state"] == "hibernated", 60), box.log()
     done = box.exec(LOOK, "s")
     assert done["value"] == SEEN and done["restored"]["missing"] == []
+
+
+# Moving --------------------------------------------------------------------------------------
+
+
+def move(box: lib.Sandbox, tier: str, *options: str) -> Any:
+    return box.cli("sessions", "move", "s", "--to", tier, *options)
+
+
+@pytest.mark.parametrize("who, other", [("root", "local"), ("user", "local"), ("root", "docker")])
+def test_a_session_moves_and_comes_back(who: str, other: str, request: pytest.FixtureRequest,
+                                        fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+    box = fresh_sandbox(who, env=engines.env_for(request, other))
+    box.start("--checkpoint-after", "600")
+    box.exec(STATE, "s")
+    assert box.cli("snapshot", "first", "-s", "s").returncode == 0  # in memory, until it moves
+    for turn, tier in enumerate((other, "native")):
+        done = move(box, tier)
+        assert done.returncode == 0 and done.stdout.startswith("Moved s from "), done
+        assert done.stderr == "" and listed(box)["state"] == "hibernated", done
+        if turn == 0:
+            restart(box)
+        assert listed(box)["tier"] == tier
+        cell = box.exec(f"point.x += 1\n{LOOK.replace('point.x', 'point.x - 1 - ' + str(turn))}", "s")
+        assert (cell["value"], cell["manifest"]["tier"], cell["epoch"]) == (SEEN, tier, 2 + turn), cell
+        assert cell["restored"]["missing"] == cell["restored"]["failed"] == []
+    # One that is asleep is not woken for it.
+    assert box.cli("hibernate", "s").returncode == 0
+    assert json.loads(move(box, other, "--json").stdout) == {
+        "moved": True, "from": "native", "to": other, "cell": 3, "lost": []}
+    assert listed(box)["epoch"] == 3
+    assert box.cli("rollback", "s@first").returncode == 0
+    cell = box.exec(LOOK, "s")
+    assert (cell["value"], cell["manifest"]["tier"]) == (SEEN, other), cell
+    assert [row["epoch"] for row in cells(box)][-3:] == [3, 2, 1]
+
+
+def test_what_cannot_move_is_named_and_stays(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+    box = fresh_sandbox()
+    box.start("--checkpoint-after", "600")
+    box.exec("import os\nx = 1\nrest = (i for i in range(9))\nnext(rest)", "s",
+             options=["--project", box.make_folder("project")])
+    pid = box.exec("os.getpid()", "s")["value"]
+    done = move(box, "local")
+    assert done.returncode == 1 and "cannot move: rest (generator)" in done.stderr and "--yes" in done.stderr, done
+    assert json.loads(move(box, "local", "--json").stdout)["lost"][0]["name"] == "rest"
+    for tier, words in (("native", "is in the native tier already"), ("docker", "no container engine answers"),
+                        ("auto", "not to auto"), ("vm", "vm"), ("mars", "'mars'")):
+        done = move(box, tier)
+        assert done.returncode != 0 and words in done.stderr and len(done.stderr.splitlines()) <= 2, done
+    with box.popen("exec", "-s", "s", "print('in', flush=True)\nimport time\ntime.sleep(60)", text=True) as client:
+        assert lib.some(client.stdout).readline() == "in\n"
+        done = move(box, "local", "--yes")
+        assert done.returncode == 1 and "session s runs a cell; try again" in done.stderr, done
+        client.send_signal(signal.SIGINT)
+        client.wait(60)
+    # All of that has left it as it was: the same process, which goes on.
+    cell = box.exec("os.getpid(), next(rest)", "s")
+    assert (cell["value"], cell["epoch"]) == (f"({pid}, 1)", 1), cell
+    done = move(box, "local", "--yes")
+    assert done.returncode == 0 and "left behind: rest" in done.stderr, done
+    assert box.exec("x, 'rest' in globals()", "s")["value"] == "(1, False)"
+    # What it was promised when it was opened holds there too; cells that are missing are asked about first.
+    box.exec("x = 2", "exact", options=["--require-exact"])
+    done = box.cli("sessions", "move", "exact", "--to", "local")
+    assert done.returncode == 1 and "cannot move session exact to local" in done.stderr, done
+    assert box.exec("x", "exact")["epoch"] == 1
+    restart(box)
+    done = box.cli("sessions", "move", "exact", "--to", "local")
+    assert done.returncode == 1 and "missing: cell" in done.stderr, done
 
 
 def test_a_cell_that_was_running_is_unknown_and_asked_about(box: lib.Sandbox) -> None:

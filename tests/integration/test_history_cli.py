@@ -76,6 +76,8 @@ WORD_OR_OPTION = [  # method, what is asked, and the ways to say it; the first n
     ("hibernate", {"session": "two"}, "hibernate two", "hibernate -s two"),
     ("sessions.show", {"session": "two"}, "sessions show two", "sessions show -s two"),
     ("sessions.clear", {"session": "two"}, "sessions clear two", "sessions clear -s two"),
+    ("sessions.move", {"session": "two", "tier": "local"}, "sessions move two --to local",
+     "sessions move -s two --to local"),
     ("snapshot", {"session": "two", "name": "x"}, "snapshot two@x", "snapshot x -s two", "snapshot two@x -s two"),
     ("snapshots.list", {"session": "two"}, "snapshots two", "snapshots -s two", "rollback -s two", "diff two",
      "diff -s two"),

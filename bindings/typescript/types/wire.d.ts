@@ -275,6 +275,42 @@ export interface Methods {
       };
     };
   };
+  /** Saves a session, restores the checkpoint in a second sandbox in the other tier, then ends the session's sandbox; the next cell wakes it there. Of one that is asleep the checkpoint is taken. An error: it stays as it was. */
+  "sessions.move": {
+    request: {
+      /** id or name */
+      session: string;
+      /** where to; not `auto` */
+      tier: string;
+      /** there, as the member of `defaults` of `exec` */
+      rootfs?: string;
+      /** there, as the member of `defaults` of `exec` */
+      network?: boolean;
+      /** there, as in `exec` */
+      allow_degraded?: boolean;
+      /** also if something cannot come along, which is lost then */
+      lossy?: boolean;
+    };
+    answer: {
+      /** false: what is in `lost` cannot come along; the session stays as it was */
+      moved: boolean;
+      /** name of the tier it was in */
+      from: string;
+      /** name of the other one */
+      to: string;
+      /** the checkpoint is the state after this cell */
+      cell: number;
+      /** what could not be saved here or restored there */
+      lost: {
+        /** of a variable, or a path */
+        name: string;
+        /** of a variable, or what kind of file */
+        type?: string;
+        /** for people */
+        reason: string;
+      }[];
+    };
+  };
   /** Saves a session now. */
   "checkpoint": {
     request: {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `sessions list`, `show`, `clear` and `destroy`. */
+/* `sessions list`, `show`, `move`, `clear` and `destroy`. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,10 +8,13 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/need.h"
+#include "cli/policy.h"
 #include "cli/remote.h"
 #include "cli/show/human.h"
 #include "cli/show/term.h"
 #include "cli/show/unsaved.h"
+#include "cli/tier.h"
+#include "config/config.h"
 #include "wire/session.h"
 
 static void list_print(const json_t *list)
@@ -296,6 +299,68 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
     return SNP_EXIT_OK;
 }
 
+/* move -------------------------------------------------------------------------------------- */
+
+static int move(struct snp_cli *cli,
+                const struct snp_opts *opts,
+                const char *session,
+                bool is_lossy,
+                struct snp_reply *ret,
+                struct snp_err *err)
+{
+    const struct snp_config *config = NULL;
+    snp_autojson json_t *defaults = NULL;
+
+    SNP_TRY(snp_cli_config(cli, opts, &config, err));
+    SNP_TRY(snp_cli_tier_check(config, err));
+    SNP_TRY(snp_cli_session_defaults(config, &defaults, err)); /* an image is got first */
+    return snp_remote_call(
+        cli,
+        SNP_WRITE(
+            snp_sessions_move_request, .session = session, .tier = snp_opts_str(opts, "to"),
+            .rootfs = snp_json_str(defaults, "rootfs", NULL),
+            .network = snp_json_bool(defaults, "network", false),
+            .allow_degraded = snp_opts_flag(opts, "allow-degraded", false), .lossy = is_lossy),
+        ret, err);
+}
+
+static int run_move(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    snp_autoreply struct snp_reply reply = {0};
+    snp_autofree char *session = NULL;
+    struct snp_sessions_move_answer answer;
+    bool is_sure = snp_opts_flag(opts, "yes", false);
+    struct snp_err err;
+    int r;
+
+    if (snp_opts_str(opts, "to") == NULL) {
+        return snp_cli_usage(cli, "say where to, as in --to docker");
+    }
+    r = snp_remote_session_of(cli, opts, &session, &err);
+    r = r < 0 ? r : move(cli, opts, session, is_sure, &reply, &err);
+    if (r < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    snp_record_read(reply.head, &snp_sessions_move_answer_form, &answer);
+    snp_lost_tell(answer.lost, answer.moved ? "left behind" : "cannot move");
+    if (cli->is_json) {
+        int exit_code = snp_cli_end(cli, 0, &err, reply.head);
+
+        return answer.moved ? exit_code : SNP_EXIT_FAILED;
+    }
+    if (!answer.moved) {
+        (void)snp_fail(
+            &err, SNP_E_DENIED,
+            "%s stays in %s: what cannot move would be lost; delete it there, or use "
+            "--yes to leave it behind",
+            session, answer.from);
+        return snp_cli_fail(cli, &err);
+    }
+    (void)printf("Moved %s from %s to %s; the next cell wakes it there.\n", session,
+                 answer.from, answer.to);
+    return SNP_EXIT_OK;
+}
+
 /* destroy ---------------------------------------------------------------------------------- */
 
 /* Which cell was cut off by the end of its session, if one was. */
@@ -433,6 +498,15 @@ static const struct snp_opt clear_options[] = {
     {"yes", 'y', SNP_OPT_FLAG, NULL, "do not ask, also while a cell runs", 0},
     SNP_CLI_OPT_JSON,
 };
+static const struct snp_opt move_options[] = {
+    {"to",             0,   SNP_OPT_STRING, "TIER", "where it goes: native, docker or local (weaker)",
+     SNP_KEY_ENVIRONMENT                                                                                },
+    {"yes",            'y', SNP_OPT_FLAG,   NULL,   "leave behind what cannot move",                   0},
+    SNP_CLI_OPT_SESSION,
+    {"allow-degraded", 0,   SNP_OPT_FLAG,   NULL,   "move even if this host lacks a control",          0},
+    SNP_CLI_OPT_CONFIG,
+    SNP_CLI_OPT_JSON,
+};
 static const struct snp_opt list_options[] = {
     {"names", 0, SNP_OPT_FLAG, NULL, "print only the names, one a line", 0},
     SNP_CLI_OPT_JSON,
@@ -482,12 +556,25 @@ static const struct snp_verb verb_clear = {
     .examples = "sessions clear work\nsessions clear work --yes",
     .run = run_clear,
 };
-static const struct snp_verb *const verbs[] = {&verb_list, &verb_show, &verb_clear,
-                                               &verb_destroy, NULL};
+static const struct snp_verb verb_move = {
+    .name = "move",
+    .summary = "move a session to another tier",
+    .description =
+        "Save a session, restore it in the other tier on trial, and only then end it here; the "
+        "next "
+        "cell wakes it there with variables, files, history and snapshots. What cannot move "
+        "is named before, and without --yes the session stays as it was. Processes and "
+        "threads of the session end.",
+    .spec = SNP_SPEC(move_options, named_session),
+    .examples = "sessions move work --to docker\nsessions move work --to native --yes",
+    .run = run_move,
+};
+static const struct snp_verb *const verbs[] = {&verb_list,  &verb_show,    &verb_move,
+                                               &verb_clear, &verb_destroy, NULL};
 
 const struct snp_verb snp_verb_sessions = {
     .name = "sessions",
-    .summary = "list, show, clear and end sessions",
+    .summary = "list, show, move, clear and end sessions",
     .verbs = verbs,
     .fallback = &verb_list,
 };

@@ -15,22 +15,6 @@
 #include "store/checkpoint.h"
 #include "wire/session.h"
 
-/* SNP_E_LIMIT: something else is being done with it. What is being saved is hibernated after that. */
-static int quiet_check(const struct snp_session *session, struct snp_err *err)
-{
-    if (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_SAVING ||
-        (session->state == SNP_SESSION_HIBERNATING && session->unsaved.hibernation != NULL)) {
-        return 0;
-    }
-    return snp_fail(err, SNP_E_LIMIT, "session %s %s; try again in a moment",
-                    session->name[0] == '\0' ? session->id : session->name,
-                    session->state == SNP_SESSION_RUNNING        ? "runs a cell"
-                    : session->state == SNP_SESSION_WAKING       ? "is being woken"
-                    : session->state == SNP_SESSION_REPLAYING    ? "is being woken"
-                    : session->state == SNP_SESSION_ROLLING_BACK ? "is being rolled back"
-                                                                 : "is hibernating already");
-}
-
 /* checkpoint ------------------------------------------------------------------------------- */
 
 static void made(void *ctx, const json_t *report, const struct snp_err *err)
@@ -62,7 +46,8 @@ static void asked_end(struct asked *asked, const struct snp_err *err)
     if (err != NULL) {
         snp_request_fail(asked->request, err);
     } else {
-        snp_autojson json_t *lost = snp_lost_list(asked->session);
+        snp_autojson json_t *lost =
+            snp_lost_list(asked->session, asked->session->durable.unrestorable);
 
         snp_request_answer(asked->request,
                            SNP_WRITE(snp_hibernate_answer, .hibernated = true,
@@ -108,7 +93,7 @@ void snp_run_hibernate(const struct snp_work *work)
     if (session->name[0] == '\0') {
         r = snp_fail(&err, SNP_E_INVALID, "an unnamed session ends with its call");
     } else if (session->live.executor != NULL || session->state == SNP_SESSION_WAKING) {
-        r = quiet_check(session, &err);
+        r = snp_hibernate_check(session, &err);
     }
     asked = r < 0 ? NULL : calloc(1, sizeof(*asked));
     if (r == 0 && asked == NULL) {

@@ -21,6 +21,8 @@
 struct snp_hibernation {
     struct snp_session *session; /* one reference */
     bool is_gentle;
+    struct snp_departure *departure; /* borrowed; NULL = it wakes where it was */
+    uint64_t epoch;                  /* at its beginning */
     snp_hibernate_done *done;
     void *ctx;
     struct snp_hibernation *next; /* waits for this one */
@@ -55,7 +57,8 @@ static void end(struct snp_hibernation *h, const struct snp_err *err)
 {
     struct snp_session *session = h->session;
 
-    if (session->server->is_ending && (err == NULL || !is_tried_again(session))) {
+    if (session->server->is_ending && h->departure == NULL &&
+        (err == NULL || !is_tried_again(session))) {
         snp_lost_tell_end(session, err);
     }
     snp_session_ref(session);
@@ -143,8 +146,58 @@ static int check_room(const struct snp_session *session, struct snp_err *err)
 
 static void stay(struct snp_hibernation *h, const struct snp_err *err)
 {
-    put_off(h->session);
+    if (h->departure == NULL) {
+        put_off(h->session);
+    }
     end(h, err);
+}
+
+/* It is as it was when it was tried. */
+static int check_unused(const struct snp_hibernation *h, struct snp_err *err)
+{
+    const struct snp_session *session = h->session;
+    bool is_same = session->durable.checkpoint == h->departure->trial->checkpoint &&
+                   session->epoch == h->epoch;
+
+    if (session->live.executor == NULL) {
+        is_same = is_same && session->state == SNP_SESSION_ASLEEP;
+    } else {
+        is_same = is_same && session->state == SNP_SESSION_IDLE && !session->unsaved.is_dirty &&
+                  session->unsaved.n_putting == 0;
+    }
+    return is_same ? 0 : snp_fail(err, SNP_E_LIMIT, "the session was used meanwhile");
+}
+
+static int check_losses(struct snp_departure *departure,
+                        const struct snp_session *session,
+                        struct snp_err *err)
+{
+    snp_autojson json_t *lost = snp_lost_list(session, departure->trial->failed);
+    const json_t *first = NULL;
+    size_t n = snp_lost_count(lost, &first);
+
+    departure->has_losses = n > 0 && !departure->may_lose;
+    return departure->has_losses
+               ? snp_fail(err, SNP_E_DENIED, "%zu %s cannot come along (%.64s: %.100s)", n,
+                          n == 1 ? "item" : "items", snp_json_str(first, "name", "?"),
+                          snp_json_str(first, "reason", "?"))
+               : 0;
+}
+
+static void tried(void *ctx, const struct snp_err *err)
+{
+    struct snp_hibernation *h = ctx;
+    struct snp_err why;
+
+    if (err != NULL) {
+        end(h, err);
+    } else if (check_unused(h, &why) < 0 || check_losses(h->departure, h->session, &why) < 0) {
+        end(h, &why);
+    } else if (h->session->live.executor == NULL) {
+        end(h, NULL);
+    } else {
+        leave(h);
+    }
 }
 
 static void proven(void *ctx, const struct snp_err *err)
@@ -179,9 +232,11 @@ static void prove(struct snp_hibernation *h)
     bool is_small = session->durable.checkpoint_bytes <
                     session->policy.limits.value[SNP_LIMIT_MEMORY] / SNP_CAP_UNPACKED;
 
-    if (session->durable.checkpoint == 0 || session->live.executor == NULL ||
-        (session->server->is_ending &&
-         (is_small || session->server->n_proving >= SNP_CAP_PROVING))) {
+    if (h->departure != NULL) {
+        snp_prove_elsewhere(session, h->departure->trial, tried, h);
+    } else if (session->durable.checkpoint == 0 || session->live.executor == NULL ||
+               (session->server->is_ending &&
+                (is_small || session->server->n_proving >= SNP_CAP_PROVING))) {
         leave(h);
     } else if (snp_prove_is_done(session)) {
         proven(h, NULL);
@@ -222,6 +277,7 @@ static void begin(struct snp_hibernation *h)
     struct snp_err err;
 
     session->unsaved.hibernation = h;
+    h->epoch = session->epoch;
     if (session->unsaved.is_dirty && !session->durable.is_recorded) {
         (void)snp_fail(
             &err, SNP_E_LIMIT,
@@ -229,7 +285,7 @@ static void begin(struct snp_hibernation *h)
             "the session stays awake",
             session->name);
         stay(h, &err);
-    } else if (needs_saving(session)) {
+    } else if (session->live.executor != NULL && needs_saving(session)) {
         snp_checkpoint_make(session, saved, h);
     } else if (check_lost(h, session->durable.checkpoint_lost, &err) < 0) {
         stay(h, &err);
@@ -238,10 +294,26 @@ static void begin(struct snp_hibernation *h)
     }
 }
 
-void snp_hibernate(struct snp_session *session,
-                   bool is_gentle,
-                   snp_hibernate_done *done,
-                   void *ctx)
+int snp_hibernate_check(const struct snp_session *session, struct snp_err *err)
+{
+    if (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_SAVING ||
+        (session->state == SNP_SESSION_HIBERNATING && session->unsaved.hibernation != NULL)) {
+        return 0;
+    }
+    return snp_fail(err, SNP_E_LIMIT, "session %s %s; try again in a moment",
+                    session->name[0] == '\0' ? session->id : session->name,
+                    session->state == SNP_SESSION_RUNNING        ? "runs a cell"
+                    : session->state == SNP_SESSION_WAKING       ? "is being woken"
+                    : session->state == SNP_SESSION_REPLAYING    ? "is being woken"
+                    : session->state == SNP_SESSION_ROLLING_BACK ? "is being rolled back"
+                                                                 : "is hibernating already");
+}
+
+static void hibernate(struct snp_session *session,
+                      bool is_gentle,
+                      struct snp_departure *departure,
+                      snp_hibernate_done *done,
+                      void *ctx)
 {
     struct snp_hibernation *h = calloc(1, sizeof(*h));
     struct snp_hibernation *last = session->unsaved.hibernation;
@@ -255,8 +327,11 @@ void snp_hibernate(struct snp_session *session,
         return;
     }
     snp_session_ref(session);
-    *h = (struct snp_hibernation){
-        .session = session, .is_gentle = is_gentle, .done = done, .ctx = ctx};
+    *h = (struct snp_hibernation){.session = session,
+                                  .is_gentle = is_gentle,
+                                  .departure = departure,
+                                  .done = done,
+                                  .ctx = ctx};
     while (last != NULL && last->next != NULL) {
         last = last->next;
     }
@@ -265,4 +340,20 @@ void snp_hibernate(struct snp_session *session,
     } else {
         begin(h);
     }
+}
+
+void snp_hibernate(struct snp_session *session,
+                   bool is_gentle,
+                   snp_hibernate_done *done,
+                   void *ctx)
+{
+    hibernate(session, is_gentle, NULL, done, ctx);
+}
+
+void snp_hibernate_for(struct snp_session *session,
+                       struct snp_departure *departure,
+                       snp_hibernate_done *done,
+                       void *ctx)
+{
+    hibernate(session, false, departure, done, ctx);
 }

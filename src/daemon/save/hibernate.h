@@ -12,6 +12,7 @@
 
 struct snp_server;
 struct snp_session;
+struct snp_trial;
 
 /*
  * Save what is not saved yet, then close the executor. done: NULL = nobody waits; err: NULL =
@@ -24,5 +25,24 @@ void snp_hibernate(struct snp_session *session,
                    bool is_gentle,
                    snp_hibernate_done *done,
                    void *ctx);
+
+/* SNP_E_LIMIT: something else is being done with it. What is being saved is hibernated after that. */
+int snp_hibernate_check(const struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
+
+/* A hibernation that ends only if the session can wake somewhere else. */
+struct snp_departure {
+    struct snp_trial *trial;
+    bool may_lose;   /* also if something of it cannot come along */
+    bool has_losses; /* that was why it stays */
+};
+
+/*
+ * The same, tried in that place; the session may also be asleep already, with nothing missing. It is not
+ * hibernating. departure: the caller's, until done.
+ */
+void snp_hibernate_for(struct snp_session *session,
+                       struct snp_departure *departure,
+                       snp_hibernate_done *done,
+                       void *ctx);
 
 #endif

@@ -8,11 +8,13 @@
 #include "daemon/save/load.h"
 #include "daemon/server.h"
 #include "daemon/session/executor.h"
+#include "daemon/session/spec.h"
 #include "daemon/session/table.h"
 
 struct snp_proof {
     struct snp_session *session;   /* one reference */
     struct snp_executor *executor; /* one reference; NULL = none was had */
+    struct snp_trial *trial;       /* borrowed; NULL = where the session is */
     uint64_t checkpoint;
     uint64_t begun_us;
     struct snp_err err;
@@ -56,16 +58,44 @@ static void closed(void *ctx, const struct snp_err *err)
     proof_end(ctx);
 }
 
+/* failed: taken over; NULL = out of memory. */
+static void trial_note(struct snp_proof *proof, json_t *failed)
+{
+    proof->trial->failed = failed;
+    if (failed == NULL) {
+        (void)snp_fail(&proof->err, SNP_E_NOMEM, "out of memory");
+    }
+}
+
 static void loaded(void *ctx, json_t *failed, const struct snp_err *err)
 {
     struct snp_proof *proof = ctx;
 
-    if (failed != NULL) {
+    if (failed != NULL && proof->trial != NULL) {
+        trial_note(proof, json_deep_copy(failed));
+    } else if (failed != NULL) {
         snp_prove_note(proof->session, proof->checkpoint, failed);
     } else {
         proof->err = *err;
     }
     snp_executor_close(proof->executor, closed, proof);
+}
+
+/* What it opened with there. */
+static int trial_open(struct snp_proof *proof, const json_t *manifest, struct snp_err *err)
+{
+    struct snp_trial *trial = proof->trial;
+
+    if (trial == NULL) {
+        return 0;
+    }
+    SNP_TRY(snp_state_key_check_elsewhere(proof->session, manifest, err));
+    trial->place->manifest = snp_json_text(manifest);
+    SNP_TRY_MEMORY(trial->place->manifest, err);
+    if (proof->checkpoint == 0) {
+        trial_note(proof, json_array()); /* nothing to restore */
+    }
+    return 0;
 }
 
 static void opened(struct snp_session *session, json_t *manifest, const struct snp_err *err)
@@ -75,13 +105,17 @@ static void opened(struct snp_session *session, json_t *manifest, const struct s
     if (manifest == NULL) {
         proof->err = *err;
         proof_end(proof);
-    } else if (snp_load_start(proof->executor, proof->checkpoint, SNP_LOAD_ALL, loaded, proof,
+    } else if (trial_open(proof, manifest, &proof->err) < 0 || proof->checkpoint == 0 ||
+               snp_load_start(proof->executor, proof->checkpoint, SNP_LOAD_ALL, loaded, proof,
                               &proof->err) < 0) {
         snp_executor_close(proof->executor, closed, proof);
     }
 }
 
-void snp_prove(struct snp_session *session, snp_prove_done *done, void *ctx)
+static void prove(struct snp_session *session,
+                  struct snp_trial *trial,
+                  snp_prove_done *done,
+                  void *ctx)
 {
     struct snp_proof *proof = calloc(1, sizeof(*proof));
     struct snp_err err;
@@ -92,6 +126,7 @@ void snp_prove(struct snp_session *session, snp_prove_done *done, void *ctx)
         return;
     }
     *proof = (struct snp_proof){.session = session,
+                                .trial = trial,
                                 .checkpoint = session->durable.checkpoint,
                                 .begun_us = snp_now_us(),
                                 .done = done,
@@ -99,7 +134,22 @@ void snp_prove(struct snp_session *session, snp_prove_done *done, void *ctx)
     snp_session_ref(session);
     session->unsaved.proof = proof;
     session->server->n_proving++;
-    if (snp_executor_open_beside(session, opened, &proof->executor, &proof->err) < 0) {
+    if (snp_executor_open_beside(session, trial == NULL ? NULL : trial->place, opened,
+                                 &proof->executor, &proof->err) < 0) {
         proof_end(proof);
     }
+}
+
+void snp_prove(struct snp_session *session, snp_prove_done *done, void *ctx)
+{
+    prove(session, NULL, done, ctx);
+}
+
+void snp_prove_elsewhere(struct snp_session *session,
+                         struct snp_trial *trial,
+                         snp_prove_done *done,
+                         void *ctx)
+{
+    trial->checkpoint = session->durable.checkpoint;
+    prove(session, trial, done, ctx);
 }

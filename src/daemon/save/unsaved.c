@@ -20,7 +20,7 @@ size_t snp_lost_count(const json_t *lost, const json_t **ret_first)
     return n;
 }
 
-json_t *snp_lost_list(const struct snp_session *session)
+json_t *snp_lost_list(const struct snp_session *session, const json_t *failed)
 {
     json_t *list = session->durable.checkpoint_lost == NULL
                        ? json_array()
@@ -28,7 +28,7 @@ json_t *snp_lost_list(const struct snp_session *session)
     size_t i;
     json_t *one;
 
-    json_array_foreach(session->durable.unrestorable, i, one)
+    json_array_foreach((json_t *)(uintptr_t)failed, i, one)
     {
         snp_autojson json_t *name = json_string(snp_json_str(one, "name", ""));
         snp_autojson json_t *reason = json_string(snp_json_str(one, "reason", ""));
@@ -43,7 +43,7 @@ json_t *snp_lost_list(const struct snp_session *session)
 void snp_lost_tell_end(const struct snp_session *session, const struct snp_err *err)
 {
     struct snp_server *server = session->server;
-    json_t *lost = snp_lost_list(session);
+    json_t *lost = snp_lost_list(session, session->durable.unrestorable);
     const json_t *first = NULL;
     size_t n = snp_lost_count(lost, &first);
 

@@ -17,8 +17,11 @@ struct snp_session;
  */
 size_t snp_lost_count(const json_t *lost, const json_t **ret_first);
 
-/* [{name, type, reason}]: what its checkpoint could not hold, and what of it did not come back when tried. New. */
-json_t *snp_lost_list(const struct snp_session *session);
+/*
+ * [{name, type, reason}]: what its checkpoint could not hold, and what of it did not come back when tried: failed, such as
+ * session->durable.unrestorable. New.
+ */
+json_t *snp_lost_list(const struct snp_session *session, const json_t *failed);
 
 /* The daemon ends, and with it what is not on disk: say what that is. err: why it is not saved, or NULL. */
 void snp_lost_tell_end(const struct snp_session *session, const struct snp_err *err);

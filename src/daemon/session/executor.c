@@ -24,12 +24,14 @@
 /* An `open` or a `close` on its way. */
 struct step {
     struct snp_executor *executor; /* one reference */
+    const struct snp_found_tier *found;
     snp_executor_opened *opened;
     snp_executor_closed *closed;
     void *ctx;
 };
 
 static int open_ask(struct snp_executor *executor,
+                    const struct snp_place *place,
                     snp_executor_opened *opened,
                     struct snp_err *err);
 
@@ -127,13 +129,14 @@ static int open_weaker(struct snp_executor *executor,
         snp_tier_get(session->server, session->policy.tier, &executor->tier, err) < 0) {
         return err->code;
     }
-    return open_ask(executor, opened, err);
+    return open_ask(executor, NULL, opened, err);
 }
 
 static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     struct step *step = ctx;
     struct snp_executor *executor = step->executor;
+    const struct snp_found_tier *found = step->found;
     snp_executor_opened *opened = step->opened;
     struct snp_err err = {.code = SNP_OK};
     int r = 0;
@@ -153,8 +156,8 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         snp_executor_unref(executor);
         return r;
     }
-    if (err.code == SNP_OK && snp_tier_mark(executor->session->policy.tier,
-                                            json_object_get(answer->head, "manifest")) < 0) {
+    if (err.code == SNP_OK &&
+        snp_tier_mark(found, json_object_get(answer->head, "manifest")) < 0) {
         (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
     }
     if (err.code == SNP_OK) {
@@ -173,10 +176,18 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
 }
 
 static int open_ask(struct snp_executor *executor,
+                    const struct snp_place *place,
                     snp_executor_opened *opened,
                     struct snp_err *err)
 {
     const struct snp_session *session = executor->session;
+    const struct snp_session_policy *policy = &session->policy;
+    const struct snp_place here = {.tier = policy->tier,
+                                   .rootfs = policy->rootfs,
+                                   .has_network = policy->has_network,
+                                   .allow_degraded = policy->allow_degraded,
+                                   .instead_of = policy->instead_of};
+    const struct snp_place *at = place == NULL ? &here : place;
     struct step *step = calloc(1, sizeof(*step));
     snp_autojson json_t *limits = snp_limits_to_json(&session->policy.limits);
     struct snp_tier_call call = {
@@ -184,11 +195,11 @@ static int open_ask(struct snp_executor *executor,
             snp_tier_open_request, .session = executor->id,
             .template =
                 session->policy.template_name[0] == '\0' ? NULL : session->policy.template_name,
-            .limits = limits, .project = session->policy.project,
-            .rootfs = session->policy.rootfs, .network = session->policy.has_network,
-            .env = session->policy.env, .allow_degraded = session->policy.allow_degraded,
+            .limits = limits, .project = session->policy.project, .rootfs = at->rootfs,
+            .network = at->has_network, .env = session->policy.env,
+            .allow_degraded = at->allow_degraded,
             .require_exact = session->policy.require_exact, .lasting = session->name[0] != '\0',
-            .loads = session->durable.checkpoint != 0, .instead_of = session->policy.instead_of,
+            .loads = session->durable.checkpoint != 0, .instead_of = at->instead_of,
             .epoch = executor->epoch, .transaction = session->policy.transaction),
         .timeout_ms = SNP_CAP_TIER_OPEN_MS,
         .answer = &snp_tier_open_answer_form,
@@ -202,6 +213,7 @@ static int open_ask(struct snp_executor *executor,
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     step->executor = executor;
+    step->found = at->tier;
     step->opened = opened;
     r = snp_tier_ask(executor->tier, &call, err);
     if (r < 0) {
@@ -213,11 +225,11 @@ static int open_ask(struct snp_executor *executor,
 }
 
 /* The first has the session's id, which is as good as any; later ones must differ from it. */
-static int id_choose(struct snp_executor *executor, struct snp_err *err)
+static int id_choose(struct snp_executor *executor, bool is_elsewhere, struct snp_err *err)
 {
     const struct snp_session *session = executor->session;
 
-    if (session->epoch == 1 && session->live.executor == NULL) {
+    if (session->epoch == 1 && session->live.executor == NULL && !is_elsewhere) {
         memcpy(executor->id, session->id, sizeof(executor->id));
     } else if (snp_random_id(executor->id) < 0) {
         return snp_fail_sys(err, errno, "random id");
@@ -226,6 +238,7 @@ static int id_choose(struct snp_executor *executor, struct snp_err *err)
 }
 
 int snp_executor_open_beside(struct snp_session *session,
+                             const struct snp_place *place,
                              snp_executor_opened *opened,
                              struct snp_executor **ret,
                              struct snp_err *err)
@@ -235,10 +248,13 @@ int snp_executor_open_beside(struct snp_session *session,
     struct snp_executor *executor;
     /* Beside another one: the same. That is there while the daemon ends, too. */
     struct snp_tier *tier =
-        session->live.executor == NULL ? NULL : session->live.executor->tier;
+        session->live.executor == NULL || place != NULL ? NULL : session->live.executor->tier;
     int r;
 
-    SNP_TRY(tier != NULL ? 0 : snp_tier_get(server, session->policy.tier, &tier, err));
+    SNP_TRY(tier != NULL
+                ? 0
+                : snp_tier_get(server, place == NULL ? session->policy.tier : place->tier,
+                               &tier, err));
     executor = calloc(1, sizeof(*executor));
     SNP_TRY_MEMORY(executor, err);
     executor->server = server;
@@ -246,8 +262,8 @@ int snp_executor_open_beside(struct snp_session *session,
     executor->epoch = session->epoch;
     executor->session = session;
     executor->tier = tier;
-    r = id_choose(executor, err);
-    SNP_THEN(r, open_ask(executor, opened, err));
+    r = id_choose(executor, place != NULL, err);
+    SNP_THEN(r, open_ask(executor, place, opened, err));
     if (r < 0) {
         free(executor);
         return r;
@@ -265,7 +281,7 @@ int snp_executor_open(struct snp_session *session,
                       struct snp_err *err)
 {
     SNP_ASSERT(session->live.executor == NULL);
-    return snp_executor_open_beside(session, opened, &session->live.executor, err);
+    return snp_executor_open_beside(session, NULL, opened, &session->live.executor, err);
 }
 
 /* Closing -------------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 #include "policy/session_name.h"
 
 struct snp_executor;
+struct snp_place;
 struct snp_server;
 struct snp_session;
 struct snp_tier;
@@ -58,8 +59,12 @@ int snp_executor_open(struct snp_session *session,
                       snp_executor_opened *opened,
                       struct snp_err *err) SNP_NODISCARD;
 
-/* The same beside the one it has, which stays. *ret: one reference. */
+/*
+ * The same beside the one it has, which stays. place: borrowed until it returns; NULL = where the session is.
+ * *ret: one reference.
+ */
 int snp_executor_open_beside(struct snp_session *session,
+                             const struct snp_place *place,
                              snp_executor_opened *opened,
                              struct snp_executor **ret,
                              struct snp_err *err) SNP_NODISCARD;

@@ -71,6 +71,27 @@ int snp_session_policy_weaken(struct snp_session *session,
     return 0;
 }
 
+void snp_session_policy_swap(struct snp_session *session, struct snp_place *place)
+{
+    struct snp_session_policy *policy = &session->policy;
+    const struct snp_place was = {.tier = policy->tier,
+                                  .is_auto = policy->is_auto,
+                                  .instead_of = policy->instead_of,
+                                  .rootfs = policy->rootfs,
+                                  .has_network = policy->has_network,
+                                  .allow_degraded = policy->allow_degraded,
+                                  .manifest = policy->manifest};
+
+    policy->tier = place->tier;
+    policy->is_auto = place->is_auto;
+    policy->instead_of = place->instead_of;
+    policy->rootfs = place->rootfs;
+    policy->has_network = place->has_network;
+    policy->allow_degraded = place->allow_degraded;
+    policy->manifest = place->manifest;
+    *place = was;
+}
+
 static char *spec_text(const struct snp_session *session,
                        uint64_t accepted_cell,
                        uint64_t accepted_from,
@@ -194,22 +215,30 @@ static int differs(const struct snp_session *session,
                    const char *what,
                    const char *then,
                    const char *now,
+                   bool is_elsewhere,
                    struct snp_err *err)
 {
     const char *name = session->name[0] == '\0' ? session->id : session->name;
 
+    then = then == NULL || *then == '\0' ? "(none)" : then;
+    now = now == NULL || *now == '\0' ? "(none)" : now;
+    if (is_elsewhere) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "it has %s %s here, but %s there", what, then,
+                        now);
+    }
     return snp_fail_with(
         err, SNP_E_INVALID, SNP_REMEDY_CLEAR_SESSION, name, 0,
         "session %s was saved with %s %s, but here it is %s; make the former available again",
-        name, what, then == NULL || *then == '\0' ? "(none)" : then,
-        now == NULL || *now == '\0' ? "(none)" : now);
+        name, what, then, now);
 }
 
-int snp_state_key_check(const struct snp_session *session,
-                        const json_t *now,
-                        struct snp_err *err)
+static int key_check(const struct snp_session *session,
+                     const json_t *now,
+                     bool is_elsewhere,
+                     struct snp_err *err)
 {
-    static const char *const members[] = {"template", "template_hash", "rootfs", "packages"};
+    static const char *const members[] = {"template", "template_hash", "packages", "rootfs"};
+    const size_t n = SNP_ARRAY_LEN(members) - (is_elsewhere ? 1 : 0);
     snp_autojson json_t *then = json_loads(session->policy.manifest, 0, NULL);
     char was[32];
     char is[32];
@@ -218,18 +247,33 @@ int snp_state_key_check(const struct snp_session *session,
     series_of(then, was, sizeof(was));
     series_of(now, is, sizeof(is));
     if (strcmp(was, is) != 0) {
-        return differs(session, "Python", was, is, err);
+        return differs(session, "Python", was, is, is_elsewhere, err);
     }
-    for (size_t i = 0; i < SNP_ARRAY_LEN(members); i++) {
+    for (size_t i = 0; i < n; i++) {
         const char *a = snp_json_str(then, members[i], NULL);
         const char *b = snp_json_str(now, members[i], NULL);
 
         if (!snp_streq(a, b)) {
-            return differs(session, members[i], a, b, err);
+            return differs(session, members[i], a, b, is_elsewhere, err);
         }
     }
     if (session->durable.state_format != 0 && session->durable.state_format != STATE_FORMAT) {
-        return differs(session, "state format", "of another version", "this version's", err);
+        return differs(session, "state format", "of another version", "this version's",
+                       is_elsewhere, err);
     }
     return 0;
+}
+
+int snp_state_key_check(const struct snp_session *session,
+                        const json_t *now,
+                        struct snp_err *err)
+{
+    return key_check(session, now, false, err);
+}
+
+int snp_state_key_check_elsewhere(const struct snp_session *session,
+                                  const json_t *now,
+                                  struct snp_err *err)
+{
+    return key_check(session, now, true, err);
 }

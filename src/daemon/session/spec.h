@@ -20,6 +20,9 @@ int snp_session_policy_weaken(struct snp_session *session,
                               struct snp_found_tier *tier,
                               struct snp_err *err) SNP_NODISCARD;
 
+/* Its next executor is had there, and *place is where it was so far. */
+void snp_session_policy_swap(struct snp_session *session, struct snp_place *place);
+
 /* JSON; caller frees; NULL when out of memory. */
 char *snp_session_spec_text(const struct snp_session *session);
 /* The same for a session that is made from it: without what was accepted about its own cells, and its owner. */
@@ -47,5 +50,9 @@ uint64_t snp_session_spec_floor(const char *text, uint64_t checkpoint_cell);
 int snp_state_key_check(const struct snp_session *session,
                         const json_t *now,
                         struct snp_err *err) SNP_NODISCARD;
+/* The same for another tier, whose file system is its own. */
+int snp_state_key_check_elsewhere(const struct snp_session *session,
+                                  const json_t *now,
+                                  struct snp_err *err) SNP_NODISCARD;
 
 #endif

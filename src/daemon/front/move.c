@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The method `sessions.move`: the session is saved here, restored there on trial, and only then ended here; the
+ * next cell wakes it there. It is where the journal says, and that says the new tier when all of it is done.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "daemon/request.h"
+#include "daemon/save/hibernate.h"
+#include "daemon/save/journal_entry.h"
+#include "daemon/save/missing.h"
+#include "daemon/save/prove.h"
+#include "daemon/save/unsaved.h"
+#include "daemon/server.h"
+#include "daemon/session/life.h"
+#include "daemon/session/spec.h"
+#include "daemon/session/table.h"
+#include "daemon/work.h"
+#include "wire/session.h"
+
+struct moving {
+    struct snp_request *request; /* owned */
+    struct snp_session *session; /* one reference */
+    struct snp_found_tier *from;
+    struct snp_found_tier *to;
+    struct snp_place place; /* there; once it is moved, where it was */
+    struct snp_trial trial;
+    struct snp_departure departure;
+    struct snp_missing_place lacks;
+};
+
+static void moving_free(struct moving *moving)
+{
+    free(moving->place.instead_of);
+    free(moving->place.rootfs);
+    free(moving->place.manifest);
+    json_decref(moving->trial.failed);
+    snp_session_unref(moving->session);
+    free(moving);
+}
+
+static void moving_fail(struct moving *moving, const struct snp_err *why)
+{
+    struct snp_err err = *why;
+
+    (void)snp_err_wrap(&err, "cannot move session %s to %s", moving->session->name,
+                       moving->to->name);
+    snp_request_fail(moving->request, &err);
+    moving_free(moving);
+}
+
+static void moving_answer(struct moving *moving, bool is_moved)
+{
+    snp_autojson json_t *lost = snp_lost_list(moving->session, moving->trial.failed);
+
+    snp_request_answer(moving->request,
+                       SNP_WRITE(snp_sessions_move_answer, .moved = is_moved,
+                                 .from = moving->from->name, .to = moving->to->name,
+                                 .cell = moving->session->durable.checkpoint_cell,
+                                 .lost = lost));
+    moving_free(moving);
+}
+
+static void written(void *ctx, const struct snp_err *why)
+{
+    struct moving *moving = ctx;
+    struct snp_session *session = moving->session;
+    struct snp_err err;
+
+    if (why == NULL) {
+        snp_log(SNP_LOG_INFO, "move", "session=%s from=%s to=%s", session->id,
+                moving->from->name, moving->to->name);
+        moving_answer(moving, true);
+        return;
+    }
+    /* Somebody has woken it there already: then his entry has told the journal, or stops him. */
+    if (snp_session_is_asleep(session) && session->live.wake == NULL) {
+        snp_session_policy_swap(session, &moving->place);
+    }
+    (void)snp_fail(&err, why->code, "the journal cannot be written (%.300s)", why->msg);
+    moving_fail(moving, &err);
+}
+
+/* It can wake there, and is asleep. */
+static void departed(void *ctx, const struct snp_err *why)
+{
+    struct moving *moving = ctx;
+    struct snp_session *session = moving->session;
+    struct snp_err err;
+
+    if (why != NULL && moving->departure.has_losses) {
+        moving_answer(moving, false);
+    } else if (why != NULL) {
+        moving_fail(moving, why);
+    } else {
+        snp_session_policy_swap(session, &moving->place);
+        snp_prove_note(session, moving->trial.checkpoint, moving->trial.failed);
+        if (snp_entry_session(session, written, moving, &err) < 0) {
+            written(moving, &err);
+        }
+    }
+}
+
+static int run_lacks(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct moving *moving = arg;
+
+    return snp_missing_check(tx, &moving->lacks, err);
+}
+
+static void lacks_checked(void *arg, const struct snp_err *why)
+{
+    struct moving *moving = arg;
+    struct snp_session *session = moving->session;
+    struct snp_err err = *why;
+
+    if (err.code == SNP_OK &&
+        (!snp_session_is_asleep(session) || session->unsaved.hibernation != NULL)) {
+        (void)snp_fail(&err, SNP_E_LIMIT, "the session was used meanwhile");
+    }
+    if (err.code != SNP_OK) {
+        moving_fail(moving, &err);
+    } else {
+        snp_hibernate_for(session, &moving->departure, departed, moving);
+    }
+}
+
+static int session_check(const struct snp_session *session, struct snp_err *err)
+{
+    const char *rootfs = session->policy.rootfs;
+
+    if (session->name[0] == '\0') {
+        return snp_fail(err, SNP_E_INVALID, "an unnamed session ends with its call");
+    }
+    if (session->unsaved.hibernation != NULL) {
+        return snp_fail(err, SNP_E_LIMIT,
+                        "session %s is hibernating already; try again in a moment",
+                        session->name);
+    }
+    if (session->live.executor != NULL || !snp_session_is_asleep(session)) {
+        SNP_TRY(snp_hibernate_check(session, err));
+    }
+    return rootfs == NULL || rootfs[0] != '/'
+               ? 0
+               : snp_fail(err, SNP_E_UNSUPPORTED,
+                          "session %s has a file system of its own (%.200s), which cannot move",
+                          session->name, rootfs);
+}
+
+static int place_read(struct moving *moving,
+                      const struct snp_sessions_move_request *asked,
+                      struct snp_err *err)
+{
+    struct snp_place *place = &moving->place;
+    struct snp_tiers *tiers = &moving->session->server->tiers;
+
+    if (strcmp(asked->tier, SNP_TIER_AUTO) == 0) {
+        return snp_fail(err, SNP_E_INVALID, "a session moves to a tier, not to %s",
+                        SNP_TIER_AUTO);
+    }
+    SNP_TRY(snp_tiers_find(tiers, asked->tier, &place->tier, err));
+    if (place->tier == moving->from) {
+        return snp_fail(err, SNP_E_INVALID, "session %s is in the %s tier already",
+                        moving->session->name, place->tier->name);
+    }
+    place->rootfs = asked->rootfs == NULL ? NULL : strdup(asked->rootfs);
+    SNP_TRY_MEMORY(asked->rootfs == NULL || place->rootfs != NULL, err);
+    place->has_network = asked->network;
+    place->allow_degraded = asked->allow_degraded;
+    moving->to = place->tier;
+    moving->trial.place = place;
+    moving->departure =
+        (struct snp_departure){.trial = &moving->trial, .may_lose = asked->lossy};
+    return 0;
+}
+
+void snp_run_move(const struct snp_work *work)
+{
+    struct snp_session *session = work->session;
+    struct moving *moving = snp_request_state(work->request, sizeof(*moving));
+    struct snp_sessions_move_request asked;
+    struct snp_err err;
+    int r;
+
+    if (moving == NULL) {
+        return;
+    }
+    snp_record_read(work->head, &snp_sessions_move_request_form, &asked);
+    snp_session_ref(session);
+    moving->request = work->request;
+    moving->session = session;
+    moving->from = session->policy.tier;
+    r = session_check(session, &err);
+    SNP_THEN(r, place_read(moving, &asked, &err));
+    if (r < 0) {
+        snp_request_fail(work->request, &err);
+        moving_free(moving);
+    } else if (session->live.executor != NULL) {
+        snp_hibernate_for(session, &moving->departure, departed, moving);
+    } else {
+        snp_missing_place(session, &moving->lacks);
+        SNP_STORE_DO(session->server->store, .run = run_lacks, .done = lacks_checked,
+                     .arg = moving);
+    }
+}
