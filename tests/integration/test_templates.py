@@ -429,6 +429,13 @@ def is_older(box: lib.Sandbox) -> bool:
     return all(os.stat(path).st_ctime < time.time() - 4 for path in glob.glob(os.path.join(box.bin, "guest", "*")))
 
 
+def about_images(box: lib.Sandbox) -> lib.Json:
+    """What doctor says."""
+    row: lib.Json
+    row, = [row for row in json.loads(box.cli("doctor", "--json").stdout)["checks"] if row["name"] == "template images"]
+    return row
+
+
 def from_image(box: lib.Sandbox, code: str = "1", *options: str) -> tuple[bool, Any]:
     """By a new daemon."""
     box.stop()
@@ -463,6 +470,7 @@ def test_a_template_is_started_from_its_image(fresh_sandbox: Callable[..., lib.S
     off = fresh_sandbox(who, env={"SNIPARA_SANDBOX_TEMPLATE_IMAGES": "0"})
     off.exec("1")
     assert from_image(off)[0] is False and not os.path.exists(os.path.join(off.state, "images"))
+    assert [about_images(one)["status"] for one in (box, off)] == ["ok", "missing"]
 
 
 def test_an_image_that_is_not_as_it_was_written_is_not_used(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
@@ -544,6 +552,7 @@ def test_a_changed_file_is_imported_again(fresh_sandbox: Callable[..., lib.Sandb
     with open(os.path.join(copy, "guest", "display.py"), "a") as module:
         module.write("# another\n")
     assert not from_image(box)[0] and "from=import image: /run/guest/display.py changed" in box.log()
+    assert "/run/guest/display.py" in about_images(box)["detail"]
     lib.wait_for(lambda: is_older(box))
     assert not from_image(box)[0]
     with_images(box, 1)

@@ -342,6 +342,14 @@ static int keep(struct keeping *k, struct snp_err *err)
     return 0;
 }
 
+void snp_image_trouble(struct snp_supervisor *supervisor, const char *name, const char *why)
+{
+    struct snp_host *host = snp_host_of(supervisor);
+
+    (void)snprintf(host->image_trouble, sizeof(host->image_trouble), "%s%s%.200s",
+                   why[0] == '\0' ? "" : name, why[0] == '\0' ? "" : ": ", why);
+}
+
 static void keeping_run(uv_work_t *work)
 {
     struct keeping *k = work->data;
@@ -358,7 +366,9 @@ static void keeping_done(uv_work_t *work, int status)
     if (status == 0 && k->result == 0) {
         snp_log(SNP_LOG_INFO, "template_image", "name=%s bytes=%llu", k->name,
                 (unsigned long long)k->len);
+        snp_image_trouble(k->supervisor, k->name, "");
     } else {
+        snp_image_trouble(k->supervisor, k->name, k->err.msg);
         snp_log(SNP_LOG_WARN, "template_image", "name=%s error=%s", k->name, k->err.msg);
     }
     free(k);

@@ -21,6 +21,9 @@ int snp_image_open(const struct snp_supervisor *supervisor,
                    char *const *args,
                    uint64_t *ret_age_s);
 
+/* Why none was written or used last, for `doctor`; "" = nothing is wrong. */
+void snp_image_trouble(struct snp_supervisor *supervisor, const char *name, const char *why);
+
 /* A template did not come up from it. */
 void snp_image_remove(const struct snp_supervisor *supervisor, char *const *args);
 

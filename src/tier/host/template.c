@@ -651,14 +651,20 @@ static const char *import_reason(struct snp_template *t)
 
 static void on_ready(struct snp_template *t, const char *version)
 {
+    const char *reason;
+
     (void)snprintf(t->python, sizeof(t->python), "%.*s", SNP_VERSION_MAX, version);
     t->is_ready = true;
     t->zygote =
         snp_host_ops_of(t->supervisor)->has_keeper ? snp_proc_first_child(t->process->pid) : -1;
     (void)uv_timer_stop(t->timer);
+    reason = import_reason(t);
     snp_log(SNP_LOG_INFO, "template_ready", "name=%s ms=%llu from=%s %s", t->name,
             (unsigned long long)((snp_now_us() - t->born_us) / 1000),
-            t->is_thawed ? "image" : "import", import_reason(t));
+            t->is_thawed ? "image" : "import", reason);
+    if (t->is_thawed || reason[0] != '\0') {
+        snp_image_trouble(t->supervisor, t->name, reason);
+    }
     for (unsigned n = waiting(t); n > 0; n--) {
         order_fork(t);
     }
@@ -676,6 +682,7 @@ static bool start_without_image(struct snp_template *t)
     }
     snp_log(SNP_LOG_WARN, "template_image", "name=%s error=it ended %s", t->name,
             t->is_ready ? "" : import_reason(t));
+    snp_image_trouble(t->supervisor, t->name, "it ended when it was started from its image");
     snp_image_remove(t->supervisor, t->args);
     if (template_start(t->supervisor, t->name, t->args, -1, &successor, &err) < 0) {
         return false;

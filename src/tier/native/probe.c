@@ -267,6 +267,26 @@ static void add_templates(const struct snp_supervisor *supervisor, json_t *featu
                       "apt-get install -y python3-matplotlib python3-pandas"));
 }
 
+/* It was decided when the daemon started, or found out since. */
+static void add_images(const struct snp_supervisor *supervisor, json_t *features)
+{
+    const struct snp_host *host = snp_host_of(supervisor);
+    bool is_on = host->image_idle_ms > 0;
+    bool ok = is_on && host->image_trouble[0] == '\0';
+    const char *why = is_on ? host->image_trouble : "turned off";
+
+#ifndef __x86_64__
+    why = "for x86-64 only";
+#endif
+    (void)json_array_append_new(
+        features,
+        snp_probe_row("template images", ok,
+                      ok ? "templates start from images of their memory" : why,
+                      "the first command of a daemon waits for imports",
+                      is_on ? "the daemon's log says more"
+                            : "unset SNIPARA_SANDBOX_TEMPLATE_IMAGES and restart the daemon"));
+}
+
 static const char *const guarantees[] = {"network",    "filesystem", "syscalls", "resources",
                                          "disposable", "namespaces", NULL};
 static const char *const verbs[] = {"rootfs", NULL};
@@ -309,5 +329,6 @@ json_t *snp_probe_json(struct snp_supervisor *supervisor)
     (void)json_array_append_new(features, snp_probe_row("seccomp", true, detail, "", ""));
     add_cgroups(supervisor, features);
     add_templates(supervisor, features);
+    add_images(supervisor, features);
     return json_pack("{s:o,s:b}", "features", features, "usable", usable);
 }
