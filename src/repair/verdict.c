@@ -201,6 +201,33 @@ static void outcomes_tell(const json_t *was,
                reasons);
 }
 
+bool snp_verdict_has_tests_of(const json_t *run, const char *path)
+{
+    bool is_pytest = strcmp(snp_json_str(run, "runner", ""), "pytest") == 0;
+    size_t n = strlen(path);
+    snp_autofree char *start = strdup(path);
+    const char *id;
+    json_t *outcome;
+
+    if (start == NULL || n < 3 || strcmp(path + n - 3, ".py") != 0) {
+        return start == NULL;
+    }
+    n -= is_pytest ? 0 : 3;
+    for (size_t i = 0; i < n && !is_pytest; i++) {
+        start[i] = start[i] == '/' ? '.' : start[i];
+    }
+    json_object_foreach(json_object_get(json_object_get(run, "report"), "tests"), id, outcome)
+    {
+        if (strncmp(id, start, n) == 0 &&
+            (is_pytest
+                 ? strncmp(id + n, "::", 2) == 0 && id[n + 2 + strcspn(id + n + 2, ".[")] != '.'
+                 : id[n] == '.')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool had_failures(const json_t *report)
 {
     const char *id;

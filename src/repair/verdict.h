@@ -32,6 +32,9 @@ void snp_verdict_add(json_t *reasons, const char *word, const char *fmt, ...) SN
 /* Compare a run of the patched project with that of the clean one; reasons: appended to. */
 void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons);
 
+/* Whether a run reported a test that stands in the file at path (no doctest: reading the file finds these). */
+bool snp_verdict_has_tests_of(const json_t *run, const char *path);
+
 /* The worst word of the reasons; without any: ready. */
 const char *snp_verdict_word(const json_t *reasons);
 

@@ -4,6 +4,7 @@
 import ast
 import base64
 import gzip
+import hashlib
 import importlib.util
 import json
 import os
@@ -11,6 +12,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +37,7 @@ def box() -> Iterator[Sandbox]:
     box.make_file("project/calc.py", CALC)
     box.make_file("project/tests/test_calc.py", TESTS)
     box.make_file("project/helper.py", "def same(a, b):\n    return a == b\n")
+    box.make_file("project/checks.py", TESTS)
     box.make_file("hidden/test_hidden.py", HIDDEN)
     time.sleep(0.05)
     yield box
@@ -121,6 +124,12 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "leaves its scope by a link": (write("") + "\nimport os\nos.makedirs('src')\nos.symlink('..', 'src/up')\n"
                                    "open('src/up/helper.py', 'a').write('x = 1\\n')", (*TEST, "--scope", "src"),
                                    "not proven", "helper.py is outside the scope"),
+    "changes tests that no name shows": (
+        "text = open('checks.py').read()\nopen('checks.py', 'w').write(text.replace('== 3', '== -1'))",
+        ("--test", "python3 -m pytest -q checks.py"), "not proven", "checks.py has tests of its own"),
+    "comes before the code in hidden tests": (
+        write("") + "\n" + more("hidden/calc.py", "def add(a, b):\n    return a + b\n"),
+        (*TEST, "--hidden-test", "python3 -m pytest -q hidden"), "not proven", "where the hidden files are put"),
     "changes nothing": ("1", TEST, "failed", "changed nothing"),
     "is fixed before": (more("notes.txt", "n"), ("--test", COMMAND + " -k mul"), "not proven",
                         "failed no test of the clean project"),
@@ -312,6 +321,8 @@ def test_an_agent_is_told_until_its_change_is_proven(box: Sandbox) -> None:
     assert "assert 2 == 3" in wrong["feedback"] and "1 hidden test failed" in wrong["feedback"]
     told = json.dumps([each for each in found["records"] if each.get("step") in ("iteration", "message", "ask")])
     assert "secret" not in wrong["feedback"] + told and "20, 22" not in wrong["feedback"]
+    with open(os.path.join(right["folder"], "evidence.json"), "rb") as evidence:
+        assert hashlib.sha256(evidence.read()).hexdigest() == right["evidence_sha256"]
     before = open(os.path.join(box.folder, "project/calc.py")).read()
     applied = box.cli("apply", found["session"], "--yes", "--json")
     assert before == CALC and applied.returncode == 0 and json.loads(applied.stdout)["unverified"] is False
@@ -334,6 +345,11 @@ def code_only(text: str) -> str:
     return ast.unparse(ast.Module(body, [])) + "\n"
 
 
+def is_heavy(name: str, *args: Any) -> bool:
+    """What the right program too has no memory or time for."""
+    return (name == "knapsack" and args[0] > 10 ** 6) or (name == "levenshtein" and len(args[1]) > 40)
+
+
 def test_quixbugs_wrong_then_right_is_ready(box: Sandbox) -> None:
     """Machinery, not a rate of repair: the script knows the answer. SNP_TEST_QUIXBUGS=31 runs all of them."""
     path = os.path.join(os.environ.get("SNP_TEST_DATA", ""), "QuixBugs.jsonl.gz")
@@ -341,17 +357,20 @@ def test_quixbugs_wrong_then_right_is_ready(box: Sandbox) -> None:
     with gzip.open(path, "rt") as lines:
         bugs = [json.loads(line) for line in lines]
     assert len(bugs) == 31
-    for bug in (bugs[1:] + bugs[:1])[:int(os.environ.get("SNP_TEST_QUIXBUGS", "1"))]:
+    for bug in (bugs[1:] + bugs[:1])[:int(os.environ.get("SNP_TEST_QUIXBUGS", "2"))]:
         name = bug["name"]
-        tests = "".join(f"    if n == {n}:\n        assert plain({name}(*{args!r})) == {expected!r}\n"
-                        for n, (args, expected) in enumerate(bug["tests"]))
+        cases = [case for case in bug["tests"] if not is_heavy(name, *case[0])]
+        tests = "".join(f"    if n == {n}:\n        assert near(plain({name}(*{args!r})), {expected!r})\n"
+                        for n, (args, expected) in enumerate(cases))
         folder = box.make_folder("project")
         box.make_file(f"project/{name}.py", code_only(bug["buggy"]))
         box.make_file(f"project/tests/test_{name}.py",
                       f"import pytest\nfrom {name} import {name}\n\n\ndef plain(x):\n"
                       "    return x if isinstance(x, (int, float, str)) or x is None else"
                       " [plain(y) for y in x]\n\n\n"
-                      f"@pytest.mark.parametrize('n', range({len(bug['tests'])}))\n"
+                      "def near(x, y):\n"
+                      "    return x == (pytest.approx(y, rel=1e-2) if isinstance(y, float) else y)\n\n\n"
+                      f"@pytest.mark.parametrize('n', range({len(cases)}))\n"
                       f"def test_it(n):\n{tests}")
         time.sleep(0.05)
         fix = call("execute_code", code=f"open('{name}.py', 'w').write({code_only(bug['correct'])!r})")

@@ -272,9 +272,36 @@ static int patch_look(struct verifying *v, struct snp_err *err)
     return 0;
 }
 
+/* Tests that stand where no name says so: the runner has reported them from a changed file. */
+static void tests_check(const struct verifying *v)
+{
+    const struct snp_patch *patch = &v->changes.patch;
+
+    for (size_t i = 0; i < patch->n; i++) {
+        for (size_t n = 0; n < json_array_size(v->base); n++) {
+            if (snp_verdict_has_tests_of(json_array_get(v->base, n), patch->files[i].path)) {
+                snp_verdict_add(v->reasons, snp_verdict_unproven,
+                                "%.200s has tests of its own, and they were changed with it",
+                                patch->files[i].path);
+                break;
+            }
+        }
+    }
+}
+
 static void scope_check(struct verifying *v)
 {
     const struct snp_patch *patch = &v->changes.patch;
+    const char *hidden = v->asked->hidden_files;
+    const char *slash = hidden == NULL ? NULL : strrchr(hidden, '/');
+
+    hidden = slash == NULL ? hidden : slash + 1;
+    for (size_t i = 0; i < patch->n && hidden != NULL; i++) {
+        if (snp_place_is_below(patch->files[i].path, hidden)) {
+            snp_verdict_add(v->reasons, snp_verdict_unproven,
+                            "%.200s is where the hidden files are put", patch->files[i].path);
+        }
+    }
 
     for (size_t i = 0; i < patch->n && v->asked->n_scope > 0; i++) {
         bool is_inside = false;
@@ -539,6 +566,8 @@ static int evidence_keep(const struct verifying *v,
     SNP_TRY(file_write(folder, "evidence.json", text, err));
     SNP_TRY(file_write(folder, "summary.md", summary, err));
     (void)!snp_patch_hash(text, strlen(text), hash);
+    (void)json_object_set_new(evidence, "evidence_sha256",
+                              json_string(hash)); /* not in the file */
     return snp_applied_judge(applied,
                              json_pack("{s:s, s:s, s:s, s:O}", "sha256", v->changes.patch.hash,
                                        "verdict", snp_json_str(evidence, "verdict", ""),
@@ -563,6 +592,7 @@ static int verify(struct verifying *v, struct snp_err *err)
     SNP_TRY(patch_look(v, err));
     scope_check(v);
     SNP_TRY(commands_run(v, false, err));
+    tests_check(v);
     SNP_TRY(commands_run(v, true, err));
     if (strcmp(snp_verdict_word(v->reasons), snp_verdict_failed) != 0) {
         SNP_TRY(hunks_run(v, err));
