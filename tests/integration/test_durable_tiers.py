@@ -31,6 +31,7 @@ SEEN = "([1, 2], 4, 5, True, 'kept', 2)"
 
 
 FORKED = ["root native", "user native", "user local"]
+forked = pytest.mark.parametrize("box", FORKED, indirect=True, scope="function")
 
 
 @pytest.fixture(params=[*FORKED, "root docker"])
@@ -189,7 +190,7 @@ def test_cells_after_the_checkpoint_are_run_again_on_demand(box: lib.Sandbox) ->
     assert done["value"] == "([1, 2], 'three\\n')" and done["restored"]["replayed"] == [2, 3]
 
 
-@pytest.mark.parametrize("box", FORKED, indirect=True)
+@forked
 def test_a_stopped_supervisor_is_replaced(box: lib.Sandbox) -> None:
     box.start("--tier-timeout", "4", *SOON)
     box.exec(STATE, "s")
@@ -223,14 +224,14 @@ def test_what_would_not_come_back_keeps_it_awake(box: lib.Sandbox) -> None:
     assert woken["value"] == "([1], 'kept')" and "b" in [one["name"] for one in woken["restored"]["failed"]]
 
 
-@pytest.mark.parametrize("box", FORKED, indirect=True)
+@forked
 def test_a_cell_that_could_not_be_saved_says_so(box: lib.Sandbox) -> None:
     code = "class K:\n    def __reduce__(self):\n        import os\n        os._exit(1)\nk = K()"
     done = box.cli("exec", *box.exec_options, "--session", "s", "--checkpoint", "cell", code)
     assert done.returncode == 0 and "not saved: this cell could not be saved" in done.stderr, done
 
 
-@pytest.mark.parametrize("box", FORKED, indirect=True)
+@forked
 @pytest.mark.parametrize("when", ["after", "idle"])
 def test_the_next_call_does_not_wait_for_a_save(box: lib.Sandbox, when: str) -> None:
     """Its pickle is done when the file is there that the next call makes: in the session's workspace, which it sees."""
@@ -245,7 +246,7 @@ def test_the_next_call_does_not_wait_for_a_save(box: lib.Sandbox, when: str) -> 
     assert done["value"] == "[]" and not done["restored"]["failed"], done
 
 
-@pytest.mark.parametrize("box", ["root native", "user native"], indirect=True)
+@pytest.mark.parametrize("box", ["root native", "user native"], indirect=True, scope="function")
 def test_a_copy_that_is_saved_makes_room_for_a_cell(box: lib.Sandbox) -> None:
     """Beside the copy these cells would meet the limit, by themselves they do not; and they are saved in their turn."""
     options = "--memory", "300m", "--checkpoint", "after"
@@ -298,7 +299,7 @@ def test_background_processes_are_named_and_what_they_wrote_is_saved(box: lib.Sa
     assert [lost["name"] for lost in done["restored"]["failed"]] == ["background processes"], done["restored"]
 
 
-@pytest.mark.parametrize("box", FORKED, indirect=True)
+@forked
 def test_a_session_with_background_processes_does_not_hibernate_by_itself(box: lib.Sandbox) -> None:
     box.start(*SOON, "--session-idle", "0.5")
     box.exec(sh="sleep 4321 & :", session="s")
@@ -312,7 +313,7 @@ def test_a_session_with_background_processes_does_not_hibernate_by_itself(box: l
     assert lib.wait_for(lambda: listed(box)["state"] == "hibernated"), box.log()
 
 
-@pytest.mark.parametrize("box", FORKED, indirect=True)
+@forked
 def test_what_is_in_tmp_is_named_when_it_has_gone(box: lib.Sandbox) -> None:
     """A checkpoint has /workspace only. That keeps no session awake, but is told, of files that were put there too."""
     box.start(*SOON, "--session-idle", "0.5")
@@ -336,7 +337,7 @@ def test_clear_leaves_nothing_of_before(box: lib.Sandbox) -> None:
     assert done["value"] == "(False, [])"
 
 
-@pytest.mark.parametrize("box", FORKED, indirect=True)
+@forked
 def test_what_snapshots_hold_is_measured_and_bounded(box: lib.Sandbox) -> None:
     """What a snapshot still has and the session no longer: the oldest beyond the bound is on disk only."""
     box.start("--snapshots-memory", "100m", "--checkpoint-after", "600")
