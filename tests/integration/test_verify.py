@@ -9,6 +9,8 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -385,6 +387,17 @@ def test_quixbugs_wrong_then_right_is_ready(box: Sandbox) -> None:
         shutil.rmtree(os.path.join(folder, "logs"))
         os.remove(os.path.join(folder, f"{name}.py"))
         os.remove(os.path.join(folder, f"tests/test_{name}.py"))
+
+
+def test_an_interrupt_ends_it_at_once(box: Sandbox) -> None:
+    session(box, "slow", write(""))
+    asked = box.popen("verify", "slow", "--test", "sleep 200", stderr=subprocess.PIPE, text=True)
+    assert asked.stderr is not None and "sleep 200" in asked.stderr.readline()
+    asked.send_signal(signal.SIGINT)
+    assert "interrupted; there is no verdict" in asked.communicate(timeout=100)[1] and asked.returncode == 1
+    shown = box.cli("sessions", "list", "--json")
+    assert not [row for row in json.loads(shown.stdout) if row["name"].startswith("verify-")]
+    box.destroy("slow")
 
 
 def test_words_that_are_wrong(box: Sandbox) -> None:

@@ -107,6 +107,14 @@ static int on_output(
     return 0;
 }
 
+/* Before a cell or during it. */
+static bool is_interrupted(const struct box *box)
+{
+    const struct snp_client *client = box->v->asked->cli->client;
+
+    return client != NULL && snp_client_interrupted(client);
+}
+
 /* One cell. argv NULL: Python code. *ret: its result, the caller's. */
 static int box_exec(const struct box *box,
                     json_t *argv,
@@ -125,11 +133,18 @@ static int box_exec(const struct box *box,
     snp_autoreply struct snp_reply reply = {0};
     const struct snp_call call = {
         .head = head, .raw = code, .raw_len = n, .event = on_output, .ctx = out};
+    int r = 0;
 
     if (head == NULL) {
         return snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8");
     }
-    SNP_TRY(snp_remote_send(box->v->asked->cli, &call, &reply, err));
+    if (!is_interrupted(box)) {
+        r = snp_remote_send(box->v->asked->cli, &call, &reply, err);
+    }
+    if (is_interrupted(box)) {
+        return snp_fail(err, SNP_E_DENIED, "interrupted; there is no verdict");
+    }
+    SNP_TRY(r);
     *ret = json_incref(reply.head);
     return 0;
 }
@@ -705,6 +720,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     if (r == 0 && asked.n_commands[SNP_VERIFY_TEST] == 0) {
         return snp_cli_usage(cli, "give the tests that the change is to make pass: --test CMD");
     }
+    cli->takes_signals = true; /* the sessions of the verdict end with it */
     r = r < 0 ? r : snp_remote_session_of(cli, opts, &session, &err);
     asked.session = session;
     asked.progress = cli->is_json ? NULL : on_progress;
