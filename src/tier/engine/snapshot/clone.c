@@ -28,6 +28,7 @@
 #include "tier/engine/inside.h"
 #include "tier/engine/sandbox.h"
 #include "tier/engine/snapshot/snapshot.h"
+#include "tier/engine/snapshot/state.h"
 #include "tier/engine/stream/handle.h"
 #include "tier/engine/supervisor.h"
 #include "wire/guest.h"
@@ -124,6 +125,9 @@ static void leave_line(struct snp_cloning *v)
     first = v->origin->transfer.copied;
     if (was_first && first != NULL) {
         clone_begin(first);
+    } else if (first == NULL && v->origin->transfer.saving != NULL &&
+               v->origin->state == SNP_SANDBOX_READY) {
+        snp_state_save_begin(v->origin);
     }
 }
 

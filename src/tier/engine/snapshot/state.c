@@ -642,13 +642,23 @@ static void vars_start(void *data)
     }
 }
 
+void snp_state_save_begin(struct snp_sandbox *s)
+{
+    struct snp_saving *v = s->transfer.saving;
+    bool is_running = snp_cell_has_begun(s) && !s->snapshots.making.is_on;
+
+    if (v->wants_snapshot || is_running || s->returning.is_on ||
+        snp_snapshot_prepare(s, vars_start, v)) {
+        vars_start(v);
+    }
+}
+
 int snp_method_save(struct snp_sandbox *s,
                     const struct snp_save_request *rq,
                     int *fd,
                     struct snp_err *err)
 {
     struct snp_saving *v;
-    bool is_running;
     int r = check_epoch(s, rq->epoch, err);
 
     if (r < 0) {
@@ -659,7 +669,7 @@ int snp_method_save(struct snp_sandbox *s,
                              s->unsaved);
     }
     if (s->transfer.saving != NULL || s->transfer.loading != NULL ||
-        s->transfer.copied != NULL || s->transfer.cloning != NULL) {
+        s->transfer.cloning != NULL) {
         return snp_fail(err, SNP_E_LIMIT, "the session is already being saved or loaded");
     }
     if (rq->known_len > SNP_KNOWN_MAX) {
@@ -694,11 +704,9 @@ int snp_method_save(struct snp_sandbox *s,
     }
     v->out_fd = SNP_TAKE_FD(*fd);
     s->transfer.saving = v;
-    is_running = snp_cell_has_begun(s) && !s->snapshots.making.is_on;
-    if (rq->has_snapshot || is_running || s->returning.is_on ||
-        snp_snapshot_prepare(s, vars_start, v)) {
-        vars_start(v);
-    }
+    if (s->transfer.copied == NULL) {
+        snp_state_save_begin(s);
+    } /* else once nobody becomes a copy of it: no new one begins meanwhile */
     return 0;
 }
 

@@ -38,6 +38,9 @@ int snp_method_save(struct snp_sandbox *s,
                     const struct snp_save_request *rq,
                     int *fd,
                     struct snp_err *err) SNP_NODISCARD;
+/* A save that has waited for those who became a copy of the session begins. */
+void snp_state_save_begin(struct snp_sandbox *s);
+
 struct snp_load_request {
     uint32_t id;
     uint64_t epoch;
