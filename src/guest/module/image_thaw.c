@@ -169,7 +169,8 @@ static int plan_piece(struct plan *p,
                       uint64_t end)
 {
     struct op op = {.at = start, .len = end - start, .fd = -1};
-    const uint32_t kind = theirs != NULL ? theirs->kind : own->kind;
+    const uint32_t own_kind = own != NULL ? own->kind : SNP_IMAGE_KINDS_N;
+    const uint32_t kind = theirs != NULL ? theirs->kind : own_kind;
 
     if (kind == SNP_IMAGE_STACK || (own != NULL && own->kind == SNP_IMAGE_STACK)) {
         return kind == SNP_IMAGE_STACK

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -19,7 +20,9 @@
 #include "guest/spec.h"
 
 enum {
-    ARGS_MAX = 4096
+    ARGS_MAX = 4096,
+    GO_FIRST_SPINS = 100,
+    GO_FIRST_TRIES = 140,
 };
 
 static int input_fd(const char *bytes, size_t n)
@@ -70,6 +73,7 @@ struct program {
     int guest_fd;    /* of an interpreter; -1 = none */
     int pristine_fd; /* likewise, for its pristine copy */
     bool is_fenced;
+    bool goes_first; /* under memory pressure, before the interpreter */
 };
 
 static SNP_NORETURN void run(const struct program *p)
@@ -144,6 +148,21 @@ static void program_done(struct program *p)
     free(p->envp);
 }
 
+/*
+ * Under memory pressure a command goes before the interpreter, which has what cells made. The kernel lets us go on a
+ * moment before it says that the new program may be written to.
+ */
+static void go_first(const char *path)
+{
+    const struct timespec moment = {.tv_nsec = 50000};
+
+    for (int i = 0; i < GO_FIRST_TRIES && snp_file_poke(path, "1000") < 0; i++) {
+        if (i >= GO_FIRST_SPINS) { /* its processor may be ours */
+            (void)nanosleep(&moment, NULL);
+        }
+    }
+}
+
 /* 0 or errno. */
 static int start(const struct program *p, pid_t *ret)
 {
@@ -157,10 +176,9 @@ static int start(const struct program *p, pid_t *ret)
     if (pid < 0) {
         return errno;
     }
-    if (p->guest_fd <
-        0) { /* under memory pressure it goes before the interpreter, which has what cells made */
+    if (p->goes_first) {
         (void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
-        (void)!snp_file_poke(path, "1000");
+        go_first(path);
     }
     *ret = pid;
     return 0;
@@ -173,6 +191,7 @@ int snp_command_start(struct snp_init *in, uint32_t id, struct snp_body *c)
     bool has_stdin = snp_body_take(c, 1) != 0;
 
     p.is_fenced = in->is_container;
+    p.goes_first = !in->is_local; /* there /proc is closed to us */
     r = r != 0 || c->bad ? EINVAL : in->command != -1 ? EBUSY : 0;
     if (r == 0 && has_stdin) {
         p.stdin_fd = input_fd(c->at, (size_t)(c->end - c->at));

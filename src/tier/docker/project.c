@@ -93,7 +93,7 @@ static void hide(struct snp_tree *tree, const char *path)
 
 void snp_docker_mask(struct snp_tree *tree, const char *mask, size_t n)
 {
-    const char *const end = mask + n;
+    const char *const end = n == 0 ? mask : mask + n;
     size_t kept = 0;
 
     while (mask < end) {
