@@ -119,7 +119,7 @@ void snp_docker_mask(struct snp_tree *tree, const char *mask, size_t n)
 
 int snp_docker_open_masked(int dir_fd, const char *mask, size_t n, const struct snp_node *node)
 {
-    const char *const end = mask + n;
+    const char *const end = n == 0 ? mask : mask + n; /* NULL: nothing is masked */
     const char *name;
 
     while (node->is_lent && mask < end) {
