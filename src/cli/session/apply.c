@@ -246,7 +246,7 @@ static const struct snp_opt_arg args[] = {
 
 const struct snp_verb snp_verb_apply = {
     .name = "apply",
-    .summary = "write what a session changed into its project",
+    .summary = "apply a session's changes to its project",
     .description =
         "Show what `diff SESSION --project` shows, ask, and write it into the project: regular "
         "files and links, each at once, all or (if the project has changed meanwhile) none. "

@@ -267,7 +267,8 @@ static int patch_look(struct verifying *v, struct snp_err *err)
     SNP_TRY(box_python(&box, code, err));
     SNP_TRY(json_get(&box, "look.json", &v->look, err));
     if (v->look == NULL) {
-        return snp_fail(err, SNP_E_PEER, "the patch could not be read in a session");
+        return snp_fail(err, SNP_E_PEER,
+                        "the session that reads the patch gave no valid answer");
     }
     rows = json_object_get(v->look, "findings");
     for (size_t i = 0; i < json_array_size(rows); i++) {
