@@ -27,6 +27,7 @@
 #include "cli/run/continue.h"
 #include "cli/run/show.h"
 #include "cli/run/tools.h"
+#include "cli/session/evidence.h"
 #include "cli/session/files.h"
 #include "cli/session/verify.h"
 #include "cli/show/remedy.h"
@@ -512,7 +513,7 @@ static int on_judge(
         return snp_err_wrap(err, "verdict");
     }
     word = snp_json_str(*ret, "verdict", "");
-    feedback = snp_verify_feedback(*ret);
+    feedback = snp_evidence_feedback(*ret);
     (void)json_object_del(*ret, "runs"); /* evidence.json has them */
     (void)json_object_set_new(*ret, "feedback",
                               strcmp(word, snp_verdict_ready) == 0 ||

@@ -18,30 +18,22 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/rundir.h"
 #include "base/str.h"
 #include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/session/applied.h"
+#include "cli/session/box.h"
+#include "cli/session/evidence.h"
 #include "cli/session/files.h"
 #include "cli/show/term.h"
 #include "policy/limits.h"
-#include "repair/embedded.h"
 #include "repair/place.h"
 #include "repair/verdict.h"
-#include "wire/exec.h"
-#include "wire/session.h"
 
 enum {
     HUNKS_MAX = 20,
-    OUTPUT_MAX = 256 << 10, /* bytes of a command's output that are taken ... */
-    OUTPUT_KEPT = 6 << 10,  /* ... and kept: the last ones */
-    REPORT_MAX = 16 << 20,
-    NONCE = 16, /* digits */
+    OUTPUT_KEPT = 6 << 10, /* bytes of a command's output: the last ones */
     MS = 1000,
-    TEXT_MAX = 4 << 20,
-    FEEDBACK_MAX = 24 << 10,
-    NAME_LEN = 64,
 };
 
 static const char *const kinds[] = {"test", "regress", "hidden"};
@@ -49,8 +41,7 @@ static const char *const kinds[] = {"test", "regress", "hidden"};
 struct verifying {
     const struct snp_verify *asked;
     struct snp_changes changes;
-    int patch_fd;   /* owned: the patch with its contents, as JSON */
-    json_t *limits; /* owned: of every session */
+    struct snp_box_spec spec; /* owned: limits and patch_fd */
     json_t *runs; /* owned: on the clean project, and on the patched one, one after the other */
     json_t *base; /* owned: the former alone */
     json_t *reasons;  /* owned */
@@ -61,178 +52,13 @@ struct verifying {
 static void verifying_done(struct verifying *v)
 {
     snp_changes_done(&v->changes);
-    snp_closep(&v->patch_fd);
-    json_decref(v->limits);
+    snp_closep(&v->spec.patch_fd);
+    json_decref(v->spec.limits);
     json_decref(v->runs);
     json_decref(v->base);
     json_decref(v->reasons);
     json_decref(v->look);
     json_decref(v->unproven);
-}
-
-/* A fresh session of the clean project. */
-struct box {
-    const struct verifying *v;
-    char name[NAME_LEN];
-    char nonce[33];
-    bool is_open;
-};
-
-static void box_close(struct box *box)
-{
-    struct snp_err ignored;
-    snp_autoreply struct snp_reply reply = {0};
-
-    if (box->is_open) {
-        (void)!snp_remote_call(box->v->asked->cli,
-                               SNP_WRITE(snp_sessions_destroy_request, .session = box->name),
-                               &reply, &ignored);
-    }
-}
-#define autobox snp_cleanup(box_close)
-
-static int on_output(
-    void *ctx, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err)
-{
-    struct snp_buf *out = ctx;
-    const char *event = snp_json_str(head, "event", "");
-
-    (void)err;
-    if (strcmp(event, "stdout") == 0 || strcmp(event, "stderr") == 0) {
-        if (out->len + raw_len > OUTPUT_MAX) {
-            snp_buf_clear(out);
-        }
-        (void)!snp_buf_add(out, raw, raw_len);
-    }
-    return 0;
-}
-
-/* Before a cell or during it. */
-static bool is_interrupted(const struct box *box)
-{
-    const struct snp_client *client = box->v->asked->cli->client;
-
-    return client != NULL && snp_client_interrupted(client);
-}
-
-/* One cell. argv NULL: Python code. *ret: its result, the caller's. */
-static int box_exec(const struct box *box,
-                    json_t *argv,
-                    const char *code,
-                    struct snp_buf *out,
-                    json_t **ret,
-                    struct snp_err *err)
-{
-    const struct snp_changes *changes = &box->v->changes;
-    size_t n = code == NULL ? 0 : strlen(code);
-    snp_autojson json_t *head = SNP_WRITE(
-        snp_exec_request, SNP_EXEC_DEFAULTS, .session = box->name,
-        .kind = argv == NULL ? "python" : "command", .code_len = n, .argv = argv,
-        .limits = box->v->limits, .tier = changes->tier, .template = changes->template,
-        .project = changes->project, .durability = "process", .checkpoint = "off");
-    snp_autoreply struct snp_reply reply = {0};
-    const struct snp_call call = {
-        .head = head, .raw = code, .raw_len = n, .event = on_output, .ctx = out};
-    int r = 0;
-
-    if (head == NULL) {
-        return snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8");
-    }
-    if (!is_interrupted(box)) {
-        r = snp_remote_send(box->v->asked->cli, &call, &reply, err);
-    }
-    if (is_interrupted(box)) {
-        return snp_fail(err, SNP_E_DENIED, "interrupted; there is no verdict");
-    }
-    SNP_TRY(r);
-    *ret = json_incref(reply.head);
-    return 0;
-}
-
-/* Code of ours, which does not fail. */
-static int box_python(const struct box *box, const char *code, struct snp_err *err)
-{
-    snp_autobuf struct snp_buf out = SNP_BUF(OUTPUT_MAX);
-    snp_autojson json_t *result = NULL;
-
-    SNP_TRY(box_exec(box, NULL, code, &out, &result, err));
-    if (strcmp(snp_json_str(result, "status", ""), "ok") != 0) {
-        return snp_fail(err, SNP_E_PEER,
-                        "a session for the verdict could not be prepared: %.200s",
-                        snp_json_str(json_object_get(result, "error"), "message",
-                                     snp_json_str(result, "status", "?")));
-    }
-    return 0;
-}
-
-static int box_put(const struct box *box, int fd, const char *name, struct snp_err *err)
-{
-    snp_autofree char *path = snp_need_format("/tmp/%.*s/%s", NONCE, box->nonce, name);
-    const struct snp_remote_file to = {
-        .cli = box->v->asked->cli, .session = box->name, .path = path, .mode = 0644};
-    uint64_t size;
-
-    return lseek(fd, 0, SEEK_SET) < 0 ? snp_fail_sys(err, errno, "read the patch")
-                                      : snp_file_put(&to, fd, &size, err);
-}
-
-static int text_put(
-    const struct box *box, const char *text, size_t n, const char *name, struct snp_err *err)
-{
-    snp_autoclose int fd = memfd_create("snipara-verify", MFD_CLOEXEC);
-
-    if (fd < 0 || snp_write_all(fd, text, n) < 0) {
-        return snp_fail_sys(err, errno, "keep a file in memory");
-    }
-    return box_put(box, fd, name, err);
-}
-
-/* A JSON object that our code left; NULL in *ret: there is none, or it is none. */
-static int json_get(const struct box *box, const char *name, json_t **ret, struct snp_err *err)
-{
-    snp_autofree char *path = snp_need_format("/tmp/%.*s/%s", NONCE, box->nonce, name);
-    struct snp_remote_file from = {
-        .cli = box->v->asked->cli, .session = box->name, .path = path};
-    snp_autoclose int fd = memfd_create("snipara-verify", MFD_CLOEXEC);
-    snp_autofree char *text = NULL;
-    struct snp_moved moved = {0};
-    struct snp_err why;
-    ssize_t n;
-
-    *ret = NULL;
-    if (fd < 0) {
-        return snp_fail_sys(err, errno, "keep a file in memory");
-    }
-    if (snp_file_get(&from, fd, &moved, &why) < 0 || moved.bytes > REPORT_MAX ||
-        lseek(fd, 0, SEEK_SET) < 0) {
-        return 0;
-    }
-    text = snp_need(malloc((size_t)moved.bytes + 1));
-    n = snp_read_all(fd, text, (size_t)moved.bytes);
-    if (n > 0 && snp_json_parse(text, (size_t)n, ret, &why) < 0) {
-        *ret = NULL;
-    }
-    return 0;
-}
-
-/* Open it, with our programs and the patch in a folder of a random name. */
-static int box_open(const struct verifying *v, struct box *ret, struct snp_err *err)
-{
-    snp_autofree char *code = NULL;
-    snp_autofree char *plugin = NULL;
-
-    *ret = (struct box){.v = v};
-    if (snp_random_id(ret->nonce) < 0) {
-        return snp_fail_sys(err, errno, "random name");
-    }
-    (void)snprintf(ret->name, sizeof(ret->name), "verify-%.16s", ret->nonce + NONCE);
-    ret->nonce[NONCE] = '\0';
-    code = snp_need_format("%s\n\nos.makedirs('/tmp/%s')\n", snp_judge_py, ret->nonce);
-    ret->is_open = true;
-    SNP_TRY(box_python(ret, code, err));
-    plugin = snp_need_format("snp_%s.py", ret->nonce);
-    SNP_TRY(text_put(ret, snp_report_py, snp_report_py_len, plugin, err));
-    return box_put(ret, v->patch_fd, "patch.json", err);
 }
 
 /* Reading ------------------------------------------------------------------------------------ */
@@ -242,8 +68,8 @@ static int patch_keep(struct verifying *v, struct snp_err *err)
     snp_autojson json_t *json = snp_need(snp_patch_to_json(&v->changes.patch, true));
     snp_autofree char *text = snp_need(snp_json_text(json));
 
-    v->patch_fd = memfd_create("snipara-patch", MFD_CLOEXEC);
-    return v->patch_fd < 0 || snp_write_all(v->patch_fd, text, strlen(text)) < 0
+    v->spec.patch_fd = memfd_create("snipara-patch", MFD_CLOEXEC);
+    return v->spec.patch_fd < 0 || snp_write_all(v->spec.patch_fd, text, strlen(text)) < 0
                ? snp_fail_sys(err, errno, "keep the patch in memory")
                : 0;
 }
@@ -257,15 +83,15 @@ static void progress(const struct verifying *v, const char *text)
 
 static int patch_look(struct verifying *v, struct snp_err *err)
 {
-    autobox struct box box = {0};
+    snp_autobox struct snp_box box = {0};
     snp_autofree char *code = NULL;
     const json_t *rows;
 
-    SNP_TRY(box_open(v, &box, err));
+    SNP_TRY(snp_box_open(&v->spec, &box, err));
     code = snp_need_format("look('/tmp/%s/patch.json', '/tmp/%s/look.json')", box.nonce,
                            box.nonce);
-    SNP_TRY(box_python(&box, code, err));
-    SNP_TRY(json_get(&box, "look.json", &v->look, err));
+    SNP_TRY(snp_box_python(&box, code, err));
+    SNP_TRY(snp_box_get(&box, "look.json", &v->look, err));
     if (v->look == NULL) {
         return snp_fail(err, SNP_E_PEER,
                         "the session that reads the patch gave no valid answer");
@@ -349,7 +175,8 @@ static void scope_check(struct verifying *v)
 /* Running ------------------------------------------------------------------------------------ */
 
 /* hunk: what is left out of the patch; null: nothing. has_patch false: the clean project. */
-static int box_prepare(const struct box *box,
+static int box_prepare(const struct verifying *v,
+                       const struct snp_box *box,
                        bool has_patch,
                        const json_t *hunk,
                        struct snp_err *err)
@@ -360,21 +187,21 @@ static int box_prepare(const struct box *box,
                                                     "json.load(open('/tmp/%s/hunk.json')))",
                                                     box->nonce, box->nonce);
     snp_autofree char *text = hunk == NULL ? NULL : snp_need(snp_json_text(hunk));
-    const char *files = box->v->asked->hidden_files;
+    const char *files = v->asked->hidden_files;
     const char *slash = files == NULL ? NULL : strrchr(files, '/');
     struct snp_moved moved = {0};
 
     if (text != NULL) {
-        SNP_TRY(text_put(box, text, strlen(text), "hunk.json", err));
+        SNP_TRY(snp_box_put(box, text, strlen(text), "hunk.json", err));
     }
     if (has_patch) {
-        SNP_TRY(box_python(box, code, err));
+        SNP_TRY(snp_box_python(box, code, err));
     }
     if (files != NULL) {
         snp_autofree char *path =
             snp_need_format("/workspace/%s", slash == NULL ? files : slash + 1);
         const struct snp_remote_file to = {
-            .cli = box->v->asked->cli, .session = box->name, .path = path};
+            .cli = v->asked->cli, .session = box->name, .path = path};
 
         return snp_tree_put(&to, files, &moved, err);
     }
@@ -382,7 +209,7 @@ static int box_prepare(const struct box *box,
 }
 
 /* The shell line: how the runner finds our half of it. */
-static char *line_make(const struct box *box, const char *command, const char *runner)
+static char *line_make(const struct snp_box *box, const char *command, const char *runner)
 {
     const char *at = strstr(command, "-m unittest");
     snp_autofree char *own =
@@ -428,8 +255,8 @@ static int job_run(const struct verifying *v,
                    json_t **ret,
                    struct snp_err *err)
 {
-    autobox struct box box = {0};
-    snp_autobuf struct snp_buf out = SNP_BUF(OUTPUT_MAX);
+    snp_autobox struct snp_box box = {0};
+    snp_autobuf struct snp_buf out = SNP_BUF(SNP_BOX_OUTPUT_MAX);
     const char *runner = snp_verdict_runner(job->command);
     snp_autofree char *line = NULL;
     snp_autojson json_t *argv = NULL;
@@ -437,17 +264,17 @@ static int job_run(const struct verifying *v,
     json_t *report = NULL;
     size_t left_out;
 
-    SNP_TRY(box_open(v, &box, err));
-    SNP_TRY(box_prepare(&box, job->has_patch, job->hunk, err));
+    SNP_TRY(snp_box_open(&v->spec, &box, err));
+    SNP_TRY(box_prepare(v, &box, job->has_patch, job->hunk, err));
     line = line_make(&box, job->command, runner);
     argv = json_pack("[s, s, s]", "/bin/sh", "-c", line);
     if (argv == NULL) {
         return snp_fail(err, SNP_E_INVALID, "a test command is not UTF-8");
     }
-    SNP_TRY(box_exec(&box, argv, NULL, &out, &result, err));
-    SNP_TRY(json_get(&box, "report.json", &report, err));
+    SNP_TRY(snp_box_exec(&box, argv, NULL, &out, &result, err));
+    SNP_TRY(snp_box_get(&box, "report.json", &report, err));
     if (report == NULL && !job->has_patch) {
-        SNP_TRY(json_get(&box, "begun.json", &report, err));
+        SNP_TRY(snp_box_get(&box, "begun.json", &report, err));
     }
     left_out = out.len > OUTPUT_KEPT ? out.len - OUTPUT_KEPT : 0;
     *ret = snp_need(json_pack("{s:s, s:s, s:s, s:b, s:s, s:O?, s:o?, s:o}", "kind",
@@ -527,84 +354,6 @@ static int hunks_run(struct verifying *v, struct snp_err *err)
     return 0;
 }
 
-/* Evidence ----------------------------------------------------------------------------------- */
-
-static void reasons_write(const json_t *reasons, struct snp_buf *out)
-{
-    for (size_t i = 0; i < json_array_size(reasons); i++) {
-        const json_t *reason = json_array_get(reasons, i);
-
-        (void)!snp_buf_addf(out, "- %s: %s\n", snp_json_str(reason, "word", ""),
-                            snp_json_str(reason, "text", ""));
-    }
-}
-
-/* For a person. What it quotes stands in code, and is the session's word. */
-static char *summary_make(const json_t *evidence)
-{
-    struct snp_buf out = SNP_BUF(TEXT_MAX);
-    const json_t *runs = json_object_get(evidence, "runs");
-
-    (void)!snp_buf_addf(
-        &out, "# %s\n\nSession %s, patch %.16s.\n\n", snp_json_str(evidence, "verdict", ""),
-        snp_json_str(evidence, "session", ""), snp_json_str(evidence, "sha256", ""));
-    reasons_write(json_object_get(evidence, "reasons"), &out);
-    (void)!snp_buf_adds(&out, "\n| command | project | status | exit code | tests |\n"
-                              "|---|---|---|---|---|\n");
-    for (size_t i = 0; i < json_array_size(runs); i++) {
-        const json_t *run = json_array_get(runs, i);
-
-        (void)!snp_buf_addf(
-            &out, "| `%s` | %s | %s | %lld | %zu |\n", snp_json_str(run, "command", ""),
-            snp_json_bool(run, "patched", false) ? "patched" : "clean",
-            snp_json_str(run, "status", ""), (long long)snp_json_int(run, "exit_code", -1),
-            json_object_size(json_object_get(json_object_get(run, "report"), "tests")));
-    }
-    return snp_need(snp_buf_cstr(&out));
-}
-
-static int file_write(const char *folder,
-                      const char *name,
-                      const char *text,
-                      struct snp_err *err)
-{
-    snp_autofree char *path = snp_need_format("%s/%s", folder, name);
-
-    return snp_file_write_atomic(path, text, strlen(text), 0600, err);
-}
-
-/* STATE/evidence/PATCH: patch.json, evidence.json, summary.md; and the verdict on record. */
-static int evidence_keep(const struct verifying *v,
-                         struct snp_applied *applied,
-                         json_t *evidence,
-                         struct snp_err *err)
-{
-    snp_autofree char *state = NULL;
-    snp_autofree char *folder = NULL;
-    snp_autofree char *text = NULL;
-    snp_autofree char *summary = summary_make(evidence);
-    snp_autojson json_t *patch = snp_need(snp_patch_to_json(&v->changes.patch, true));
-    snp_autofree char *patch_text = snp_need(json_dumps(patch, JSON_INDENT(1)));
-    char hash[SNP_PATCH_HASH_LEN + 1] = "";
-
-    SNP_TRY(snp_state_dir(&state, err));
-    folder = snp_need_format("%s/evidence/%.16s", state, v->changes.patch.hash);
-    (void)json_object_set_new(evidence, "folder", snp_cli_path_json(folder));
-    text = snp_need(json_dumps(evidence, JSON_INDENT(1)));
-    SNP_TRY(snp_mkdir_p(folder, 0700, err));
-    SNP_TRY(file_write(folder, "patch.json", patch_text, err));
-    SNP_TRY(file_write(folder, "evidence.json", text, err));
-    SNP_TRY(file_write(folder, "summary.md", summary, err));
-    (void)!snp_patch_hash(text, strlen(text), hash);
-    (void)json_object_set_new(evidence, "evidence_sha256",
-                              json_string(hash)); /* not in the file */
-    return snp_applied_judge(applied,
-                             json_pack("{s:s, s:s, s:s, s:O}", "sha256", v->changes.patch.hash,
-                                       "verdict", snp_json_str(evidence, "verdict", ""),
-                                       "evidence_sha256", hash, "reasons", v->reasons),
-                             err);
-}
-
 static int is_unmoved(const struct verifying *v, struct snp_err *err)
 {
     snp_autochanges struct snp_changes now = {.project_fd = -1};
@@ -637,7 +386,7 @@ static int limits_set(struct verifying *v, struct snp_err *err)
     snp_limits_default(&limits);
     SNP_TRY(snp_limits_from_json(v->changes.limits, &limits, err));
     limits.value[SNP_LIMIT_WALL] = v->asked->wall_ms;
-    v->limits = snp_need(snp_limits_to_json(&limits));
+    v->spec.limits = snp_need(snp_limits_to_json(&limits));
     return 0;
 }
 
@@ -646,7 +395,7 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
     snp_cleanup(verifying_done) struct verifying v = {
         .asked = asked,
         .changes = {.project_fd = -1},
-        .patch_fd = -1,
+        .spec = { .cli = asked->cli,  .patch_fd = -1},
         .runs = snp_need(json_array()),
         .base = snp_need(json_array()),
         .reasons = snp_need(json_array()),
@@ -656,6 +405,7 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
     snp_autojson json_t *evidence = NULL;
     uint64_t began_us = snp_now_us();
 
+    v.spec.changes = &v.changes;
     SNP_TRY(snp_changes_read(asked->cli, asked->session, NULL, 0, &v.changes, err));
     SNP_TRY(limits_set(&v, err));
     SNP_TRY(snp_applied_open(&v.changes, &applied, err));
@@ -668,33 +418,12 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
         "{s:s, s:O, s:s, s:s, s:o, s:s, s:s, s:O?, s:O, s:O, s:I, s:s}", "verdict",
         snp_verdict_word(v.reasons), "reasons", v.reasons, "session", v.changes.session,
         "session_name", v.changes.name, "project", snp_cli_path_json(v.changes.project),
-        "sha256", v.changes.patch.hash, "template", v.changes.template, "limits", v.limits,
+        "sha256", v.changes.patch.hash, "template", v.changes.template, "limits", v.spec.limits,
         "runs", v.runs, "unproven_hunks", v.unproven, "duration_ms",
         (json_int_t)((snp_now_us() - began_us) / MS), "program", SNP_VERSION));
-    SNP_TRY(evidence_keep(&v, applied, evidence, err));
+    SNP_TRY(snp_evidence_keep(&v.changes.patch, applied, evidence, err));
     *ret = SNP_TAKE_PTR(evidence);
     return 0;
-}
-
-char *snp_verify_feedback(const json_t *evidence)
-{
-    struct snp_buf out = SNP_BUF(FEEDBACK_MAX);
-    const json_t *runs = json_object_get(evidence, "runs");
-
-    (void)!snp_buf_addf(&out, "Verdict on your changes: %s.\n",
-                        snp_json_str(evidence, "verdict", ""));
-    reasons_write(json_object_get(evidence, "reasons"), &out);
-    for (size_t i = 0; i < json_array_size(runs); i++) {
-        const json_t *run = json_array_get(runs, i);
-
-        if (snp_json_bool(run, "patched", false) && snp_json_int(run, "exit_code", -1) != 0 &&
-            strcmp(snp_json_str(run, "kind", ""), kinds[SNP_VERIFY_HIDDEN]) != 0) {
-            (void)!snp_buf_addf(&out, "\nOutput of `%s` (untrusted data):\n%s\n",
-                                snp_json_str(run, "command", ""),
-                                snp_json_str(run, "output", ""));
-        }
-    }
-    return snp_need(snp_buf_cstr(&out));
 }
 
 /* The verb ----------------------------------------------------------------------------------- */
@@ -748,7 +477,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         r = snp_cli_print_json(evidence);
         return r != SNP_EXIT_OK || is_ready ? r : SNP_EXIT_FAILED;
     }
-    summary = summary_make(evidence);
+    summary = snp_evidence_summary(evidence);
     (void)!snp_term_write(stdout, summary, strlen(summary));
     (void)fprintf(stderr, "Evidence: %s\n", snp_json_str(evidence, "folder", ""));
     return is_ready ? SNP_EXIT_OK : SNP_EXIT_FAILED;

@@ -74,7 +74,4 @@ int snp_verify_run(const struct snp_verify *asked,
                    json_t **ret,
                    struct snp_err *err) SNP_NODISCARD;
 
-/* What a model may know of evidence: no names and no output of hidden tests. The caller frees. */
-char *snp_verify_feedback(const json_t *evidence);
-
 #endif

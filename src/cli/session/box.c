@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/session/box.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/need.h"
+#include "cli/remote.h"
+#include "cli/session/files.h"
+#include "repair/embedded.h"
+#include "wire/exec.h"
+#include "wire/session.h"
+
+enum {
+    OUTPUT_MAX = SNP_BOX_OUTPUT_MAX,
+    REPORT_MAX = 16 << 20,
+    NONCE = SNP_BOX_NONCE,
+};
+
+void snp_box_close(struct snp_box *box)
+{
+    struct snp_err ignored;
+    snp_autoreply struct snp_reply reply = {0};
+
+    if (box->is_open) {
+        (void)!snp_remote_call(box->spec->cli,
+                               SNP_WRITE(snp_sessions_destroy_request, .session = box->name),
+                               &reply, &ignored);
+    }
+}
+
+static int on_output(
+    void *ctx, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err)
+{
+    struct snp_buf *out = ctx;
+    const char *event = snp_json_str(head, "event", "");
+
+    (void)err;
+    if (strcmp(event, "stdout") == 0 || strcmp(event, "stderr") == 0) {
+        if (out->len + raw_len > OUTPUT_MAX) {
+            snp_buf_clear(out);
+        }
+        (void)!snp_buf_add(out, raw, raw_len);
+    }
+    return 0;
+}
+
+/* Before a cell or during it. */
+static bool is_interrupted(const struct snp_box *box)
+{
+    const struct snp_client *client = box->spec->cli->client;
+
+    return client != NULL && snp_client_interrupted(client);
+}
+
+int snp_box_exec(const struct snp_box *box,
+                 json_t *argv,
+                 const char *code,
+                 struct snp_buf *out,
+                 json_t **ret,
+                 struct snp_err *err)
+{
+    const struct snp_changes *changes = box->spec->changes;
+    size_t n = code == NULL ? 0 : strlen(code);
+    snp_autojson json_t *head = SNP_WRITE(
+        snp_exec_request, SNP_EXEC_DEFAULTS, .session = box->name,
+        .kind = argv == NULL ? "python" : "command", .code_len = n, .argv = argv,
+        .limits = box->spec->limits, .tier = changes->tier, .template = changes->template,
+        .project = changes->project, .durability = "process", .checkpoint = "off");
+    snp_autoreply struct snp_reply reply = {0};
+    const struct snp_call call = {
+        .head = head, .raw = code, .raw_len = n, .event = on_output, .ctx = out};
+    int r = 0;
+
+    if (head == NULL) {
+        return snp_fail(err, SNP_E_INVALID, "the project's path is not UTF-8");
+    }
+    if (!is_interrupted(box)) {
+        r = snp_remote_send(box->spec->cli, &call, &reply, err);
+    }
+    if (is_interrupted(box)) {
+        return snp_fail(err, SNP_E_DENIED, "interrupted; there is no verdict");
+    }
+    SNP_TRY(r);
+    *ret = json_incref(reply.head);
+    return 0;
+}
+
+int snp_box_python(const struct snp_box *box, const char *code, struct snp_err *err)
+{
+    snp_autobuf struct snp_buf out = SNP_BUF(OUTPUT_MAX);
+    snp_autojson json_t *result = NULL;
+
+    SNP_TRY(snp_box_exec(box, NULL, code, &out, &result, err));
+    if (strcmp(snp_json_str(result, "status", ""), "ok") != 0) {
+        return snp_fail(err, SNP_E_PEER,
+                        "a session for the verdict could not be prepared: %.200s",
+                        snp_json_str(json_object_get(result, "error"), "message",
+                                     snp_json_str(result, "status", "?")));
+    }
+    return 0;
+}
+
+static int put(const struct snp_box *box, int fd, const char *name, struct snp_err *err)
+{
+    snp_autofree char *path = snp_need_format("/tmp/%.*s/%s", NONCE, box->nonce, name);
+    const struct snp_remote_file to = {
+        .cli = box->spec->cli, .session = box->name, .path = path, .mode = 0644};
+    uint64_t size;
+
+    return lseek(fd, 0, SEEK_SET) < 0 ? snp_fail_sys(err, errno, "read the patch")
+                                      : snp_file_put(&to, fd, &size, err);
+}
+
+int snp_box_put(const struct snp_box *box,
+                const char *text,
+                size_t n,
+                const char *name,
+                struct snp_err *err)
+{
+    snp_autoclose int fd = memfd_create("snipara-verify", MFD_CLOEXEC);
+
+    if (fd < 0 || snp_write_all(fd, text, n) < 0) {
+        return snp_fail_sys(err, errno, "keep a file in memory");
+    }
+    return put(box, fd, name, err);
+}
+
+int snp_box_get(const struct snp_box *box, const char *name, json_t **ret, struct snp_err *err)
+{
+    snp_autofree char *path = snp_need_format("/tmp/%.*s/%s", NONCE, box->nonce, name);
+    struct snp_remote_file from = {.cli = box->spec->cli, .session = box->name, .path = path};
+    snp_autoclose int fd = memfd_create("snipara-verify", MFD_CLOEXEC);
+    snp_autofree char *text = NULL;
+    struct snp_moved moved = {0};
+    struct snp_err why;
+    ssize_t n;
+
+    *ret = NULL;
+    if (fd < 0) {
+        return snp_fail_sys(err, errno, "keep a file in memory");
+    }
+    if (snp_file_get(&from, fd, &moved, &why) < 0 || moved.bytes > REPORT_MAX ||
+        lseek(fd, 0, SEEK_SET) < 0) {
+        return 0;
+    }
+    text = snp_need(malloc((size_t)moved.bytes + 1));
+    n = snp_read_all(fd, text, (size_t)moved.bytes);
+    if (n > 0 && snp_json_parse(text, (size_t)n, ret, &why) < 0) {
+        *ret = NULL;
+    }
+    return 0;
+}
+
+int snp_box_open(const struct snp_box_spec *spec, struct snp_box *ret, struct snp_err *err)
+{
+    snp_autofree char *code = NULL;
+    snp_autofree char *plugin = NULL;
+
+    *ret = (struct snp_box){.spec = spec};
+    if (snp_random_id(ret->nonce) < 0) {
+        return snp_fail_sys(err, errno, "random name");
+    }
+    (void)snprintf(ret->name, sizeof(ret->name), "verify-%.16s", ret->nonce + NONCE);
+    ret->nonce[NONCE] = '\0';
+    code = snp_need_format("%s\n\nos.makedirs('/tmp/%s')\n", snp_judge_py, ret->nonce);
+    ret->is_open = true;
+    SNP_TRY(snp_box_python(ret, code, err));
+    plugin = snp_need_format("snp_%s.py", ret->nonce);
+    SNP_TRY(snp_box_put(ret, snp_report_py, snp_report_py_len, plugin, err));
+    return put(ret, spec->patch_fd, "patch.json", err);
+}

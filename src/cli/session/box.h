@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_SESSION_BOX_H
+#define SNP_CLI_SESSION_BOX_H
+
+/* A fresh session of the clean project, for one run of a verdict. */
+
+#include "base/buf.h"
+#include "cli/cli.h"
+#include "cli/session/changes.h"
+
+enum {
+    SNP_BOX_OUTPUT_MAX =
+        256 << 10,      /* bytes of a command's output that are taken: the last ones */
+    SNP_BOX_NONCE = 16, /* digits */
+};
+
+/* What all boxes of a verdict share; borrowed. */
+struct snp_box_spec {
+    struct snp_cli *cli;
+    const struct snp_changes *changes;
+    json_t *limits;
+    int patch_fd; /* the patch with its contents, as JSON */
+};
+
+struct snp_box {
+    const struct snp_box_spec *spec;
+    char name[64];
+    char
+        nonce[33]; /* the folder /tmp/NONCE has our programs, the patch, and what they answer */
+    bool is_open;
+};
+#define snp_autobox snp_cleanup(snp_box_close)
+
+/* Open it, with our programs and the patch in a folder of a random name. snp_box_close() in any case. */
+int snp_box_open(const struct snp_box_spec *spec,
+                 struct snp_box *ret,
+                 struct snp_err *err) SNP_NODISCARD;
+void snp_box_close(struct snp_box *box);
+
+/* One cell. argv NULL: Python code. *ret: its result, the caller's. */
+int snp_box_exec(const struct snp_box *box,
+                 json_t *argv,
+                 const char *code,
+                 struct snp_buf *out,
+                 json_t **ret,
+                 struct snp_err *err) SNP_NODISCARD;
+
+/* Code of ours, which does not fail. */
+int snp_box_python(const struct snp_box *box,
+                   const char *code,
+                   struct snp_err *err) SNP_NODISCARD;
+
+/* A file of our folder. */
+int snp_box_put(const struct snp_box *box,
+                const char *text,
+                size_t n,
+                const char *name,
+                struct snp_err *err) SNP_NODISCARD;
+
+/* A JSON object that our code left there; NULL in *ret: there is none, or it is none. */
+int snp_box_get(const struct snp_box *box, const char *name, json_t **ret, struct snp_err *err)
+    SNP_NODISCARD;
+
+#endif

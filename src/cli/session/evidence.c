@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/session/evidence.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/rundir.h"
+#include "base/str.h"
+#include "cli/need.h"
+
+enum {
+    TEXT_MAX = 4 << 20,
+    FEEDBACK_MAX = 24 << 10,
+};
+
+static void reasons_write(const json_t *reasons, struct snp_buf *out)
+{
+    for (size_t i = 0; i < json_array_size(reasons); i++) {
+        const json_t *reason = json_array_get(reasons, i);
+
+        (void)!snp_buf_addf(out, "- %s: %s\n", snp_json_str(reason, "word", ""),
+                            snp_json_str(reason, "text", ""));
+    }
+}
+
+char *snp_evidence_summary(const json_t *evidence)
+{
+    struct snp_buf out = SNP_BUF(TEXT_MAX);
+    const json_t *runs = json_object_get(evidence, "runs");
+
+    (void)!snp_buf_addf(
+        &out, "# %s\n\nSession %s, patch %.16s.\n\n", snp_json_str(evidence, "verdict", ""),
+        snp_json_str(evidence, "session", ""), snp_json_str(evidence, "sha256", ""));
+    reasons_write(json_object_get(evidence, "reasons"), &out);
+    (void)!snp_buf_adds(&out, "\n| command | project | status | exit code | tests |\n"
+                              "|---|---|---|---|---|\n");
+    for (size_t i = 0; i < json_array_size(runs); i++) {
+        const json_t *run = json_array_get(runs, i);
+
+        (void)!snp_buf_addf(
+            &out, "| `%s` | %s | %s | %lld | %zu |\n", snp_json_str(run, "command", ""),
+            snp_json_bool(run, "patched", false) ? "patched" : "clean",
+            snp_json_str(run, "status", ""), (long long)snp_json_int(run, "exit_code", -1),
+            json_object_size(json_object_get(json_object_get(run, "report"), "tests")));
+    }
+    return snp_need(snp_buf_cstr(&out));
+}
+
+static int file_write(const char *folder,
+                      const char *name,
+                      const char *text,
+                      struct snp_err *err)
+{
+    snp_autofree char *path = snp_need_format("%s/%s", folder, name);
+
+    return snp_file_write_atomic(path, text, strlen(text), 0600, err);
+}
+
+int snp_evidence_keep(const struct snp_patch *of,
+                      struct snp_applied *applied,
+                      json_t *evidence,
+                      struct snp_err *err)
+{
+    snp_autofree char *state = NULL;
+    snp_autofree char *folder = NULL;
+    snp_autofree char *text = NULL;
+    snp_autofree char *summary = snp_evidence_summary(evidence);
+    snp_autojson json_t *patch = snp_need(snp_patch_to_json(of, true));
+    snp_autofree char *patch_text = snp_need(json_dumps(patch, JSON_INDENT(1)));
+    char hash[SNP_PATCH_HASH_LEN + 1] = "";
+
+    SNP_TRY(snp_state_dir(&state, err));
+    folder = snp_need_format("%s/evidence/%.16s", state, of->hash);
+    (void)json_object_set_new(evidence, "folder", snp_cli_path_json(folder));
+    text = snp_need(json_dumps(evidence, JSON_INDENT(1)));
+    SNP_TRY(snp_mkdir_p(folder, 0700, err));
+    SNP_TRY(file_write(folder, "patch.json", patch_text, err));
+    SNP_TRY(file_write(folder, "evidence.json", text, err));
+    SNP_TRY(file_write(folder, "summary.md", summary, err));
+    (void)!snp_patch_hash(text, strlen(text), hash);
+    (void)json_object_set_new(evidence, "evidence_sha256",
+                              json_string(hash)); /* not in the file */
+    return snp_applied_judge(applied,
+                             json_pack("{s:s, s:s, s:s, s:O}", "sha256", of->hash, "verdict",
+                                       snp_json_str(evidence, "verdict", ""), "evidence_sha256",
+                                       hash, "reasons", json_object_get(evidence, "reasons")),
+                             err);
+}
+
+char *snp_evidence_feedback(const json_t *evidence)
+{
+    struct snp_buf out = SNP_BUF(FEEDBACK_MAX);
+    const json_t *runs = json_object_get(evidence, "runs");
+
+    (void)!snp_buf_addf(&out, "Verdict on your changes: %s.\n",
+                        snp_json_str(evidence, "verdict", ""));
+    reasons_write(json_object_get(evidence, "reasons"), &out);
+    for (size_t i = 0; i < json_array_size(runs); i++) {
+        const json_t *run = json_array_get(runs, i);
+
+        if (snp_json_bool(run, "patched", false) && snp_json_int(run, "exit_code", -1) != 0 &&
+            strcmp(snp_json_str(run, "kind", ""), "hidden") != 0) {
+            (void)!snp_buf_addf(&out, "\nOutput of `%s` (untrusted data):\n%s\n",
+                                snp_json_str(run, "command", ""),
+                                snp_json_str(run, "output", ""));
+        }
+    }
+    return snp_need(snp_buf_cstr(&out));
+}
