@@ -49,6 +49,9 @@ static const char *const remedy_names[] = {
     [SNP_REMEDY_ALLOW_PYTHON] = "allow_python",
     [SNP_REMEDY_STATE_DIR] = "state_dir",
     [SNP_REMEDY_LOG_DIR] = "log_dir",
+    [SNP_REMEDY_LIST_SESSIONS] = "list_sessions",
+    [SNP_REMEDY_LIST_SNAPSHOTS] = "list_snapshots",
+    [SNP_REMEDY_LIST_FILES] = "list_files",
     [SNP_REMEDY_FINGERPRINTS] = "fingerprints",
     [SNP_REMEDY_DOCTOR] = "doctor",
 };

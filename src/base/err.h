@@ -55,6 +55,9 @@ enum snp_remedy_kind {
     SNP_REMEDY_ALLOW_PYTHON,   /* name: path of the interpreter to be allowed */
     SNP_REMEDY_STATE_DIR,      /* keep the state in another folder */
     SNP_REMEDY_LOG_DIR,        /* say that records are to go there */
+    SNP_REMEDY_LIST_SESSIONS,  /* see which there are, or make one */
+    SNP_REMEDY_LIST_SNAPSHOTS, /* see which there are */
+    SNP_REMEDY_LIST_FILES,     /* see which there are */
     SNP_REMEDY_FINGERPRINTS,   /* write a file of fingerprints of tools, or write it anew */
     SNP_REMEDY_DOCTOR,         /* the report on this host says more */
     SNP_REMEDY_KINDS,

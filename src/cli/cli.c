@@ -368,7 +368,17 @@ static int unknown_verb(const struct snp_cli *cli,
         return snp_cli_usage(cli, "unknown command '%.*s'; did you mean snipara-sandbox %s?",
                              TEXT_SHOWN, name, name);
     }
-    return snp_cli_usage(cli, "unknown command '%.*s'", TEXT_SHOWN, name);
+    if (verbs == cli->verbs) {
+        return snp_cli_usage(cli, "unknown command '%.*s'", TEXT_SHOWN, name);
+    }
+    snp_autobuf struct snp_buf all = {0};
+    snp_buf_init(&all, MESSAGE_MAX_BYTES / 4);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        r = snp_buf_addf(&all, "%s%s", i == 0 ? "" : ", ", names[i]);
+    }
+    return snp_cli_usage(cli, "unknown command '%.*s'; there are: %s", TEXT_SHOWN, name,
+                         snp_buf_cstr(&all));
 }
 
 static bool has_option(const struct snp_verb *verb, const char *name)

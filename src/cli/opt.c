@@ -10,12 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/str.h"
 #include "cli/need.h"
 
 enum {
     OPTIONS_MAX = 64,
     TEXT_SHOWN = 60,
+    OPTIONS_SHOWN = 3,    /* where a word is too many */
     HELP_COLUMN_MAX = 30, /* help starts no further right */
     HELP_GAP = 2,
     USAGE_MAX_BYTES = 128,
@@ -254,6 +256,31 @@ static int read_words(struct snp_opts *opts, struct words *words, struct snp_err
     return r;
 }
 
+/* One word too many: what the others mean, and which options take a value. */
+static int too_many(const struct snp_opt_spec *spec, const char *word, struct snp_err *err)
+{
+    snp_autobuf struct snp_buf takes = {0};
+    size_t n_shown = 0;
+    int r = 0;
+
+    snp_buf_init(&takes, sizeof(err->msg));
+    for (size_t i = 0; r == 0 && i < spec->n_args; i++) {
+        r = snp_buf_addf(&takes, "%s %s (%s)", i == 0 ? "; it takes" : ",", spec->args[i].name,
+                         spec->args[i].help);
+    }
+    for (size_t i = 0; r == 0 && i < spec->n_options && n_shown < OPTIONS_SHOWN; i++) {
+        const struct snp_opt *opt = &spec->options[i];
+
+        if (takes_value(opt)) {
+            r = snp_buf_addf(&takes, "%s --%s %s", n_shown > 0 ? "," : "; options:", opt->name,
+                             opt->metavar);
+            n_shown++;
+        }
+    }
+    return snp_fail(err, SNP_E_INVALID, "unexpected argument '%.*s'%s", TEXT_SHOWN, word,
+                    n_shown == 0 ? "" : snp_buf_cstr(&takes));
+}
+
 static int check_args(const struct snp_opts *opts, struct snp_err *err)
 {
     size_t most = 0;
@@ -269,8 +296,7 @@ static int check_args(const struct snp_opts *opts, struct snp_err *err)
         }
     }
     if (!is_open && opts->n_args > most) {
-        return snp_fail(err, SNP_E_INVALID, "unexpected argument '%.*s'", TEXT_SHOWN,
-                        opts->args[most]);
+        return too_many(opts->spec, opts->args[most], err);
     }
     return 0;
 }

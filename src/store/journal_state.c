@@ -114,12 +114,13 @@ static int unknown_tell(struct snp_tx *tx, const char *ref, struct snp_err *err)
         }
         r = 0;
     }
-    return r < 0 ? r
-                 : snp_fail_with(err, SNP_E_NOT_FOUND,
-                                 nearest[0] == '\0' ? SNP_REMEDY_NONE : SNP_REMEDY_NEAR_NAME,
-                                 nearest, 0, "no snapshot '%.130s'%s%s%s", ref,
-                                 nearest[0] == '\0' ? "" : "; did you mean ", nearest,
-                                 nearest[0] == '\0' ? "" : "?");
+    if (r < 0) {
+        return r;
+    }
+    (void)snp_fail_with(err, SNP_E_NOT_FOUND, SNP_REMEDY_LIST_SNAPSHOTS, NULL, 0,
+                        "no snapshot '%.130s'", ref);
+    snp_err_about(err, ref);
+    return snp_err_near(err, SNP_E_NOT_FOUND, nearest[0] == '\0' ? NULL : nearest);
 }
 
 int snp_journal_snapshot_get(struct snp_tx *tx,

@@ -185,7 +185,9 @@ TEST(mistakes_are_named_and_the_nearest_option_suggested)
     bad("x --json=1", "--json takes no value");
     bad("", "missing argument CODE");
     bad("--json", "missing argument CODE");
-    bad("a b c d", "unexpected argument 'd'");
+    bad("a b c d",
+        "unexpected argument 'd'; it takes CODE (code to run), ARG (words for it); options: "
+        "--file PATH, --count N, --ratio X");
 }
 
 TEST(help_wins_over_mistakes_but_not_over_dashes)

@@ -29,6 +29,8 @@ _WAYS: Dict[str, str] = {
     "renew_template": "`snipara-sandbox template add {name} --replace` builds it anew",
     "allow_python": "`snipara-sandbox template add NAME --python {name}` says that it may be used",
     "state_dir": "or set SNIPARA_SANDBOX_STATE_DIR to a folder on another disk",
+    "list_sessions": "Sandbox.list() has all sessions",
+    "list_files": "files.list() has those of a folder",
     "doctor": "`snipara-sandbox doctor` says more",
     "resume": "`snipara-sandbox resume {object}` goes on with it",
 }

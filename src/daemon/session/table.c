@@ -193,9 +193,10 @@ int snp_sessions_unknown(const struct snp_server *server,
         }
     }
     nearest = names == NULL ? NULL : snp_suggest(text, names, n);
-    (void)snp_fail_near(err, SNP_E_NOT_FOUND, nearest, "no %s '%.130s'", what, text);
+    (void)snp_fail_with(err, SNP_E_NOT_FOUND, SNP_REMEDY_LIST_SESSIONS, NULL, 0,
+                        "no %s '%.130s'", what, text);
     snp_err_about(err, text);
-    return err->code;
+    return snp_err_near(err, SNP_E_NOT_FOUND, nearest);
 }
 
 int snp_sessions_check(struct snp_server *server, struct snp_err *err)

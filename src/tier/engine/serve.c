@@ -341,7 +341,8 @@ static void file_error(const struct file_call *call, int eno)
     switch (eno) {
     case ENOENT:
     case ENOTDIR:
-        (void)snp_fail(&err, SNP_E_NOT_FOUND, "no file '%.200s' in the session", call->path);
+        (void)snp_fail_with(&err, SNP_E_NOT_FOUND, SNP_REMEDY_LIST_FILES, NULL, 0,
+                            "no file '%.200s' in the session", call->path);
         break;
     case EACCES:
     case EPERM:
@@ -380,6 +381,7 @@ static void file_error(const struct file_call *call, int eno)
     default:
         (void)snp_fail_sys(&err, eno, "'%.200s'", call->path);
     }
+    snp_err_about(&err, call->path);
     snp_answer_error(call->supervisor, call->id, &err);
 }
 
