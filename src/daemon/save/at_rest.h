@@ -9,7 +9,7 @@ struct snp_session;
 /* Look at its checkpoint, and if it is asleep at what it lacks. */
 void snp_rest_look(struct snp_session *session);
 
-/* Raise RESTED, then look. */
+/* Raise RESTED, then look. What it was known to lack, before a wake that failed, is said until then. */
 void snp_session_rest(struct snp_session *session);
 
 #endif

@@ -30,6 +30,7 @@ void snp_durable_known(struct snp_session *session,
 void snp_durable_rolled_back(struct snp_session *session, uint64_t checkpoint, json_t *lost)
 {
     checkpoint_set(session, checkpoint, session->cells, lost);
+    json_decref(SNP_TAKE_PTR(session->durable.missing));
     session->durable.is_last_unknown = false;
     snp_checkpoint_unneeded(session);
     session->unsaved.unsavable_us = 0;
