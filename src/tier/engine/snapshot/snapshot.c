@@ -858,14 +858,14 @@ static void on_watch(uv_timer_t *timer)
     struct snp_sandbox *s = timer->data;
     const uint64_t limit = s->spec.limits.value[SNP_LIMIT_MEMORY];
     const uint64_t enough = limit - limit / SHORT_SHARE;
-    uint64_t start = snp_now_us();
+    uint64_t start = snp_cpu_us(); /* a busy machine is no reason to look less often */
     uint64_t used = 0;
     uint64_t ms;
     bool may_lose = snp_cell_may_lose_guarantee(s);
     bool is_worth_it = false;
     struct snp_tier_snapshot *b = may_lose ? least_wanted(s) : NULL;
 
-    if (s->cell == NULL || (b == NULL && !snp_state_is_aside(s)) ||
+    if (s->cell == NULL || (n_copies(of(s)) == 0 && !snp_state_is_aside(s)) ||
         !snp_meter_usage(&s->meter, &s->supervisor->cgroups, s->cgroup, enough, &used)) {
         return;
     }
@@ -879,7 +879,7 @@ static void on_watch(uv_timer_t *timer)
         (is_worth_it || s->supervisor->ops->own_memory(s, b->pid) >= limit / OWN_SHARE)) {
         give_up(s, b);
     }
-    ms = used > enough ? WATCH_SHARE * (snp_now_us() - start) / 1000 : (enough - used) / GROWTH;
+    ms = used > enough ? WATCH_SHARE * (snp_cpu_us() - start) / 1000 : (enough - used) / GROWTH;
     ms = ms < WATCH_MS_MIN ? WATCH_MS_MIN : ms > WATCH_MS_MAX ? WATCH_MS_MAX : ms;
     (void)uv_timer_start(timer, on_watch, ms, 0);
 }
