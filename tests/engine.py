@@ -3,6 +3,7 @@
 an image made of this machine's Python. Nothing of them is left when they are closed."""
 
 import contextlib
+import fcntl
 import functools
 import glob
 import hashlib
@@ -121,10 +122,16 @@ def runsc() -> str | None:
     """gVisor with systrap: this machine's, or that of Debian's backports, unpacked in the build folder."""
     folder = os.path.join(os.path.abspath(lib.BUILD), "runsc")
     kept = os.path.join(folder, "usr/bin/runsc")
-    for path in shutil.which("runsc", path=PATH), kept:
-        if path and os.access(path, os.X_OK) and "systrap" in subprocess.run(
-                [path, "flags"], capture_output=True, text=True).stdout:
-            return path
+    with open(folder + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker's containers may run with it
+        for path in shutil.which("runsc", path=PATH), kept:
+            if path and os.access(path, os.X_OK) and "systrap" in subprocess.run(
+                    [path, "flags"], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout:
+                return path
+        return kept if _fetch_runsc(folder) else None
+
+
+def _fetch_runsc(folder: str) -> bool:
     with open("/etc/os-release") as text:
         release, = (line.split("=")[1].strip() for line in text if line.startswith("VERSION_CODENAME="))
     shutil.rmtree(folder, ignore_errors=True)
@@ -141,11 +148,11 @@ def runsc() -> str | None:
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             print("runsc: " + done.stderr, file=sys.stderr)
-            return None
+            return False
     package, = (name for name in os.listdir(folder) if name.endswith(".deb"))
     subprocess.run(["dpkg-deb", "-x", package, "."], cwd=folder, check=True)
     shutil.rmtree(os.path.join(folder, "lists"))
-    return kept
+    return True
 
 
 class Engine:
