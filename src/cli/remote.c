@@ -25,6 +25,7 @@ enum {
     NAMES_SHOWN = 5,
     NAMES_REST = 24, /* " and N more" */
     NAMES_MAX = 120, /* of a message's 200 bytes */
+    RUN_ID_MIN = 4,  /* of the beginning of a run's id */
 };
 
 /* Until there is a connection the default for signals (to end) is what is wanted. */
@@ -177,6 +178,42 @@ int snp_remote_session(struct snp_cli *cli,
     }
     SNP_ASSERT(name != NULL);
     *ret_session = snp_need_copy(name);
+    return 0;
+}
+
+int snp_remote_run_session(struct snp_cli *cli, char **session, struct snp_err *err)
+{
+    snp_autoreply struct snp_reply reply = {0};
+    snp_autofree char *start = snp_need_format("run-%.13s", *session);
+    const char *found = NULL;
+    size_t n = 0;
+    size_t i;
+    json_t *row;
+
+    if (strlen(*session) < RUN_ID_MIN) {
+        return 0;
+    }
+    SNP_TRY(snp_remote_list(cli, &reply, err));
+    json_array_foreach(json_object_get(reply.head, "sessions"), i, row)
+    {
+        const char *name = snp_json_str(row, "name", "");
+
+        if (strcmp(name, *session) == 0 || strcmp(snp_json_str(row, "id", ""), *session) == 0) {
+            return 0;
+        }
+        if (snp_has_prefix(name, start)) {
+            found = name;
+            n++;
+        }
+    }
+    if (n > 1) {
+        return snp_fail(err, SNP_E_INVALID, "%zu runs begin with %.40s; give more of the id", n,
+                        *session);
+    }
+    if (n == 1) {
+        free(*session);
+        *session = snp_need_copy(found);
+    }
     return 0;
 }
 

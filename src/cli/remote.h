@@ -54,6 +54,11 @@ int snp_remote_session_of(struct snp_cli *cli,
                           char **ret_session,
                           struct snp_err *err) SNP_NODISCARD;
 
+/* What names a run, by its id or the beginning of it, becomes the name of its session, if that is there still. */
+int snp_remote_run_session(struct snp_cli *cli,
+                           char **session,
+                           struct snp_err *err) SNP_NODISCARD;
+
 /* The session that a word or --session names; *ret: the caller's, NULL if neither does. */
 int snp_remote_given(const struct snp_opts *opts,
                      char **ret,

@@ -265,6 +265,37 @@ static char *names_all(const struct snp_run *run)
     return names;
 }
 
+static void on_clean(void *ctx, const struct snp_err *err, const json_t *result)
+{
+    struct snp_run *run = ctx;
+
+    (void)result;
+    if (err != NULL && err->code != SNP_E_NOT_FOUND) {
+        snp_run_fail(run, err);
+    } else {
+        run->has_session = false;
+        (void)!snp_run_step(
+            run, "attempt",
+            json_pack("{s:I}", "attempt", (json_int_t)run->state.attempt.n + 2));
+    }
+    snp_run_advance(run);
+}
+
+/*
+ * After a verdict the next cell runs in a session of the clean project, so that no attempt is judged by what an earlier
+ * one left. Not sooner: until then that one can be applied.
+ */
+static enum snp_run_then attempt_begin(struct snp_run *run)
+{
+    struct snp_err err;
+
+    if (snp_box_destroy(&run->box, on_clean, run, &err) < 0) {
+        snp_run_fail(run, &err);
+        return SNP_RUN_AGAIN;
+    }
+    return SNP_RUN_WAIT;
+}
+
 enum snp_run_then snp_run_act(struct snp_run *run)
 {
     const struct snp_run_state *state = &run->state;
@@ -303,7 +334,8 @@ enum snp_run_then snp_run_act(struct snp_run *run)
         return snp_run_batch(run);
     }
     if (tool->kind != SNP_RUN_TOOL_FINAL || !json_is_string(answer)) {
-        return cell_run(run, tool);
+        return state->attempt.is_over && state->tool == NULL && !is_end ? attempt_begin(run)
+                                                                        : cell_run(run, tool);
     }
     outcome.content = strdup(done_text);
     outcome.final = json_pack("{s:O, s:s}", "answer", answer, "answer_source", "final");

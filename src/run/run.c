@@ -307,13 +307,17 @@ static enum snp_run_then judge(struct snp_run *run, const json_t *repair)
     const struct snp_run_state *state = &run->state;
     json_t *verdict = NULL;
     struct snp_err err;
+    snp_autojson json_t *attempt = snp_run_attempt_json(&state->attempt);
 
-    if (run->with.judge(run->with.judge_ctx, repair, run->box.session, &verdict, &err) < 0) {
-        snp_run_fail(run, &err);
-        return snp_run_end(run);
+    if (run->with.judge(run->with.judge_ctx, repair, run->box.session, attempt, &verdict,
+                        &err) < 0) {
+        if (!run->is_cancelled) { /* meanwhile: then `resume` has it judged again */
+            snp_run_fail(run, &err);
+        }
+        return SNP_RUN_AGAIN;
     }
-    if (verdict != NULL && state->text != NULL) {
-        (void)json_object_set(verdict, "hypothesis", state->text);
+    if (verdict != NULL) {
+        (void)json_object_update(verdict, attempt);
     }
     if (snp_run_step(run, "verdict", verdict) == 0 && !state->is_judged &&
         state->n_verdicts >= SNP_BREAKER_TIMES) {
@@ -783,7 +787,9 @@ static int go_on(struct snp_run *run,
     }
     run->base_ms = run->state.elapsed_ms;
     run->started_us = snp_now_us();
-    run->seen_cell = run->state.last_cell;
+    run->seen_cell = run->state.attempt.is_over && run->state.tool == NULL
+                         ? 0 /* its session is not used any more */
+                         : run->state.last_cell;
     r = snp_run_outside_compare(run, err);
     r = r < 0 ? r : changes_take(run, changes, torn, err);
     return r < 0 ? r : run_start(run, err);

@@ -56,11 +56,13 @@ struct snp_run_with {
     unsigned parallel; /* calls of these that may run at once; 0 = 1 */
     /*
      * An agent has given its final answer, and `repair` is on record: the verdict on it, {"verdict", "reasons",
-     * "feedback": what the model is told to go on, or null}. *ret is the caller's. Blocks.
+     * "feedback": what the model is told to go on, or null}. attempt: more for the evidence. *ret is the caller's.
+     * Blocks; when it is interrupted it fails, and has called snp_run_cancel.
      */
     int (*judge)(void *ctx,
                  const json_t *repair,
                  const char *session,
+                 const json_t *attempt,
                  json_t **ret,
                  struct snp_err *err);
     void *judge_ctx;

@@ -149,6 +149,7 @@ void snp_run_state_done(struct snp_run_state *state)
     for (size_t i = 0; i < SNP_ARRAY_LEN(owned); i++) {
         json_decref(owned[i]);
     }
+    snp_run_attempt_done(&state->attempt);
     level_done(&state->level);
     for (size_t i = 0; i < state->nesting; i++) {
         level_done(&state->outer[i]);
@@ -312,10 +313,27 @@ static int apply_verdict(struct snp_run_state *state, const json_t *record)
         return 0;
     }
     put(&state->final, NULL);
+    state->attempt.is_over = true;
     r = results_fill(state);
     return r < 0 ? r
                  : message_add(state,
                                json_pack("{s:s, s:O}", "role", "user", "content", feedback));
+}
+
+/* The next attempt: the session of the one before is gone. */
+static int apply_attempt(struct snp_run_state *state, const json_t *record)
+{
+    (void)record;
+    if (!state->attempt.is_over) {
+        return SNP_E_INVALID;
+    }
+    snp_run_attempt_next(&state->attempt);
+    state->last_cell = 0;
+    return json_object_clear(state->files.created) < 0 ||
+                   json_object_clear(state->files.modified) < 0 ||
+                   json_object_clear(state->files.deleted) < 0
+               ? SNP_E_NOMEM
+               : 0;
 }
 
 static int apply_ask(struct snp_run_state *state, const json_t *record)
@@ -382,6 +400,7 @@ static int apply_answer(struct snp_run_state *state, const json_t *record)
         return SNP_E_NOMEM;
     }
     if (json_string_length(content) > 0) {
+        snp_run_attempt_text(&state->attempt, json_string_value(content));
         if (state->nesting == 0) {
             put(&state->iteration_text, share(content));
         }
@@ -499,6 +518,10 @@ static int result_take(struct snp_run_state *state, const json_t *record)
         r = SNP_E_NOMEM;
     }
     r = r < 0 ? r : files_add(state, json_object_get(record, "files"));
+    if (cell > 0) {
+        snp_run_attempt_call(&state->attempt, json_object_get(state->head, "repair"), call,
+                             json_object_get(record, "files"));
+    }
     if (json_is_object(json_object_get(record, "final"))) {
         put(&state->final, share(json_object_get(record, "final")));
     }
@@ -632,6 +655,7 @@ static const struct {
     {"message",     apply_message    },
     {"iteration",   apply_iteration  },
     {"verdict",     apply_verdict    },
+    {"attempt",     apply_attempt    },
     {"ask",         apply_ask        },
     {"answer",      apply_answer     },
     {"tool",        apply_tool       },

@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "run/attempt.h"
 #include "run/breaker.h"
 
 enum snp_run_kind {
@@ -134,6 +135,7 @@ struct snp_run_state {
     json_t *verdict;     /* the last "verdict" on the work of an agent; NULL = none */
     unsigned n_verdicts; /* with the same reasons, one after the other */
     bool is_judged;      /* and nothing follows it */
+    struct snp_run_attempt attempt; /* at what the verdict will be on */
 
     int64_t last_cell; /* of the session */
     struct snp_run_files files;

@@ -314,7 +314,9 @@ def agent(box: Sandbox, *turns: Json, options: Sequence[str] = (), status: int =
 
 def test_an_agent_is_told_until_its_change_is_proven(box: Sandbox) -> None:
     found = agent(box, turn(edit("a - b", "a * b"), final(), call("execute_code", code="1"), text="HYPOTHESIS: times"),
-                  turn(edit("a * b\n\n\ndef", "a + b\n\n\ndef"), final("it adds"), text="HYPOTHESIS: plus"),
+                  turn(call("execute_code", code="print(open('calc.py').read())")),
+                  turn(call("execute_code", code=f"import os\nos.system('{COMMAND}')"), edit("a - b", "a + b"), final("it adds"),
+                       text="HYPOTHESIS: plus\n**INVARIANT: 1 + 2 is 3**"),
                   options=["--hidden-test", "python3 -m pytest hidden", "--hidden-files",
                            os.path.join(box.folder, "hidden")])
     assert found["success"] and found["answer"] == "it adds" and found["verdict"]["verdict"] == READY
@@ -325,20 +327,73 @@ def test_an_agent_is_told_until_its_change_is_proven(box: Sandbox) -> None:
     assert "secret" not in wrong["feedback"] + told and "20, 22" not in wrong["feedback"]
     with open(os.path.join(right["folder"], "evidence.json"), "rb") as evidence:
         assert hashlib.sha256(evidence.read()).hexdigest() == right["evidence_sha256"]
+    for each, explained, run in ((wrong, False, False), (right, True, True)):
+        assert (each["explained_before_edit"], each["reproduced_before_edit"]) == (explained, run), each
+    assert right["invariant"] == "INVARIANT: 1 + 2 is 3**" and right["attempt"] == 2 and wrong["invariant"] is None
+    begun, = [each for each in found["records"] if each.get("step") == "attempt"]
+    seen = [each["content"] for each in found["records"] if each.get("step") == "tool_result" and
+            each["seq"] > begun["seq"]]
+    assert "a - b" in seen[0]  # what the first attempt did is gone
     before = open(os.path.join(box.folder, "project/calc.py")).read()
-    applied = box.cli("apply", found["session"], "--yes", "--json")
+    applied = box.cli("apply", found["trajectory_id"][:8], "--yes", "--json")
     assert before == CALC and applied.returncode == 0 and json.loads(applied.stdout)["unverified"] is False
     box.make_file("project/calc.py", CALC)
     time.sleep(0.05)
 
 
 def test_an_agent_that_never_gets_it_right_is_stopped(box: Sandbox) -> None:
-    found = agent(box, turn(edit("a - b", "a * b"), final()), turn(edit("x", "y"), final()), turn(final()),
-                  turn(final()), status=1)
+    found = agent(box, turn(edit("a - b", "a * b"), final()), turn(edit("a - b", "a * b"), final()),
+                  turn(final()), turn(final()), status=1)
     assert not found["success"] and found["stopped_by"] == "repeated_failure"
     assert sum(each.get("step") == "verdict" for each in found["records"]) == 3
     nothing = agent(box, turn(final("looks fine")), turn(final()), turn(final()), status=1)
     assert nothing["verdict"]["reasons"][0]["text"] == "nothing was changed"
+
+
+def test_a_run_that_was_cut_off_is_resumed_and_judged(box: Sandbox) -> None:
+    """By an interrupt while the tests run, which does not wait for them, and by a limit."""
+    runs = Runs(box)
+    box.make_file("project/tests/test_slow.py", "import time\nfrom pathlib import Path\nfrom calc import add\n\n\n"
+                  "def test_slow():\n    assert add(1, 2) == 3\n    Path('began').touch()\n    time.sleep(300)\n")
+    asked = box.popen("agent", "Fix add()", *runs.options(runs.script(turn(edit("a - b", "a + b"), final()))),
+                      "--cost-limit", "none", "--test", "python3 -m pytest -q tests/test_slow.py", "-v",
+                      cwd=runs.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert asked.stderr is not None
+    while "Running python3 -m pytest" not in (line := asked.stderr.readline()):
+        assert line
+    asked.send_signal(signal.SIGINT)
+    shown = asked.communicate(timeout=200)
+    assert asked.returncode == 1 and "cancelled" in "".join(shown), shown
+    logs = os.path.join(runs.folder, "logs")
+    run = os.listdir(logs)[0][:8]
+    box.make_file("project/tests/test_slow.py", "from calc import add\n\n\n"
+                  "def test_slow():\n    assert add(1, 2) == 3\n")
+    done = runs.cli("resume", run, "--json")
+    os.remove(os.path.join(runs.folder, "tests/test_slow.py"))
+    found = json.loads(done.stdout)
+    assert done.returncode == 0 and found["verdict"]["verdict"] == READY, done.stdout + done.stderr
+    box.destroy(found["session"])
+    shutil.rmtree(logs)
+    done = runs.cli("agent", "Fix add()", *runs.options(runs.script(
+        turn(edit("a - b", "a * b"), final()), turn(edit("a - b", "a + b"), final()))), "--cost-limit", "none", *TEST,
+        "--max-iterations", "1", "--max-depth", "1", "--json")
+    assert done.returncode == 1 and json.loads(done.stdout)["verdict"]["verdict"] == "failed"
+    done = runs.cli("resume", os.listdir(logs)[0][:8], "--max-iterations", "3", "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 0 and found["verdict"]["verdict"] == READY, done.stdout + done.stderr
+    box.destroy(found["session"])
+    shutil.rmtree(logs)
+
+
+def test_without_a_project_no_model_is_asked(box: Sandbox) -> None:
+    runs = Runs(box)
+    words = ["agent", "Fix it", *runs.options(runs.script(turn(final()))), "--cost-limit", "none", *TEST]
+    for more, why in ((["--env", "local"], "needs tier native"), (["--project", "/"], "cannot be the project")):
+        done = runs.cli(*words, *more)
+        assert done.returncode != 0 and why in done.stderr, done.stderr
+    done = box.cli(*words, cwd="/")
+    assert done.returncode != 0 and "--test needs a project" in done.stderr, done.stderr
+    assert not os.path.exists(os.path.join(runs.folder, "logs"))
 
 
 def code_only(text: str) -> str:

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 
 #include "base/fd.h"
@@ -33,6 +34,7 @@
 #include "cli/show/remedy.h"
 #include "cli/show/term.h"
 #include "cli/tier.h"
+#include "client/client.h"
 #include "repair/verdict.h"
 #include "text/escape.h"
 #include "text/text.h"
@@ -477,14 +479,74 @@ static json_t *unchanged_verdict(void)
                      snp_verdict_failed, "text", "nothing was changed");
 }
 
-static int on_judge(
-    void *ctx, const json_t *repair, const char *session, json_t **ret, struct snp_err *err)
+/* Where a signal that comes during a verdict is told to its client, in records of a signalfd. */
+static int told_fd = -1;
+
+static void on_signal_meanwhile(int number)
+{
+    const struct signalfd_siginfo info = {.ssi_signo = (uint32_t)number};
+    int eno = errno;
+
+    (void)!write(told_fd, &info, sizeof(info));
+    errno = eno;
+}
+
+static int judge_connect(struct snp_front *front, struct snp_err *err)
+{
+    struct snp_client_options options = {.has_start = true};
+    int pair[2];
+
+    if (front->judge.client != NULL) {
+        return 0;
+    }
+    if (pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0) {
+        return snp_fail_sys(err, errno, "pipe");
+    }
+    front->judge = *front->cli;
+    front->judge.client = NULL;
+    front->judge_fd = options.signal_fd = pair[0];
+    told_fd = pair[1]; /* as long as the process */
+    return snp_client_connect(&options, &front->judge.client, err);
+}
+
+/* The loop stands still meanwhile, so signals are the verdict's: they interrupt the command that runs. */
+static int verify(struct snp_front *front,
+                  struct snp_verify *asked,
+                  json_t **ret,
+                  struct snp_err *err)
+{
+    static const int numbers[] = {SIGINT, SIGTERM};
+    const struct sigaction meanwhile = {.sa_handler = on_signal_meanwhile};
+    struct sigaction before[SNP_ARRAY_LEN(numbers)];
+    int r;
+
+    SNP_TRY(judge_connect(front, err));
+    asked->cli = &front->judge;
+    for (size_t i = 0; i < SNP_ARRAY_LEN(numbers); i++) {
+        (void)sigaction(numbers[i], &meanwhile, &before[i]);
+    }
+    r = snp_verify_run(asked, ret, err);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(numbers); i++) {
+        (void)sigaction(numbers[i], &before[i], NULL);
+    }
+    if (snp_client_interrupted(front->judge.client)) {
+        stop(front);
+    }
+    return r;
+}
+
+static int on_judge(void *ctx,
+                    const json_t *repair,
+                    const char *session,
+                    const json_t *attempt,
+                    json_t **ret,
+                    struct snp_err *err)
 {
     static const char *const members[] = {"test", "regress", "hidden"};
     struct snp_front *front = ctx;
     struct snp_verify asked = {
-        .cli = front->cli,
         .session = session,
+        .attempt = attempt,
         .hidden_files = snp_json_str(repair, "hidden_files", NULL),
         .wall_ms = (uint64_t)snp_json_int(repair, "wall_ms", 0),
         .progress = on_verify,
@@ -501,7 +563,7 @@ static int on_judge(
         asked.commands[i] = texts[i];
     }
     asked.scope = texts[SNP_VERIFY_KINDS] = texts_of(repair, "scope", &asked.n_scope);
-    r = snp_verify_run(&asked, ret, err);
+    r = verify(front, &asked, ret, err);
     for (size_t i = 0; i < SNP_ARRAY_LEN(texts); i++) {
         free(texts[i]);
     }
@@ -547,6 +609,10 @@ void snp_front_done(struct snp_front *front)
     tools_close(front);
     snp_async_free(front->async);
     snp_models_free(front->models);
+    snp_client_free(front->judge.client);
+    if (front->judge_fd > 0) {
+        snp_closep(&front->judge_fd);
+    }
     if (front->has_loop) {
         for (size_t i = 0; i < SNP_ARRAY_LEN(front->signals); i++) {
             uv_handle_t *handle = (uv_handle_t *)&front->signals[i];

@@ -37,8 +37,10 @@ struct snp_front {
     struct snp_toolbox *toolbox; /* NULL = no tools but ours */
     bool has_tools;              /* it is open, or cannot be opened */
     struct snp_run *run;
-    bool has_status; /* a line of progress stands on the terminal */
-    bool is_in_text; /* streamed text has begun, and not ended with a line end */
+    struct snp_cli judge; /* of verdicts, with a client of its own (owned) ... */
+    int judge_fd;         /* ... that reads signals there; owned; 0 = none */
+    bool has_status;      /* a line of progress stands on the terminal */
+    bool is_in_text;      /* streamed text has begun, and not ended with a line end */
     bool is_done;
     unsigned n_signals;
     bool has_failed;

@@ -156,6 +156,22 @@ static void cost_default(const struct snp_front *front,
                    choice->model, (long long)spec->budget.tokens);
 }
 
+/* What no verdict could be given on is no work for a model. */
+static int repair_check(const struct snp_front *front, const json_t *exec, struct snp_err *err)
+{
+    const char *tier = snp_cli_tier(front->config);
+
+    if (!json_is_string(json_object_get(exec, "project"))) {
+        return snp_fail(err, SNP_E_INVALID, "--test needs a project; name one: --project DIR");
+    }
+    return snp_streq(tier, "native") || snp_streq(tier, "auto")
+               ? 0
+               : snp_fail(err, SNP_E_UNSUPPORTED,
+                          "--test needs tier native, which alone knows what changed over a "
+                          "project; leave --env %.20s out",
+                          tier == NULL ? "" : tier);
+}
+
 /* Can the model be asked at all? Otherwise what is missing is said, or what is no prompt is run. */
 static int start(struct snp_front *front, struct snp_run_spec *spec)
 {
@@ -178,6 +194,9 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
     }
     if (!cost_is_free(front, &choice, &err) || snp_front_exec(front, &exec, &err) < 0 ||
         snp_run_notes_logs(front, &err) < 0) {
+        return snp_front_fail(front, &err);
+    }
+    if (spec->repair != NULL && repair_check(front, exec, &err) < 0) {
         return snp_front_fail(front, &err);
     }
     cost_default(front, &choice, spec);
@@ -429,6 +448,8 @@ static const char repair_prompt[] = "Your work is judged by tests, in a fresh co
                                     "- Before each fix write two lines of text: HYPOTHESIS: "
                                     "what is wrong, and INVARIANT: what must hold and does "
                                     "not.\n"
+                                    "- After a verdict the project is clean again: make the "
+                                    "whole change anew.\n"
                                     "- Change the files below /workspace in place, and only "
                                     "what the fix needs: each change must be one without which "
                                     "a test fails.\n"

@@ -204,6 +204,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_err err;
     int r = snp_remote_session(cli, snp_opts_arg(opts, 0), &session, &err);
 
+    SNP_THEN(r, snp_remote_run_session(cli, &session, &err));
     r = r < 0 ? r
               : snp_changes_read(cli, session, snp_opts_args(opts) + 1, n_words - 1,
                                  &all.changes, &err);
@@ -240,8 +241,8 @@ static const struct snp_opt options[] = {
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg args[] = {
-    {"SESSION", "a session with a project",                              1, 1},
-    {"PATH",    "only these files, or folders with all that is in them", 0, 0},
+    {"SESSION|RUN", "a session with a project, or the id of a run",          1, 1},
+    {"PATH",        "only these files, or folders with all that is in them", 0, 0},
 };
 
 const struct snp_verb snp_verb_apply = {
@@ -256,6 +257,7 @@ const struct snp_verb snp_verb_apply = {
         "command goes on with the rest.",
     .spec = SNP_SPEC(options, args),
     .examples = "apply work --unverified\n"
+                "apply 8c43f2a1\n"
                 "apply work --unverified src/parse.py tests",
     .run = run,
 };

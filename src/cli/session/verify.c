@@ -421,6 +421,7 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
         "sha256", v.changes.patch.hash, "template", v.changes.template, "limits", v.spec.limits,
         "runs", v.runs, "unproven_hunks", v.unproven, "duration_ms",
         (json_int_t)((snp_now_us() - began_us) / MS), "program", SNP_VERSION));
+    (void)json_object_update(evidence, (json_t *)(uintptr_t)asked->attempt);
     SNP_TRY(snp_evidence_keep(&v.changes.patch, applied, evidence, err));
     *ret = SNP_TAKE_PTR(evidence);
     return 0;
@@ -466,6 +467,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     }
     cli->takes_signals = true; /* the sessions of the verdict end with it */
     r = r < 0 ? r : snp_remote_session_of(cli, opts, &session, &err);
+    SNP_THEN(r, snp_remote_run_session(cli, &session, &err));
     asked.session = session;
     asked.progress = cli->is_json ? NULL : on_progress;
     r = r < 0 ? r : snp_verify_run(&asked, &evidence, &err);

@@ -23,8 +23,9 @@ struct snp_verify {
     const char *const *scope; /* prefixes that changed paths must have; none: all are allowed */
     size_t n_scope;
     const char
-        *hidden_files; /* folder that only the sessions of the verdict get; NULL = none */
-    uint64_t wall_ms;  /* of one command */
+        *hidden_files;     /* folder that only the sessions of the verdict get; NULL = none */
+    uint64_t wall_ms;      /* of one command */
+    const json_t *attempt; /* more members of the evidence: how it was made; NULL = none */
     void (*progress)(void *ctx, const char *text); /* NULL = none */
     void *ctx;
 };
