@@ -196,18 +196,23 @@ class Story:
         number = self.world.last + 1
         self.asked += 1
         before = self.world
-        unknown, whole = before.copy(), before.copy()
-        unknown.exists = whole.exists = True
+        state = "rolled_back" if kind == "killed" else "kept"
+        expected = STATUS.get(kind, "ok"), state
+        whole = self.after_run(before, number, expected, token)
+        unknown = before.copy()
+        unknown.exists = True
         unknown.cells[number] = None
         if kind not in ("killed", "command"):
             unknown.unknown[number] = token
-        state = "rolled_back" if kind == "killed" else "kept"
-        expected = STATUS.get(kind, "ok"), state
-        whole.cells[number] = (*expected, token)
-        if kind not in ("killed", "command"):
             whole.log.append((number, token))
         self.may_be([before, unknown, whole])
         result, _ = self.call("exec", code, session=self.name, **request, **{**self.options, **members})
+        if self.is_shot and result["cell"] == number + 1:
+            # Its interpreter had ended when it came there: that number was refused, and it ran as the next.
+            before = self.after_run(before, number, ("refused", "kept"), None)
+            number += 1
+            whole = self.after_run(before, number, expected, token)
+            whole.log += [(number, token)] if kind not in ("killed", "command") else []
         assert result["cell"] == number, f"cell {result['cell']} instead of {number}: {result}"
         got = result["status"], result["state"]
         if got != expected:
@@ -218,6 +223,14 @@ class Story:
         whole.epoch = result.get("epoch", 0)
         self.is_now(whole)
         return result
+
+    @staticmethod
+    def after_run(before: World, number: int, got: tuple[str, str], token: str | None) -> World:
+        """The world after a cell that ended so, but for what it left."""
+        world = before.copy()
+        world.exists = True
+        world.cells[number] = (*got, token)
+        return world
 
     @staticmethod
     def after_shot(before: World, number: int, got: tuple[str, str], token: str | None) -> World:
