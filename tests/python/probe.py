@@ -404,6 +404,13 @@ def loop() -> None:
             assert await asyncio.gather(a.get("x"), b.get("x")) == [1, 1]
             await a.close()
             await b.close()
+            forking = asyncio.ensure_future(s.fork(2))
+            await asyncio.sleep(0)
+            forking.cancel()  # nobody gets these, so they go
+            c, = await s.fork()
+            while [row["name"] for row in Sandbox.list() if row["name"].startswith(c.name[:-1])] != [c.name]:
+                await asyncio.sleep(0.05)
+            await c.close()
             with Sandbox() as blocking:  # as in Jupyter: it waits in a running loop, too
                 assert blocking.run("6 * 7").value == "42"
         assert threading.active_count() == 1

@@ -226,14 +226,20 @@ class Call:
             self.handle = None
             self.box.n_calls -= 1
 
-    def let_go(self) -> None:
-        """Interrupt the cell and free the call at its end; until then it is one of those that the daemon has open."""
+    def let_go(self, lose: Callable[[Call], object] = lambda call: None) -> None:
+        """Interrupt the cell and free the call at its end; until then it is one of those that the daemon has open.
+
+        lose: called before it is freed.
+        """
+        def ended() -> None:
+            lose(self)
+            self.free()
         self.on_output = None
         self.interrupt()
         if self.is_done or not self.is_watched:
-            self.free()
+            ended()
         else:
-            self.ended = self.free
+            self.ended = ended
 
     def drop(self) -> None:
         """Interrupt the cell and hear no more of it: the last of a stream that was not read to its end."""

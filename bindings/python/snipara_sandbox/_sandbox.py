@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .tools import Tool
 
 T = TypeVar("T")
+S = TypeVar("S", bound="Session")
 OnOutput = Optional[Callable[[Output], object]]
 Code = Union[str, bytes]
 Path = Union[str, "os.PathLike[str]"]
@@ -36,11 +37,21 @@ STOOD_IN_FOR = ("docker", "wasm")  # as environment, where there is no such tier
 
 
 class Ask(Generic[T]):
-    """Something to ask for: how to begin it, and how to read its answer."""
+    """Something to ask for: how to begin it, how to read its answer, and what to do if nobody gets that."""
 
-    def __init__(self, begin: Callable[[Connection], Call], read: Callable[[Call], T]) -> None:
+    def __init__(self, begin: Callable[[Connection], Call], read: Callable[[Call], T],
+                 undo: Optional[Callable[[Call], object]] = None) -> None:
         self.begin = begin
         self.read = read
+        self.undo = undo
+
+    def lose(self, call: Call) -> None:
+        """Ctrl-C, or a task that was cancelled, came before the answer."""
+        if self.undo is not None and call.is_done:
+            try:
+                self.undo(call)
+            except SandboxError:
+                pass  # it failed, so there is nothing to undo
 
 
 def _result(call: Call) -> Result:
@@ -288,10 +299,24 @@ class Session(RLM):
         return self._ask_name("snapshots", lambda call: [
             Snapshot(row["name"], row["id"], row["cell"]) for row in call.answer()["snapshots"]])
 
-    def _ask_fork(self, n: int, name: Optional[str]) -> Ask[List[str]]:
+    def _ask_fork(self: S, n: int, name: Optional[str]) -> Ask[Tuple[S, ...]]:
         check_needed(n=n)
+
+        def names(call: Call) -> List[str]:
+            return [row["name"] for row in call.answer()["sessions"]]
+
+        def read(call: Call) -> Tuple[S, ...]:
+            made = tuple(type(self)() for _ in range(n))
+            for one, fork_name in zip(made, names(call)):
+                one._as(self)
+                one._own(fork_name, name is not None)
+            return made
+
+        def undo(call: Call) -> None:
+            for fork_name in names(call):
+                _destroy_at_end(fork_name, os.getpid())
         return Ask(lambda box: box.request("fork", **{"from": self.name}, n=n, name=name, temporary=name is None),
-                   lambda call: [row["name"] for row in call.answer()["sessions"]])
+                   read, undo if name is None else None)
 
     def _ask_history(self, limit: int) -> Ask[List[Cell]]:
         from ctypes import c_int64
@@ -346,8 +371,10 @@ def _do(ask: Ask[T]) -> T:
         call.wait()
         return ask.read(call)
     except BaseException:
-        if call is not None and not call.is_done:
-            call.stop()
+        if call is not None:
+            if not call.is_done:
+                call.stop()
+            ask.lose(call)
         raise
     finally:
         if call is not None:
@@ -570,12 +597,7 @@ class Sandbox(Session):
 
     def fork(self, n: int = 1, *, name: Optional[str] = None) -> Tuple[Sandbox, ...]:
         """Make n (1 to 64) sessions that go on from this one. name: prefix of their names; they stay then."""
-        made: List[Sandbox] = []
-        for fork_name in self._opened(self._ask_fork(n, name)):
-            made.append(type(self)())
-            made[-1]._as(self)
-            made[-1]._own(fork_name, name is not None)
-        return tuple(made)
+        return self._opened(self._ask_fork(n, name))
 
     def history(self, limit: int = 50) -> List[Cell]:
         """List its cells, the newest first. limit: at most 1000."""
@@ -650,7 +672,7 @@ async def _do_async(ask: Ask[T]) -> T:
     try:
         await done
     except BaseException:
-        call.let_go()
+        call.let_go(ask.lose)
         raise
     try:
         return ask.read(call)
@@ -821,12 +843,7 @@ class AsyncSandbox(Session):
 
     async def fork(self, n: int = 1, *, name: Optional[str] = None) -> Tuple[AsyncSandbox, ...]:
         """Make n sessions that go on from this one."""
-        made: List[AsyncSandbox] = []
-        for fork_name in await self._opened(self._ask_fork(n, name)):
-            made.append(type(self)())
-            made[-1]._as(self)
-            made[-1]._own(fork_name, name is not None)
-        return tuple(made)
+        return await self._opened(self._ask_fork(n, name))
 
     async def history(self, limit: int = 50) -> List[Cell]:
         """List its cells, the newest first."""
