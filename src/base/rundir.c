@@ -52,6 +52,26 @@ static int dir_check(const char *path, mode_t forbidden, struct snp_err *err)
     return 0;
 }
 
+int snp_private_dir(const char *path, struct snp_err *err)
+{
+    struct stat st;
+
+    if (mkdir(path, DIR_MODE) < 0 && errno != EEXIST) {
+        return snp_fail_sys(err, errno, "mkdir %s", path);
+    }
+    if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode)) {
+        return snp_fail(err, SNP_E_DENIED, "%s is not a real folder; remove it", path);
+    }
+    if (st.st_uid != geteuid()) { /* of a run with sudo, mostly */
+        return snp_fail(err, SNP_E_DENIED,
+                        "%s belongs to user %u, not to you; run as root: chown -R %u %s", path,
+                        (unsigned)st.st_uid, (unsigned)geteuid(), path);
+    }
+    return (st.st_mode & 07777) == DIR_MODE || chmod(path, DIR_MODE) == 0
+               ? 0
+               : snp_fail_sys(err, errno, "chmod 700 %s", path);
+}
+
 static int dir_make(char *path, mode_t forbidden, char **ret_path, struct snp_err *err)
 {
     snp_autofree char *owned = path;

@@ -25,6 +25,12 @@ int snp_runtime_dir(char **ret_path, struct snp_err *err) SNP_NODISCARD;
  */
 int snp_state_dir(char **ret_path, struct snp_err *err) SNP_NODISCARD;
 
+/*
+ * A folder that is yours alone, mode 0700, in one that nobody else may write to: made, or its mode put right.
+ * SNP_E_DENIED: it is somebody else's, or no folder.
+ */
+int snp_private_dir(const char *path, struct snp_err *err) SNP_NODISCARD;
+
 /* The daemon's socket in the runtime folder. SNP_E_LIMIT if no socket can have so long a path. */
 int snp_socket_path(char **ret_path, struct snp_err *err) SNP_NODISCARD;
 

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/rundir.h"
 #include "base/str.h"
 #include "daemon/server.h"
 #include "wire/frame.h"
@@ -347,6 +348,7 @@ static int tier_spawn(struct snp_tier *tier, struct snp_err *err)
     int r;
 
     SNP_TRY_MEMORY(state != NULL && outputs != NULL, err);
+    SNP_TRY(strcmp(tier->found->name, SNP_TIER_FIRST) == 0 ? 0 : snp_private_dir(state, err));
     r = uv_spawn(&server->loop, &tier->process, &options);
     /* It leaves a handle that must be closed even when it fails. */
     tier->has_handle = true;

@@ -17,6 +17,10 @@
 
 #include "base/err.h"
 
+/* Buffers of the code's sockets, which the kernel does not count as its memory: sysctls of its network. */
+#define SNP_TCP_BUFFERS "2304 8192 65536"
+#define SNP_UDP_BUFFERS "2304"
+
 enum {
     SNP_SPEC_MAGIC = 0x53504331, /* "SPC1" */
     SNP_INSIDE_ID = 1000,        /* user and group of the code, in its own user namespace */

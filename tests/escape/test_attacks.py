@@ -27,11 +27,7 @@ def containers(engine: engines.Engine) -> Iterator[Sandbox]:
     box.close()
 
 
-CONTAINED = [attack for attack in ATTACKS  # bounds of resources are approximate there: docs/security/docker-tier.md
-             if attack.control != "resources"]
-
-
-@pytest.mark.parametrize("attack", CONTAINED, ids=[attack.name.replace(" ", "-") for attack in CONTAINED])
+@pytest.mark.parametrize("attack", ATTACKS, ids=[attack.name.replace(" ", "-") for attack in ATTACKS])
 def test_attack_in_a_container(containers: Sandbox, attack: Attack) -> None:
     try_inside(attack, containers)  # its control run is above
 

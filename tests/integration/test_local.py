@@ -512,3 +512,16 @@ result = os.WTERMSIG(os.waitpid(children[-1], 0)[1])
 def test_the_tier_program_says_how_it_is_used(local: lib.Sandbox) -> None:
     done = subprocess.run([os.path.join(local.bin, "tier-local")], capture_output=True, text=True)
     assert done.returncode == 2 and "tier-local" in done.stderr
+
+
+def test_its_state_folder_is_the_users_alone(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+    box = fresh_sandbox("user", tier="local")
+    folder = os.path.join(box.state, "local")
+    os.mkdir(folder)
+    done = box.cli("exec", "--env", "local", "1")
+    assert done.returncode != 0 and f"{folder} belongs to user 0" in done.stderr
+    assert f"run as root: chown -R {box.uid} {folder}" in done.stderr
+    os.chown(folder, box.uid, box.uid)
+    os.chmod(folder, 0o777)
+    assert box.exec("1")["value"] == "1"
+    assert os.stat(folder).st_mode & 0o7777 == 0o700

@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -33,7 +34,8 @@
 
 enum {
     READ_LEN = 64 << 10,
-    OUT_MAX = 4096 /* of an answer */
+    OUT_MAX = 4096,  /* of an answer */
+    ROOM_TRIES = 200 /* a millisecond apart */
 };
 
 struct files {
@@ -96,8 +98,12 @@ static int on_drop(struct files *f, struct snp_request *rq)
 static pid_t fork_worker(int pipe_fd)
 {
     pid_t parent = getppid();
-    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
+    pid_t pid = -1;
 
+    for (int i = 0; pid < 0 && i < ROOM_TRIES; i++) { /* pid 1 makes room for it */
+        (void)poll(NULL, 0, i == 0 ? 0 : 1);
+        pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
+    }
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
         if (getppid() != parent || dup2(pipe_fd, SNP_FILES_CONTROL_FD) < 0) {

@@ -165,11 +165,11 @@ static void bound_sockets(void)
         const char *path;
         const char *value;
     } settings[] = {
-        {"/proc/sys/net/ipv4/tcp_rmem",           "2304 8192 65536"},
-        {"/proc/sys/net/ipv4/tcp_wmem",           "2304 8192 65536"},
-        {"/proc/sys/net/ipv4/udp_rmem_min",       "2304"           },
-        {"/proc/sys/net/ipv4/udp_wmem_min",       "2304"           },
-        {"/proc/sys/net/ipv4/tcp_max_tw_buckets", "1024"           },
+        {"/proc/sys/net/ipv4/tcp_rmem",           SNP_TCP_BUFFERS},
+        {"/proc/sys/net/ipv4/tcp_wmem",           SNP_TCP_BUFFERS},
+        {"/proc/sys/net/ipv4/udp_rmem_min",       SNP_UDP_BUFFERS},
+        {"/proc/sys/net/ipv4/udp_wmem_min",       SNP_UDP_BUFFERS},
+        {"/proc/sys/net/ipv4/tcp_max_tw_buckets", "1024"         },
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(settings); i++) {

@@ -21,6 +21,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -48,6 +49,7 @@ enum {
     FILTER_MAX = 64 << 10,
     FD_PARK = 64, /* descriptors are parked from here while the low ones are rearranged */
     STACK_BYTES = 256 << 10,
+    ROOM_TRIES = 200, /* a millisecond apart */
     NAMESPACES =
         CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
     FIRST_CHILD = CLONE_VM | CLONE_VFORK | SIGCHLD,
@@ -530,6 +532,10 @@ static pid_t clone_self(void)
     int status = 0;
     pid_t pid = clone_with(CLONE_PARENT);
 
+    for (int i = 0; pid < 0 && errno == EAGAIN && i < ROOM_TRIES; i++) { /* pid 1 makes room */
+        (void)poll(NULL, 0, 1);
+        pid = clone_with(CLONE_PARENT);
+    }
     if (pid == 0 && getppid() == self) {
         be_adopted();
     }

@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +30,7 @@ enum {
     LOW_FDS = 16, /* what is made here is first put above these */
     LINE_S = 10,
     RULES_MAX = 64,
+    CODE_NICE = 10,
     ABI_MAX = 6,
 };
 
@@ -209,17 +213,67 @@ static size_t add_image(struct snp_landlock_rule *rules, char (*paths)[NAME_MAX 
     return n;
 }
 
-/* As a variable says, if there is one: bytes, or a number. */
-static int limit(__rlimit_resource_t resource, const char *name)
+/* As a variable says: bytes, or a number; 0 = there is none. */
+static rlim_t variable(const char *name)
 {
     const char *text = getenv(name); /* NOLINT(concurrency-mt-unsafe) */
-    rlim_t bytes = 0;
+    rlim_t value = 0;
 
     for (; text != NULL && *text >= '0' && *text <= '9'; text++) {
-        bytes = bytes * 10 + (rlim_t)(*text - '0');
+        value = value * 10 + (rlim_t)(*text - '0');
     }
-    const struct rlimit limit = {.rlim_cur = bytes, .rlim_max = bytes};
-    return bytes == 0 ? 0 : setrlimit(resource, &limit);
+    return value;
+}
+
+unsigned snp_container_room(void)
+{
+    return (unsigned)variable(SNP_CONTAINER_ROOM);
+}
+
+/* Room ------------------------------------------------------------------------------------------- */
+
+static sem_t end_one; /* zeros: nobody yet */
+static unsigned held;
+
+static void *wait_for_end(void *data)
+{
+    while (sem_wait(&end_one) < 0) {
+    }
+    return data;
+}
+
+static int start_thread(void)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    int r;
+
+    (void)pthread_attr_init(&attr);
+    (void)pthread_attr_setstacksize(&attr, (size_t)PTHREAD_STACK_MIN);
+    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    r = pthread_create(&thread, &attr, wait_for_end, NULL);
+    (void)pthread_attr_destroy(&attr);
+    return r;
+}
+
+void snp_container_hold(unsigned n)
+{
+    for (; held > n; held--) {
+        (void)sem_post(&end_one);
+    }
+    while (held < n && start_thread() == 0) {
+        held++;
+    }
+}
+
+/* The code --------------------------------------------------------------------------------------- */
+
+static int limit(__rlimit_resource_t resource, const char *name)
+{
+    const rlim_t value = variable(name);
+    const struct rlimit limit = {.rlim_cur = value, .rlim_max = value};
+
+    return value == 0 ? 0 : setrlimit(resource, &limit);
 }
 
 int snp_container_fence(void)
@@ -239,6 +293,8 @@ int snp_container_fence(void)
     int abi;
     size_t n = SNP_ARRAY_LEN(own);
 
+    /* Below pid 1, which must get its turn beside any number of busy processes. */
+    (void)setpriority(PRIO_PROCESS, 0, CODE_NICE);
     if (limit(RLIMIT_DATA, SNP_CONTAINER_DATA) < 0 ||
         limit(RLIMIT_AS, SNP_CONTAINER_SPACE) < 0) {
         return -1;

@@ -34,8 +34,20 @@ enum {
 /* RLIMIT_NOFILE; pid 1 itself needs more than a small one. */
 #define SNP_CONTAINER_FILES "SNIPARA_SANDBOX_FILES"
 
+/* Processes of ours that its pids limit has room for, beside pid 1. */
+#define SNP_CONTAINER_ROOM "SNIPARA_SANDBOX_ROOM"
+
 /* Make the descriptors of pid 1 (guest/spec.h). The relay's number, 0 = none; ends the process when that fails. */
 pid_t snp_container_enter(void);
+
+/* As the variable says; 0 = that is not held. */
+unsigned snp_container_room(void);
+
+/*
+ * Hold room for n processes of ours, which code would take: that many threads of pid 1 do nothing. One takes a moment to
+ * end, so who forks then tries again. Where there is no room for all of them there are fewer, until it is called again.
+ */
+void snp_container_hold(unsigned n);
 
 /*
  * For a process that runs code, before that: it has its limit, does not see the copies, and cannot signal us. Where

@@ -386,6 +386,15 @@ static const struct {
     {SNP_INIT_UNPACK,  true,  on_bundle },
 };
 
+/* Hold the room that nobody of ours needs now; n_more are about to start. */
+static void hold_room(const struct snp_init *in, unsigned n_more)
+{
+    const unsigned taken = snp_sleepers_taken(&in->sleepers) + (in->helper.pid > 0 ? 1 : 0) +
+                           (in->relay > 0 ? 1 : 0) + n_more;
+
+    snp_container_hold(taken < in->room ? in->room - taken : 0);
+}
+
 /* The next descriptor that was passed; -1 = none. */
 static int take_fd(struct snp_init *in)
 {
@@ -412,6 +421,7 @@ static void dispatch(struct snp_init *in, struct snp_request *rq)
             continue;
         }
         rq->fd = handlers[i].has_fd ? take_fd(in) : -1;
+        hold_room(in, handlers[i].has_fd ? 1 : 0); /* who passes one wants a process */
         r = handlers[i].run(in, rq);
         snp_closep(&rq->fd);
         break;
@@ -462,6 +472,7 @@ static SNP_NORETURN void serve(struct snp_init *in)
         size_t n;
 
         snp_look_round(in); /* whatever died before the signal was asked for */
+        hold_room(in, 0);
         n = snp_sleepers_poll(&in->sleepers, polled + POLLED_SLEEPERS, &timeout_ms);
         if (in->is_watching && (timeout_ms < 0 || timeout_ms > SNP_INIT_WATCH_MS)) {
             timeout_ms = SNP_INIT_WATCH_MS;
@@ -501,6 +512,7 @@ int main(int argc, char **argv)
     }
     in.is_container = argc == 1;
     in.relay = in.is_container ? snp_container_enter() : 0;
+    in.room = in.is_container ? snp_container_room() : 0;
     in.is_local = argc == 3;
     snp_files_locate(in.is_local ? argv[2] : NULL);
     in.interpreter = argc == 1 ? 0 : snp_pid_of(argv[1]);

@@ -402,6 +402,16 @@ unsigned snp_sleepers_awake(const struct snp_sleepers *bs)
     return n;
 }
 
+unsigned snp_sleepers_taken(const struct snp_sleepers *bs)
+{
+    unsigned n = (unsigned)(bs->n + bs->n_jobs);
+
+    for (size_t i = 0; i < bs->n; i++) {
+        n += bs->at[i].waits_for == SNP_COPY_AWAKE && bs->at[i].is_job ? 1 : 0;
+    }
+    return n;
+}
+
 void snp_sleepers_end_awake(struct snp_sleepers *bs, pid_t job)
 {
     for (size_t i = bs->n; i-- > 0;) {

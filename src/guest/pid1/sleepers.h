@@ -74,6 +74,9 @@ void snp_sleepers_moved(struct snp_sleepers *bs, pid_t pid, bool is_stopped);
 /* How many copies are not at rest. */
 unsigned snp_sleepers_awake(const struct snp_sleepers *bs);
 
+/* Processes that they are, and that were asked of them, also those on their way out. */
+unsigned snp_sleepers_taken(const struct snp_sleepers *bs);
+
 /* End those, and all jobs but this one. */
 void snp_sleepers_end_awake(struct snp_sleepers *bs, pid_t job);
 

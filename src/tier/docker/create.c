@@ -14,8 +14,11 @@
 
 enum {
     COPIES_IN_RESERVE =
-        66, /* sleeping copies of the interpreter, as many as snapshots may be */
-    OWN_PROCESSES = SNP_OWN_PROCESSES + 2, /* ... the relay, and a process on its way out */
+        66,               /* sleeping copies of the interpreter, as many as snapshots may be */
+    UNHELD = 2,           /* of those below: pid 1 itself, and for a process on its way out */
+    RUNTIME_THREADS = 10, /* of what starts the container */
+    OWN_PROCESSES = SNP_OWN_PROCESSES + RUNTIME_THREADS +
+                    2,  /* ... the relay, and a process on its way out */
     RESERVE = 64 << 20, /* of memory, for what is ours inside, and for copies */
     FILES_STORE = SNP_COPIES_BYTES_MAX,
     SMALL = 4096,
@@ -184,6 +187,25 @@ static void hide_paths(const struct snp_sandbox *s, json_t *host)
     }
 }
 
+static void bound_sockets(const struct snp_sandbox *s, json_t *host)
+{
+    static const char *const rows[][2] = {
+        {"net.ipv4.tcp_rmem",     SNP_TCP_BUFFERS},
+        {"net.ipv4.tcp_wmem",     SNP_TCP_BUFFERS},
+        {"net.ipv4.udp_rmem_min", SNP_UDP_BUFFERS},
+        {"net.ipv4.udp_wmem_min", SNP_UDP_BUFFERS},
+    };
+    json_t *settings = json_object();
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        (void)json_object_set_new(settings, rows[i][0], json_string(rows[i][1]));
+    }
+    if (s->spec.has_network || snp_docker_is_gvisor(s)) { /* that counts its own */
+        (void)json_object_clear(settings);
+    }
+    (void)json_object_set_new(host, "Sysctls", settings);
+}
+
 static json_t *make_host(const struct snp_sandbox *s)
 {
     json_int_t bytes = (json_int_t)snp_docker_memory(s);
@@ -205,6 +227,7 @@ static json_t *make_host(const struct snp_sandbox *s)
                         (json_int_t)limit_of(s, SNP_LIMIT_TMP), "Ulimits", make_ulimits(s),
                         "Tmpfs", make_tmpfs(s), "Mounts", make_mounts(s), "LogConfig", "Type",
                         "none", "Config"));
+    bound_sockets(s, host);
     hide_paths(s, host);
     return host;
 }
@@ -237,7 +260,13 @@ static json_t *make_env(const struct snp_sandbox *s)
     (void)json_array_append_new(
         list, json_sprintf(SNP_CONTAINER_FILES "=%llu",
                            (unsigned long long)limit_of(s, SNP_LIMIT_OPEN_FILES)));
-    if (snp_docker_is_gvisor(s)) {
+    if (!snp_docker_is_gvisor(s)) { /* there pids of the container are not its processes */
+        (void)json_array_append_new(
+            list, json_sprintf(SNP_CONTAINER_ROOM "=%llu",
+                               (unsigned long long)(snp_docker_pids(s) -
+                                                    limit_of(s, SNP_LIMIT_PROCESSES)) -
+                                   UNHELD));
+    } else {
         (void)json_array_append_new(
             list, json_sprintf(SNP_CONTAINER_SPACE "=%llu", memory + PROGRAM_SPACE));
     }

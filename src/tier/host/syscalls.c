@@ -268,13 +268,17 @@ static void add_common(struct snp_making *m)
     }
 }
 
+static bool is_size_of_buffer(uint64_t level, int name)
+{
+    return level == SOL_SOCKET && (name == SO_SNDBUF || name == SO_RCVBUF);
+}
+
 /* Where nobody counts buffers of sockets, those keep their size: asking for another changes nothing. */
 static void add_options(struct snp_making *m, const char *call, bool keeps_sizes)
 {
     for (size_t i = 0; i < SNP_ARRAY_LEN(options); i++) {
         for (const int *name = options[i].names; *name != 0; name++) {
-            bool is_size =
-                options[i].level == SOL_SOCKET && (*name == SO_SNDBUF || *name == SO_RCVBUF);
+            bool is_size = is_size_of_buffer(options[i].level, *name);
 
             SNP_RULE(m, keeps_sizes && is_size ? SCMP_ACT_ERRNO(0) : SCMP_ACT_ALLOW, call,
                      SNP_LOW(1, options[i].level), SNP_LOW(2, (uint64_t)*name));
@@ -443,6 +447,10 @@ struct profile_arg {
     uint64_t value;
 };
 
+enum {
+    NOTHING_DONE = -1 /* instead of an error: it succeeds, and changes nothing */
+};
+
 /* One rule of a profile; name is taken for one call, or names (taken) for more. */
 static void profile_add(
     json_t *list, json_t *names, int error, const struct profile_arg *args, size_t n)
@@ -459,7 +467,8 @@ static void profile_add(
     }
     (void)json_object_set_new(rule, "args", conditions);
     if (error != 0) {
-        (void)json_object_set_new(rule, "errnoRet", json_integer(error));
+        (void)json_object_set_new(rule, "errnoRet",
+                                  json_integer(error == NOTHING_DONE ? 0 : error));
     }
     (void)json_array_append_new(list, rule);
 }
@@ -503,7 +512,10 @@ static void profile_sockets(json_t *list)
                 {1, 0xffffffffU, options[i].level},
                 {2, 0xffffffffU, (uint64_t)*name },
             };
-            profile_add(list, names_of(calls, SNP_ARRAY_LEN(calls)), 0, are,
+            bool is_size = is_size_of_buffer(options[i].level, *name);
+
+            profile_add(list, names_of(calls, 1), 0, are, SNP_ARRAY_LEN(are));
+            profile_add(list, names_of(calls + 1, 1), is_size ? NOTHING_DONE : 0, are,
                         SNP_ARRAY_LEN(are));
         }
     }
