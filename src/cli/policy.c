@@ -107,11 +107,14 @@ static json_t *image_and_runtime(const struct snp_config *config, const char *im
 }
 
 /* What the keys of the docker tier say of a new session. */
-static int add_docker(const struct snp_config *config, json_t *defaults, struct snp_err *err)
+static int add_docker(const struct snp_config *config,
+                      bool may_get,
+                      json_t *defaults,
+                      struct snp_err *err)
 {
     snp_autofree char *image = NULL;
 
-    SNP_TRY(snp_cli_image(config, &image, err));
+    SNP_TRY(snp_cli_image(config, may_get, &image, err));
     (void)json_object_set_new(defaults, "rootfs", image_and_runtime(config, image));
     if (!snp_config_bool(config, SNP_KEY_DOCKER_NETWORK_DISABLED)) {
         (void)json_object_set_new(defaults, "network", json_true());
@@ -119,7 +122,10 @@ static int add_docker(const struct snp_config *config, json_t *defaults, struct 
     return 0;
 }
 
-int snp_cli_session_defaults(const struct snp_config *config, json_t **ret, struct snp_err *err)
+int snp_cli_session_defaults(const struct snp_config *config,
+                             bool may_get,
+                             json_t **ret,
+                             struct snp_err *err)
 {
     const char *tier = snp_cli_tier(config);
     snp_autojson json_t *defaults = NULL;
@@ -133,7 +139,7 @@ int snp_cli_session_defaults(const struct snp_config *config, json_t **ret, stru
                                   json_string(snp_config_str(config, SNP_KEY_TEMPLATE)));
     }
     (void)json_object_set_new(defaults, "tier", json_string(tier));
-    SNP_TRY(snp_streq(tier, "docker") ? add_docker(config, defaults, err) : 0);
+    SNP_TRY(snp_streq(tier, "docker") ? add_docker(config, may_get, defaults, err) : 0);
     *ret = SNP_TAKE_PTR(defaults);
     return 0;
 }

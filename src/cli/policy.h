@@ -32,9 +32,10 @@ int snp_cli_recover_check(const char *word, struct snp_err *err) SNP_NODISCARD;
 
 /*
  * `defaults` of an exec request: limits, tier, the template if one is named; in the docker tier the image, which is got
- * first. *ret: new reference.
+ * first if it may_get it. *ret: new reference.
  */
 int snp_cli_session_defaults(const struct snp_config *config,
+                             bool may_get,
                              json_t **ret,
                              struct snp_err *err) SNP_NODISCARD;
 

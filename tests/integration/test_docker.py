@@ -324,10 +324,13 @@ def test_a_session_is_saved_and_woken_in_all_of_them(other: tuple[Kind, lib.Sand
 ])
 def test_a_runtime_that_the_engine_does_not_have(
         sandbox: lib.Sandbox, runtime: str, words: tuple[str, ...]) -> None:
-    done = sandbox.cli("exec", "--env", "docker", "1", env={"SNIPARA_SANDBOX_DOCKER_RUNTIME": runtime})
+    env = {"SNIPARA_SANDBOX_DOCKER_RUNTIME": runtime}
+    done = sandbox.cli("exec", "--env", "docker", "1", env=env)
     assert done.returncode != 0 and len(done.stderr.strip().splitlines()) <= 2, done.stderr
+    judged = sandbox.cli("doctor", "--env", "docker", env=env)
+    assert judged.returncode == 1 and "only the native tier can run here" in judged.stdout
     for word in words:
-        assert word in done.stderr
+        assert word in done.stderr and word in judged.stdout
 
 
 def test_podman_says_which_runtime_it_has(podman: engines.Engine) -> None:
@@ -350,10 +353,13 @@ def test_an_image_that_cannot_be_used(
         engine: engines.Engine, sandbox: lib.Sandbox, image: str, words: tuple[str, ...]) -> None:
     if image == "arm:1":
         assert engine.ask("POST", "/images/load", engines.foreign_image(image))[0] == 200
-    done = sandbox.cli("exec", "--env", "docker", "1", env={"SNIPARA_SANDBOX_DOCKER_IMAGE": image})
+    env = {"SNIPARA_SANDBOX_DOCKER_IMAGE": image}
+    done = sandbox.cli("exec", "--env", "docker", "1", env=env)
     assert done.returncode != 0 and len(done.stderr.strip().splitlines()) <= 2, done.stderr
+    judged = sandbox.cli("doctor", "--env", "docker", env=env)
+    assert judged.returncode == 1
     for word in words:
-        assert word in done.stderr
+        assert word in done.stderr and word in judged.stdout
 
 
 def test_an_engine_that_goes_away_and_comes_back(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
@@ -383,6 +389,7 @@ def test_doctor_tells_of_the_engine(
         engine: engines.Engine, sandbox: lib.Sandbox, fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     done = sandbox.cli("doctor", "--env", "docker")
     assert done.returncode == 0 and "docker tier" in done.stdout and engine.socket in done.stdout
+    assert f"{engines.IMAGE}, Python 3." in done.stdout
     done = fresh_sandbox().cli("doctor")  # nobody has asked for it
     assert done.returncode == 0 and "sandboxes can run here" in done.stdout
 

@@ -83,7 +83,7 @@ static int exec_make(const struct snp_opts *opts,
     snp_autojson json_t *defaults = NULL;
     json_t *exec;
 
-    SNP_TRY(snp_cli_session_defaults(config, &defaults, err));
+    SNP_TRY(snp_cli_session_defaults(config, true, &defaults, err));
     exec = SNP_WRITE(snp_exec_policy, .defaults = defaults, .project = project,
                      .allow_degraded = snp_opts_flag(opts, "allow-degraded", false),
                      .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),

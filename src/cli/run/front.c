@@ -981,7 +981,7 @@ int snp_front_exec_of(const struct snp_config *config,
      * Saved from each cell's answer on, beside the next one: a run that is interrupted goes on with all it had, but
      * for what the last cells did if the machine ended before that was on disk. Those `resume` names (--recover).
      */
-    SNP_TRY(snp_cli_session_defaults(config, &defaults, err));
+    SNP_TRY(snp_cli_session_defaults(config, true, &defaults, err));
     *ret = SNP_WRITE(snp_exec_policy, .defaults = defaults, .project = project,
                      .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),
                      .transaction = snp_config_bool(config, SNP_KEY_TRANSACTION),

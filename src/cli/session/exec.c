@@ -371,7 +371,7 @@ static int head_make(struct job *job, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    r = snp_cli_session_defaults(job->config, &defaults, err);
+    r = snp_cli_session_defaults(job->config, true, &defaults, err);
     r = r < 0 ? r : workspace_find(job, defaults, err);
     if (r < 0) {
         return r;

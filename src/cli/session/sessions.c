@@ -313,7 +313,7 @@ static int move(struct snp_cli *cli,
 
     SNP_TRY(snp_cli_config(cli, opts, &config, err));
     SNP_TRY(snp_cli_tier_check(config, err));
-    SNP_TRY(snp_cli_session_defaults(config, &defaults, err)); /* an image is got first */
+    SNP_TRY(snp_cli_session_defaults(config, true, &defaults, err)); /* an image is got first */
     return snp_remote_call(
         cli,
         SNP_WRITE(

@@ -15,10 +15,13 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/need.h"
+#include "cli/policy.h"
 #include "cli/remote.h"
 #include "cli/show/human.h"
 #include "cli/show/term.h"
 #include "cli/tier.h"
+#include "config/config.h"
+#include "wire/exec.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
 
@@ -42,7 +45,8 @@ enum check_state {
 /* The checks collected so far, as they are printed with --json. */
 struct report {
     struct snp_cli *cli;
-    json_t *checks;               /* owned */
+    const struct snp_config *config; /* borrowed; NULL: it is refused */
+    json_t *checks;                  /* owned */
     const char *tier;             /* that exec takes here; NULL: the configuration is refused */
     bool usable;                  /* it runs */
     struct snp_tier_files *tiers; /* borrowed, the strongest first */
@@ -119,6 +123,7 @@ static void check_config(const struct snp_opts *opts, struct report *report)
                    details(err.msg, "commands refuse to run", "correct the file or variable"));
         return;
     }
+    report->config = config;
     report->tier = snp_cli_tier(config);
     snp_cli_tier_stand_in(cli, config);
     report_add(report, "configuration", file == NULL ? CHECK_MISSING : CHECK_OK,
@@ -224,6 +229,57 @@ static void check_tiers(struct report *report)
     snp_tier_files_rank(report->tiers);
     for (size_t i = 0; i < report->tiers->n && i < TIERS_MAX; i++) {
         check_tier(report, &report->tiers->files[i], &report->works[i]);
+    }
+}
+
+/* A cell as exec would run it; nothing is pulled or built for it. *ret: what it ran on. */
+static int try_container(struct report *report, char **ret, struct snp_err *err)
+{
+    static const char code[] = "None";
+    snp_autoreply struct snp_reply reply = {0};
+    snp_autojson json_t *defaults = NULL;
+    snp_autojson json_t *head = NULL;
+    const json_t *manifest;
+
+    SNP_TRY(snp_cli_session_defaults(report->config, false, &defaults, err));
+    head = snp_need(
+        SNP_WRITE(snp_exec_request, .kind = "python", .code_len = strlen(code),
+                  .tier = report->tier, .defaults = defaults,
+                  .require_exact = snp_config_bool(report->config, SNP_KEY_REQUIRE_EXACT)));
+    SNP_TRY(snp_remote_send(
+        report->cli,
+        &(const struct snp_call){.head = head, .raw = code, .raw_len = strlen(code)}, &reply,
+        err));
+    if (!snp_streq(snp_json_str(reply.head, "status", ""), "ok")) {
+        return snp_fail(err, SNP_E_PEER, "code does not run there: %.300s",
+                        snp_json_str(json_object_get(reply.head, "error"), "message", "?"));
+    }
+    manifest = json_object_get(reply.head, "manifest");
+    *ret = snp_need_format(
+        "%s, Python %s, runtime %s", snp_json_str(manifest, "rootfs", "?"),
+        snp_json_str(manifest, "python", "?"),
+        snp_json_str(json_object_get(json_object_get(manifest, "controls"), "syscalls"),
+                     "runtime", "?"));
+    return 0;
+}
+
+/* An engine that answers is not all: runtime, image and its Python are known once a container has run. */
+static void check_container(struct report *report)
+{
+    snp_autofree char *detail = NULL;
+    struct snp_err err;
+
+    for (size_t i = 0; i < report->tiers->n && i < TIERS_MAX; i++) {
+        if (!report->works[i] || !snp_streq(report->tier, "docker") ||
+            !snp_streq(report->tiers->files[i].name, "docker")) {
+            continue;
+        }
+        report->works[i] = try_container(report, &detail, &err) == 0;
+        if (report->works[i]) {
+            report_add(report, "docker image", CHECK_OK, details(detail, NULL, NULL));
+        } else {
+            report_fail(report, "docker image", &err, "exec refuses to run there");
+        }
     }
 }
 
@@ -364,6 +420,7 @@ static void check_daemon(struct report *report)
     report_add(report, "daemon", CHECK_OK, details(text, NULL, NULL));
     check_journal(report);
     check_tiers(report);
+    check_container(report);
     /* What exec will do: a weak tier never takes the place of another by itself. */
     report->usable = report->tier != NULL && taken(report, report->tier) != NULL;
 }

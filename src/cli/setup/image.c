@@ -303,7 +303,7 @@ static int build(const struct image *image, struct snp_err *err)
                     image->tag, image->path, why.msg);
 }
 
-static int prepare_workspace(struct image *image, char **ret, struct snp_err *err)
+static int prepare_workspace(struct image *image, bool may_get, char **ret, struct snp_err *err)
 {
     const char *dir = snp_config_str(image->config, SNP_KEY_DOCKER_WORKSPACE_PATH);
     bool is_there = false;
@@ -314,6 +314,11 @@ static int prepare_workspace(struct image *image, char **ret, struct snp_err *er
     SNP_TRY(find_command(image, err));
     SNP_TRY(find_tag(image, err));
     SNP_TRY(has_tag(image, &is_there, err));
+    if (!is_there && !may_get) {
+        return snp_fail(err, SNP_E_NOT_FOUND,
+                        "image %s for %.100s is not built yet; exec --env docker builds it",
+                        image->tag, image->path);
+    }
     SNP_TRY(is_there ? 0 : build(image, err));
     *ret = snp_need_copy(image->tag);
     return 0;
@@ -334,16 +339,21 @@ static void pull(const struct image *image)
     }
 }
 
-int snp_cli_image(const struct snp_config *config, char **ret, struct snp_err *err)
+int snp_cli_image(const struct snp_config *config,
+                  bool may_get,
+                  char **ret,
+                  struct snp_err *err)
 {
     snp_cleanup(image_done) struct image image = {
         .config = config, .base = snp_config_str(config, SNP_KEY_DOCKER_IMAGE)};
 
     SNP_TRY(snp_engine_find(image.socket, err));
     if (!snp_streq(snp_config_str(config, SNP_KEY_DOCKER_WORKSPACE_SETUP), "none")) {
-        return prepare_workspace(&image, ret, err);
+        return prepare_workspace(&image, may_get, ret, err);
     }
-    pull(&image);
+    if (may_get) {
+        pull(&image);
+    }
     *ret = snp_need_copy(image.base);
     return 0;
 }
