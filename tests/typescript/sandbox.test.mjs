@@ -35,8 +35,9 @@ test("results", async () => {
   assert.equal(await s.get("'y' * 300000"), "y".repeat(300000));
   assert.deepEqual(await s.get("[2**53 - 1, 2**60 + 1, {'a': -2**70}, '12345678901234567890', 1e300]"),
     [2 ** 53 - 1, 2n ** 60n + 1n, { a: -(2n ** 70n) }, "12345678901234567890", 1e300]);
-  const noForm = { "float('nan')": /NaN.*get\("str\(x\)"\)/, "type('DataFrame', (), {})()": /get\("df.to_dict\('records'\)"\)/, "{1}": /set; .*str/ };
+  const noForm = { "float('nan')": /NaN.*get\("str\(x\)"\)/, "type('DataFrame', (), {})()": /get\("df.to_dict\('records'\)"\)/, "{1}": /set; .*str/, nope: /line 1 of the cell/ };
   for (const [expression, message] of Object.entries(noForm)) await assert.rejects(s.get(expression), { name: "CellFailed", message });
+  assert.equal((await s.run("[name for name in dir() if 'sent' in name.lower()]")).value, "[]");
   await assert.rejects(s.get("__import__('sys').set_int_max_str_digits(0) or 10**20000"), { name: "SandboxError", message: /hex/ });
   const late = await s.run("while True: pass", { timeout: 0.2 });
   assert.match(inspect(late), /\ntimeout: 0.2 s; pass a higher timeout to run\(\)$/);

@@ -72,7 +72,9 @@ const ANSWER_MOST = (4 << 20) - 64;
 
 // What get() runs: JSON in a display, which no output limit cuts. mark: begins integers that a number of JavaScript cannot hold.
 /** @param {string} expression @param {string} mark */
-const getter = (expression, mark) => `class _Sent:
+const getter = (expression, mark) => `_sent = (${expression}
+)
+class _Sent:
     def __init__(self, value):
         json = __import__("json")
         try:
@@ -90,9 +92,8 @@ const getter = (expression, mark) => `class _Sent:
         if hasattr(value, "tolist"): return value.tolist()
         way = "df.to_dict('records')" if type(value).__name__ == "DataFrame" else "str(x)"
         raise TypeError('JSON has no form for ' + type(value).__name__ + '; use what has one, as in get("' + way + '")') from None
-display(_Sent((${expression}
-)))
-del _Sent
+try: display(_Sent(_sent))
+finally: del _Sent, _sent
 `;
 
 const OPTIONS = ["name", "timeout", "memory", "template", "project", "env", "tier", "limits", "allowDegraded", "requireExact"];
