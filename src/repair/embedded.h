@@ -10,5 +10,7 @@ extern const char snp_judge_py[]; /* judge.py */
 extern const size_t snp_judge_py_len;
 extern const char snp_report_py[]; /* report.py */
 extern const size_t snp_report_py_len;
+extern const char snp_grade_py[]; /* grade.py */
+extern const size_t snp_grade_py_len;
 
 #endif

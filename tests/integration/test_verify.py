@@ -315,8 +315,8 @@ def agent(box: Sandbox, *turns: Json, options: Sequence[str] = (), status: int =
 def test_an_agent_is_told_until_its_change_is_proven(box: Sandbox) -> None:
     found = agent(box, turn(edit("a - b", "a * b"), final(), call("execute_code", code="1"), text="HYPOTHESIS: times"),
                   turn(call("execute_code", code="print(open('calc.py').read())")),
-                  turn(call("execute_code", code=f"import os\nos.system('{COMMAND}')"), edit("a - b", "a + b"), final("it adds"),
-                       text="HYPOTHESIS: plus\n**INVARIANT: 1 + 2 is 3**"),
+                  turn(call("execute_code", code=f"import os\nos.system('{COMMAND}')"), edit("a - b", "a + b"),
+                       final("it adds"), text="HYPOTHESIS: plus\n**INVARIANT: 1 + 2 is 3**"),
                   options=["--hidden-test", "python3 -m pytest hidden", "--hidden-files",
                            os.path.join(box.folder, "hidden")])
     assert found["success"] and found["answer"] == "it adds" and found["verdict"]["verdict"] == READY
