@@ -185,8 +185,12 @@ static int sync_folder(const char *path)
     return fsync(fd) < 0 && errno != EINVAL ? -1 : 0;
 }
 
-int snp_file_write_atomic(
-    const char *path, const void *bytes, size_t n, unsigned mode, struct snp_err *err)
+static int replace(const char *path,
+                   const void *bytes,
+                   size_t n,
+                   unsigned mode,
+                   bool is_synced,
+                   struct snp_err *err)
 {
     char temp[PATH_MAX];
     int len = snprintf(temp, sizeof(temp), "%s.XXXXXX", path);
@@ -197,16 +201,28 @@ int snp_file_write_atomic(
     if (fd < 0) {
         return snp_fail_sys(err, errno, "create %s", path);
     }
-    if (fchmod(fd, (mode_t)mode) < 0 || snp_write_all(fd, bytes, n) < 0 || fsync(fd) < 0 ||
-        rename(temp, path) < 0) {
+    if (fchmod(fd, (mode_t)mode) < 0 || snp_write_all(fd, bytes, n) < 0 ||
+        (is_synced && fsync(fd) < 0) || rename(temp, path) < 0) {
         int eno = errno;
         (void)unlink(temp);
         return snp_fail_sys(err, eno, "write %s", path);
     }
-    if (sync_folder(path) < 0) {
+    if (is_synced && sync_folder(path) < 0) {
         return snp_fail_sys(err, errno, "sync the folder of %s", path);
     }
     return 0;
+}
+
+int snp_file_replace(
+    const char *path, const void *bytes, size_t n, unsigned mode, struct snp_err *err)
+{
+    return replace(path, bytes, n, mode, false, err);
+}
+
+int snp_file_write_atomic(
+    const char *path, const void *bytes, size_t n, unsigned mode, struct snp_err *err)
+{
+    return replace(path, bytes, n, mode, true, err);
 }
 
 int snp_mkdir_p(const char *path, unsigned mode, struct snp_err *err)

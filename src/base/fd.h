@@ -51,7 +51,14 @@ int snp_file_poke(const char *path, const char *text) SNP_NODISCARD;
 /* The same relative to a directory fd. */
 int snp_file_pokeat(int dir_fd, const char *path, const char *text) SNP_NODISCARD;
 
-/* Create or replace atomically (temporary file, fsync, rename), with mode. */
+/* Create or replace (temporary file, rename), with mode. After a power cut it may be the old one, or empty. */
+int snp_file_replace(const char *path,
+                     const void *bytes,
+                     size_t n,
+                     unsigned mode,
+                     struct snp_err *err) SNP_NODISCARD;
+
+/* The same, synced: it is the new one. */
 int snp_file_write_atomic(const char *path,
                           const void *bytes,
                           size_t n,

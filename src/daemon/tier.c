@@ -478,6 +478,17 @@ int snp_tier_get(struct snp_server *server,
     return 0;
 }
 
+void snp_tier_warm(struct snp_server *server)
+{
+    struct snp_found_tier *found = snp_tiers_first(&server->tiers);
+    struct snp_err ignored;
+
+    if (found != NULL && found->running == NULL) {
+        (void)tier_start(server, found, &found->running, &ignored);
+    }
+    (void)!snp_tiers_find(&server->tiers, SNP_TIER_AUTO, &found, &ignored);
+}
+
 /* With the tier that can, if one is installed. */
 static int unsupported(const struct snp_tier *tier, const char *method, struct snp_err *err)
 {

@@ -64,6 +64,12 @@ int snp_tier_get(struct snp_server *server,
                  struct snp_err *err) SNP_NODISCARD;
 
 /*
+ * Start the tier that most sessions want, while the journal is being read. What fails is met
+ * again by the first who wants it.
+ */
+void snp_tier_warm(struct snp_server *server);
+
+/*
  * Ask. On failure nothing was sent and done() is not called. SNP_E_LIMIT: too large, or
  * too many open calls. SNP_E_UNSUPPORTED: the tier says that it has no such method.
  * done() is never called before this returns.

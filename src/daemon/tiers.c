@@ -95,6 +95,26 @@ static int look_at_installed(struct snp_tiers *tiers, struct snp_err *err)
     return r;
 }
 
+struct snp_found_tier *snp_tiers_first(struct snp_tiers *tiers)
+{
+    snp_autotierfiles struct snp_tier_files files = {0};
+    struct snp_found_tier *tier = NULL;
+    const struct snp_tier_file *file;
+    struct snp_err ignored;
+
+    if (snp_tier_files_find(&files, &ignored) < 0) {
+        return NULL;
+    }
+    file = snp_tier_files_of(&files, SNP_TIER_FIRST);
+    if (file != NULL && !file->is_users) {
+        tier = enter(tiers, file->name);
+    }
+    if (tier != NULL && tier->path == NULL) {
+        tier->path = strdup(file->path);
+    }
+    return tier == NULL || tier->path == NULL ? NULL : tier;
+}
+
 static bool may_follow(const struct snp_found_tier *tier,
                        const struct snp_found_tier *than,
                        const char *verb)

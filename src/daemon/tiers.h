@@ -60,6 +60,9 @@ int snp_tiers_recorded(struct snp_tiers *tiers,
                        struct snp_found_tier **ret,
                        struct snp_err *err) SNP_NODISCARD;
 
+/* SNP_TIER_FIRST, not asked yet what it is; NULL = not installed. */
+struct snp_found_tier *snp_tiers_first(struct snp_tiers *tiers);
+
 /* Look again whether it may be run. SNP_E_UNSUPPORTED, SNP_E_DENIED: why not. */
 int snp_tiers_check(struct snp_tiers *tiers,
                     struct snp_found_tier *tier,

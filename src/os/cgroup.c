@@ -284,7 +284,7 @@ static void renew_registry(const struct snp_cgroups *groups, const char *registr
     }
     if (r == 0) {
         /* Without it only the clean-up after a kill is less thorough. */
-        (void)!snp_file_write_atomic(registry, snp_buf_bytes(&kept), kept.len, 0600, &ignored);
+        (void)!snp_file_replace(registry, snp_buf_bytes(&kept), kept.len, 0600, &ignored);
     }
 }
 

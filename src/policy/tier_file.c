@@ -313,21 +313,21 @@ static bool read_all(int fd, struct snp_buf *text)
     }
 }
 
-int snp_tier_describe(const char *program, json_t **ret, struct snp_err *err)
+/* A tier that is describing itself. */
+struct describing {
+    pid_t pid;
+    int out; /* owned */
+};
+
+static int describe_begin(const char *program, struct describing *ret, struct snp_err *err)
 {
     const char *const argv[] = {program, "--describe", NULL};
-    snp_autobuf struct snp_buf text = {0};
     snp_autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     snp_autoclose int out = -1;
     snp_autoclose int in = -1;
     struct snp_child child = {.argv = argv};
     int ends[2];
-    int status = 0;
-    bool is_whole;
-    pid_t pid;
-    int r;
 
-    snp_buf_init(&text, DESCRIBE_MAX);
     if (null < 0 || pipe2(ends, O_CLOEXEC) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }
@@ -336,19 +336,37 @@ int snp_tier_describe(const char *program, json_t **ret, struct snp_err *err)
     child.fds[0] = null;
     child.fds[1] = in;
     child.fds[2] = null;
-    r = snp_child_start(&child, &pid, err);
-    snp_closep(&in);
-    in = -1;
-    if (r < 0) {
-        return r;
-    }
-    is_whole = read_all(out, &text);
+    SNP_TRY(snp_child_start(&child, &ret->pid, err));
+    ret->out = SNP_TAKE_FD(out);
+    return 0;
+}
+
+static int describe_end(const char *program,
+                        struct describing *describing,
+                        json_t **ret,
+                        struct snp_err *err)
+{
+    snp_autobuf struct snp_buf text = {0};
+    bool is_whole;
+    int status = 0;
+
+    snp_buf_init(&text, DESCRIBE_MAX);
+    is_whole = read_all(describing->out, &text);
+    snp_closep(&describing->out);
     if (!is_whole) {
-        (void)kill(-pid, SIGKILL);
+        (void)kill(-describing->pid, SIGKILL);
     }
-    (void)SNP_RETRY(waitpid(pid, &status, 0));
+    (void)SNP_RETRY(waitpid(describing->pid, &status, 0));
     return is_whole && status == 0 ? snp_json_parse(snp_buf_bytes(&text), text.len, ret, err)
                                    : snp_fail(err, SNP_E_PEER, "%s --describe failed", program);
+}
+
+int snp_tier_describe(const char *program, json_t **ret, struct snp_err *err)
+{
+    struct describing describing;
+
+    SNP_TRY(describe_begin(program, &describing, err));
+    return describe_end(program, &describing, ret, err);
 }
 
 static int by_rank(const void *a, const void *b)
@@ -362,13 +380,24 @@ static int by_rank(const void *a, const void *b)
     return one->rank != other->rank ? other->rank - one->rank : strcmp(one->name, other->name);
 }
 
+/* All at the same time: each is a program to start. */
 void snp_tier_files_rank(struct snp_tier_files *files)
 {
+    struct describing describing[FILES_MAX];
+    bool has_begun[FILES_MAX] = {false};
+    struct snp_err ignored;
+
+    for (size_t i = 0; i < files->n; i++) {
+        const struct snp_tier_file *file = &files->files[i];
+
+        has_begun[i] =
+            !file->is_users && describe_begin(file->path, &describing[i], &ignored) == 0;
+    }
     for (size_t i = 0; i < files->n; i++) {
         struct snp_tier_file *file = &files->files[i];
-        struct snp_err ignored;
 
-        if (!file->is_users && snp_tier_describe(file->path, &file->about, &ignored) == 0) {
+        if (has_begun[i] &&
+            describe_end(file->path, &describing[i], &file->about, &ignored) == 0) {
             file->rank = (int)snp_json_int(file->about, "rank", 0);
         }
     }

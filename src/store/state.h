@@ -72,6 +72,8 @@ struct snp_store {
     uv_async_t async;
     void (*closed)(void *arg);
     void *closed_arg;
+    void (*locked)(void *arg); /* NULL = was called */
+    void *locked_arg;
     struct snp_transfer *waiting; /* for their turn; owned */
     unsigned n_running;           /* transfers whose done() was not called yet */
 
@@ -87,12 +89,14 @@ struct snp_store {
     unsigned transfers;      /* threads */
     bool is_closing;
     bool has_ended;
+    bool is_locked;
     struct snp_store_stats stats;
     struct snp_err health;
 
     /* The store's thread's. */
     struct snp_db db;
     bool is_open;
+    bool is_log_short; /* it was opened, and the log's file does not have its size yet */
     bool was_checked;  /* quick_check has passed since it was last damaged */
     bool was_unwell;   /* a commit has failed, and none succeeded since */
     uint64_t retry_us; /* not opened again before */

@@ -277,6 +277,10 @@ static int lock_take(struct snp_store *store, struct snp_err *err)
         (void)poll(NULL, 0, LOCK_STEP_MS);
     }
     store->lock_fd = SNP_TAKE_FD(fd);
+    (void)pthread_mutex_lock(&store->mutex);
+    store->is_locked = true;
+    (void)pthread_mutex_unlock(&store->mutex);
+    (void)uv_async_send(&store->async);
     return 0;
 }
 
@@ -481,7 +485,7 @@ static int ensure_open(struct snp_store *store, struct snp_err *err)
     }
     store->retry_us = 0;
     health_set(store, &fine);
-    log_extend(store);
+    store->is_log_short = true;
     reserve_make(store);
     store->must_reap = true;
     store->sweep_at = SNP_SWEEP_END;
@@ -736,12 +740,17 @@ static void on_async(uv_async_t *async)
     struct snp_store *store = async->data;
     struct snp_finished *list;
     bool has_ended;
+    bool is_locked;
 
     (void)pthread_mutex_lock(&store->mutex);
     list = SNP_TAKE_PTR(store->finished_first);
     store->finished_last = NULL;
     has_ended = store->has_ended;
+    is_locked = store->is_locked;
     (void)pthread_mutex_unlock(&store->mutex);
+    if (is_locked && store->locked != NULL) {
+        SNP_TAKE_PTR(store->locked)(store->locked_arg);
+    }
     while (list != NULL) {
         struct snp_finished *finished = list;
 
@@ -865,6 +874,9 @@ static void *thread_main(void *arg)
     while ((batch = batch_wait(store)) != NULL) {
         batch_run(store, batch);
         batch_finish(store, batch);
+        if (SNP_TAKE(store->is_log_short, false)) { /* whoever waits comes first */
+            log_extend(store);
+        }
         log_move(store, LOG_MAX);
         if (store->budget != 0 && snp_budget_used(store) > snp_budget_soft(store)) {
             snp_gc_press(store);
@@ -922,6 +934,8 @@ int snp_store_open(struct uv_loop_s *loop,
     store->stop_fd = -1;
     store->place.fd = -1;
     store->budget = options->budget_bytes;
+    store->locked = options->locked;
+    store->locked_arg = options->arg;
     atomic_store(&store->use.most, UINT64_MAX);
     sync_init(store);
     store->async.data = store;

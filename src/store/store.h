@@ -26,6 +26,8 @@ struct uv_loop_s;
 struct snp_store_options {
     const char *dir;       /* the state folder; journal/ is made in it with mode 0700; copied */
     uint64_t budget_bytes; /* what gc holds the store to by itself; 0 = whatever it takes */
+    void (*locked)(void *arg); /* once, on the loop: no other daemon has the state folder */
+    void *arg;
 };
 
 /*

@@ -30,6 +30,7 @@
 #include "daemon/save/room.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
+#include "daemon/tier.h"
 #include "store/store.h"
 #include "wire/frame.h"
 #include "wire/rpc.h"
@@ -364,6 +365,16 @@ static uint64_t tick_ms(const struct snp_server_options *options)
     return tick > TICK_MAX_MS ? TICK_MAX_MS : tick;
 }
 
+/* Another daemon may have run a tier with the state folder till now. */
+static void state_locked(void *arg)
+{
+    struct snp_server *server = arg;
+
+    if (!server->is_ending) {
+        snp_tier_warm(server);
+    }
+}
+
 /* The sessions of the journal are there: clients may come. */
 static void serve_start(struct snp_server *server)
 {
@@ -391,8 +402,11 @@ int snp_server_init(struct snp_server *server,
                     const struct snp_server_options *options,
                     struct snp_err *err)
 {
-    const struct snp_store_options store_options = {
-        .dir = options->state_dir, .budget_bytes = journal_bytes(options->budget_bytes)};
+    const struct snp_store_options store_options = {.dir = options->state_dir,
+                                                    .budget_bytes =
+                                                        journal_bytes(options->budget_bytes),
+                                                    .locked = state_locked,
+                                                    .arg = server};
     snp_autoclose int owned = listen_fd;
     int r;
 

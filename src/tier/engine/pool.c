@@ -23,6 +23,7 @@ enum {
     REFILL_MS = 3,
     LOAD_MS =
         50, /* after a session was opened that is to be filled: then it is, or has failed */
+    FIRST_MS = 25, /* after the first of a kind, whose first cell runs with cold caches */
     SWEEP_MS = 30000,
     PROJECT_AGE_S = 120,
 };
@@ -196,6 +197,7 @@ void snp_pool_want(struct snp_supervisor *supervisor, const struct snp_sandbox_s
 {
     struct snp_pool *pool = pool_get(supervisor);
     struct kind *kind = NULL;
+    bool is_first;
 
     if (pool == NULL || pool->is_closed) {
         return;
@@ -208,12 +210,15 @@ void snp_pool_want(struct snp_supervisor *supervisor, const struct snp_sandbox_s
         }
         kind = kind == NULL || at->wanted_us < kind->wanted_us ? at : kind;
     }
+    is_first = kind->wanted_us == 0 || !same_kind(&kind->spec, spec);
     kind_done(kind);
     if (snp_sandbox_spec_copy(spec, &kind->spec) < 0) {
         return;
     }
     kind->wanted_us = snp_now_us();
-    pool->calm_us = spec->is_to_load ? kind->wanted_us + LOAD_MS * 1000ULL : pool->calm_us;
+    if (spec->is_to_load || is_first) {
+        pool->calm_us = kind->wanted_us + (spec->is_to_load ? LOAD_MS : FIRST_MS) * 1000ULL;
+    }
     (void)uv_timer_start(pool->timer, on_timer, REFILL_MS, 0);
 }
 

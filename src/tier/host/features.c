@@ -9,14 +9,25 @@
 #include "base/fd.h"
 #include "base/macro.h"
 /* Run f in a child; true if it returns 0 there. */
-bool snp_probe_works(int (*f)(void))
+pid_t snp_probe_begin(int (*f)(void))
 {
-    int status = 1;
     pid_t pid = fork();
 
     if (pid == 0) {
         _exit(f() == 0 ? 0 : 1);
     }
+    return pid;
+}
+
+bool snp_probe_works(int (*f)(void))
+{
+    return snp_probe_end(snp_probe_begin(f));
+}
+
+bool snp_probe_end(pid_t pid)
+{
+    int status = 1;
+
     return pid > 0 && SNP_RETRY(waitpid(pid, &status, 0)) == pid && status == 0;
 }
 

@@ -5,6 +5,7 @@
 /* Rows of the answer to `probe`, and trying what they tell. */
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/json.h"
 
@@ -14,6 +15,10 @@ json_t *snp_probe_row(
 
 /* Run f in a child; true if it returns 0 there. */
 bool snp_probe_works(int (*f)(void));
+
+/* The same in two steps, so that several run at the same time. */
+pid_t snp_probe_begin(int (*f)(void));
+bool snp_probe_end(pid_t pid);
 
 /* For that: 0 if refused calls can be told. */
 int snp_probe_seccomp_notify(void);

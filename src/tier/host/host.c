@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <linux/landlock.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -98,18 +99,19 @@ static int find_self(struct snp_supervisor *supervisor, char *ret_dir, struct sn
 static int load_program(const char *dir, const char *name, int *ret_fd, struct snp_err *err)
 {
     char path[SNP_SUPERVISOR_PATH_MAX + 16];
-    snp_autofree char *program = NULL;
-    snp_autoclose int fd = -1;
-    size_t n;
-    int r;
+    snp_autoclose int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    snp_autoclose int program = -1;
+    ssize_t n;
 
     (void)snprintf(path, sizeof(path), "%s/snp-%s", dir, name);
-    r = snp_file_read(path, INIT_SIZE_MAX, &program, &n, err);
-    if (r < 0) {
-        return r;
+    program = open(path, O_RDONLY | O_CLOEXEC);
+    if (program < 0) {
+        return snp_fail_sys(err, errno, "open %s", path);
     }
-    fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || snp_write_all(fd, program, n) < 0 || fchmod(fd, 0111) < 0 ||
+    do {
+        n = sendfile(fd, program, NULL, INIT_SIZE_MAX);
+    } while (n > 0);
+    if (fd < 0 || n < 0 || fchmod(fd, 0111) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) {
         return snp_fail_sys(err, errno, "prepare the program snp-%s", name);
     }

@@ -89,13 +89,15 @@ void snp_probe_namespaces(struct snp_supervisor *supervisor, int unshare_errno)
                        "--security-opt seccomp=unconfined");
         return;
     }
-    if (unshare_errno == 0 && snp_host_of(supervisor)->is_root &&
-        !snp_probe_works(try_as_template)) {
-        unshare_errno = EPERM;
+    if (unshare_errno == 0) { /* mounts take long to go */
+        const bool is_root = snp_host_of(supervisor)->is_root;
+        const pid_t overlay = snp_probe_begin(snp_overlay_try);
+
+        unshare_errno = is_root && !snp_probe_works(try_as_template) ? EPERM : 0;
+        snp_native_of(supervisor)->overlays_system = snp_probe_end(overlay);
     }
     supervisor->can_run = unshare_errno == 0;
     if (supervisor->can_run) {
-        snp_native_of(supervisor)->overlays_system = snp_probe_works(snp_overlay_try);
         return;
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(userns_settings); i++) {
