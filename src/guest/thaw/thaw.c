@@ -13,7 +13,9 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <asm/prctl.h>
+#include <linux/futex.h>
 #include <linux/prctl.h>
+#include <linux/sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -24,12 +26,13 @@
 #include <xxhash.h>
 
 #include "base/macro.h"
-#include "guest/image.h"
+#include "guest/image_check.h"
 
 enum {
     STACK_BYTES = 64 << 10,
-    PARTS_MAX = 1024, /* of one read */
-    PAGE = 4096,
+    HELPER_FLAGS = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                   CLONE_SYSVSEM | CLONE_CHILD_CLEARTID,
+    PAGE = SNP_IMAGE_PAGE,
     ETC_MAX = 1 << 20,
     SEQUENCES_FLAG_END = 1,
     SEQUENCES_LEN = 32,
@@ -38,7 +41,6 @@ enum {
 };
 
 #define SEQUENCES_MARK 0x53053053U /* of the C library, for x86-64 */
-#define END_OF_MEMORY  UINT64_C(0x7ffffffff000)
 
 /* Where the C library has its area, from the thread's base; not there before 2.35. */
 extern const ptrdiff_t sequences_at __asm__("__rseq_offset") __attribute__((weak));
@@ -57,10 +59,13 @@ static struct thaw {
     char text[SNP_IMAGE_TEXT_MAX];
     int fd[SNP_IMAGE_FILES_MAX];
     char etc[ETC_MAX];
-    struct iovec parts[PARTS_MAX];
-    uint64_t data_at; /* in the file */
-    uint64_t vdso;    /* where it is now */
+    uint64_t data_at;                /* in the file */
+    uint64_t at[SNP_IMAGE_RUNS_MAX]; /* of each run, in the file */
+    uint64_t next;                   /* run that nobody reads yet */
+    uint64_t vdso;                   /* where it is now */
+    uint32_t helper;                 /* 0 = none, or it has ended */
     char stack[STACK_BYTES] __attribute__((aligned(16)));
+    char helper_stack[STACK_BYTES] __attribute__((aligned(16)));
 } thaw;
 
 static long call(long number, const long *args)
@@ -162,14 +167,12 @@ static bool read_tables(void)
     uint64_t hash;
     uint64_t seed = 0;
 
-    if (!read_at(image, sizeof(*image), &at) || image->magic != SNP_IMAGE_MAGIC) {
+    if (!read_at(image, sizeof(*image), &at)) {
         return false;
     }
     hash = image->hash;
     image->hash = 0;
-    if (XXH3_64bits(image, sizeof(*image)) != hash || image->n_maps > SNP_IMAGE_MAPS_MAX ||
-        image->n_runs > SNP_IMAGE_RUNS_MAX || image->n_files > SNP_IMAGE_FILES_MAX ||
-        image->n_large > SNP_IMAGE_LARGE_MAX || image->text_len > SNP_IMAGE_TEXT_MAX) {
+    if (XXH3_64bits(image, sizeof(*image)) != hash || !snp_image_fits(image)) {
         return false;
     }
     const struct iovec tables[] = {
@@ -186,7 +189,13 @@ static bool read_tables(void)
         seed = XXH3_64bits_withSeed(tables[i].iov_base, tables[i].iov_len, seed);
     }
     thaw.data_at = at;
-    return seed == image->tables_hash;
+    return seed == image->tables_hash && snp_image_tables_fit(&(struct snp_image_tables){
+                                             .image = image,
+                                             .maps = thaw.maps,
+                                             .runs = thaw.runs,
+                                             .files = thaw.files,
+                                             .text = thaw.text,
+                                         });
 }
 
 /* Checking --------------------------------------------------------------------------------- */
@@ -243,8 +252,7 @@ static void close_files(uint64_t n)
 static bool are_files_same(void)
 {
     for (uint64_t i = 0; i < thaw.image.n_files; i++) {
-        if (thaw.files[i].path >= thaw.image.text_len ||
-            !is_same(&thaw.files[i], &thaw.fd[i])) {
+        if (!is_same(&thaw.files[i], &thaw.fd[i])) {
             close_files(i);
             return refuse(" changed", thaw.text + thaw.files[i].path);
         }
@@ -252,35 +260,16 @@ static bool are_files_same(void)
     return true;
 }
 
-static bool overlaps(const struct snp_image_map *map, uint64_t start, uint64_t end)
-{
-    return map->start < end && start < map->end;
-}
-
-/* We stay where we are until the end, and so does what the kernel gave us until it is moved. */
+/* We stay where we are until the end. */
 static bool is_room(void)
 {
     const uint64_t start = (uintptr_t)&__ehdr_start;
     const uint64_t end = (uintptr_t)&_end;
-    uint64_t first = 0;
-    uint64_t last = 0;
 
     for (uint64_t i = 0; i < thaw.image.n_maps; i++) {
-        const struct snp_image_map *map = &thaw.maps[i];
-
-        if (map->start >= map->end || map->end > END_OF_MEMORY || map->start % PAGE != 0 ||
-            map->end % PAGE != 0 || (i > 0 && map->start < map[-1].end) ||
-            (map->kind == SNP_IMAGE_FILE && map->file >= thaw.image.n_files) ||
-            overlaps(map, start, end)) {
+        if (thaw.maps[i].start < end && start < thaw.maps[i].end) {
             return refuse("the addresses are taken", "");
         }
-        if (map->kind == SNP_IMAGE_KERNEL) {
-            first = first == 0 ? map->start : first;
-            last = map->end;
-        }
-    }
-    if (first == 0 || last - first > 16UL * PAGE) {
-        return refuse("the kernel's part is unusual", "");
     }
     return true;
 }
@@ -321,7 +310,7 @@ static void unmap_all(uint64_t first, uint64_t last)
 
     unmap(0, low_start);
     unmap(low_end, high_start);
-    unmap(high_end, END_OF_MEMORY);
+    unmap(high_end, SNP_IMAGE_END);
 }
 
 /* Pages of the kernel keep their order and sizes: it is the same kernel. Its code is the last. */
@@ -375,42 +364,77 @@ static void map_all(void)
     close_files(thaw.image.n_files);
 }
 
-static void read_batch(uint64_t from, uint64_t n, uint64_t len)
+/* What nobody else has begun to read. */
+static __attribute__((used)) void read_some(void)
 {
-    for (uint64_t i = 0; i < n; i++) {
-        thaw.parts[i] =
-            (struct iovec){(void *)thaw.runs[from + i].start, thaw.runs[from + i].len};
-    }
-    if (CALL(SYS_readv, SNP_IMAGE_FD, thaw.parts, n) != (long)len) {
-        fail("it is cut short");
-    }
-    for (uint64_t i = from; i < from + n; i++) {
-        if (XXH3_64bits((const void *)thaw.runs[i].start, thaw.runs[i].len) !=
-            thaw.runs[i].hash) {
+    uint64_t i;
+
+    while ((i = __atomic_fetch_add(&thaw.next, 1, __ATOMIC_RELAXED)) < thaw.image.n_runs) {
+        const struct snp_image_run *run = &thaw.runs[i];
+
+        if (CALL(SYS_pread64, SNP_IMAGE_FD, run->start, run->len, thaw.at[i]) !=
+            (long)run->len) {
+            fail("it is cut short");
+        }
+        if (XXH3_64bits((const void *)run->start, run->len) != run->hash) {
             fail("it is damaged");
         }
     }
 }
 
+static SNP_NORETURN __attribute__((used)) void helper_main(void)
+{
+    read_some();
+    for (;;) {
+        (void)CALL(SYS_exit, 0);
+    }
+}
+
+/* A thread, which reads with us. It ends before anybody could meet it. */
+static void helper_start(void)
+{
+    register uint32_t *ended __asm__("r10") = &thaw.helper;
+    register long none __asm__("r8") = 0;
+    long r;
+
+    thaw.helper = 1;
+    __asm__ volatile("syscall\n\t"
+                     "test %%rax, %%rax\n\t"
+                     "jnz 1f\n\t"
+                     "xor %%ebp, %%ebp\n\t"
+                     "call *%[begin]\n\t"
+                     "1:"
+                     : "=a"(r)
+                     : "a"((long)SYS_clone), "D"((long)HELPER_FLAGS),
+                       "S"(thaw.helper_stack + STACK_BYTES), "d"(0L), "r"(ended),
+                       "r"(none), [begin] "r"(helper_main)
+                     : "rcx", "r11", "memory");
+    if (r < 0) {
+        thaw.helper = 0;
+    }
+}
+
+static void helper_wait(void)
+{
+    while (__atomic_load_n(&thaw.helper, __ATOMIC_ACQUIRE) != 0) {
+        (void)CALL(SYS_futex, &thaw.helper, FUTEX_WAIT, 1, 0, 0, 0);
+    }
+}
+
 static void read_runs(void)
 {
-    uint64_t from = 0;
+    uint64_t at = thaw.data_at;
 
     for (uint64_t i = 0; i < thaw.image.n_large; i++) {
         (void)CALL(SYS_madvise, thaw.large[i].start, thaw.large[i].len, MADV_HUGEPAGE);
     }
-    (void)CALL(SYS_lseek, SNP_IMAGE_FD, thaw.data_at, SEEK_SET); /* the filter has no preadv */
-    while (from < thaw.image.n_runs) {
-        uint64_t n = 0;
-        uint64_t len = 0;
-
-        do {
-            len += thaw.runs[from + n++].len;
-        } while (n < PARTS_MAX && from + n < thaw.image.n_runs &&
-                 len + thaw.runs[from + n].len <= SNP_IMAGE_RUN_BYTES);
-        read_batch(from, n, len);
-        from += n;
+    for (uint64_t i = 0; i < thaw.image.n_runs; i++) {
+        thaw.at[i] = at;
+        at += thaw.runs[i].len;
     }
+    helper_start();
+    read_some();
+    helper_wait();
     for (uint64_t i = 0; i < thaw.image.n_large; i++) {
         (void)CALL(SYS_madvise, thaw.large[i].start, thaw.large[i].len, MADV_NOHUGEPAGE);
     }

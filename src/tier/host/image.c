@@ -23,7 +23,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "guest/image.h"
+#include "guest/image_check.h"
 #include "guest/spec.h"
 #include "tier/host/host.h"
 
@@ -248,23 +248,16 @@ static int check(const struct keeping *k, int fd, struct snp_err *err)
     struct snp_image image;
     char reason[REASON_MAX + 1] = "";
     const off_t at = sizeof(struct snp_image_label);
-    uint64_t want;
 
     if (k->len < sizeof(image)) {
         (void)!pread(fd, reason, REASON_MAX, at);
         return snp_fail(err, SNP_E_UNSUPPORTED, "it has %.*s", REASON_MAX, reason);
     }
     if (pread(fd, &image, sizeof(image), at) != (ssize_t)sizeof(image) ||
-        image.magic != SNP_IMAGE_MAGIC || image.n_maps > SNP_IMAGE_MAPS_MAX ||
-        image.n_runs > SNP_IMAGE_RUNS_MAX || image.n_files > SNP_IMAGE_FILES_MAX ||
-        image.n_large > SNP_IMAGE_LARGE_MAX || image.text_len > SNP_IMAGE_TEXT_MAX) {
+        !snp_image_fits(&image)) {
         return snp_fail(err, SNP_E_PEER, "it is not understood");
     }
-    want = sizeof(image) + image.n_maps * sizeof(struct snp_image_map) +
-           image.n_runs * sizeof(struct snp_image_run) +
-           image.n_files * sizeof(struct snp_image_file) +
-           image.n_large * sizeof(struct snp_image_large) + image.text_len + image.bytes;
-    return want == k->len ? 0 : snp_fail(err, SNP_E_PEER, "it was cut short");
+    return snp_image_len(&image) == k->len ? 0 : snp_fail(err, SNP_E_PEER, "it was cut short");
 }
 
 static int copy(struct keeping *k, int fd, struct snp_err *err)
