@@ -383,7 +383,7 @@ static int by_rank(const void *a, const void *b)
 /* All at the same time: each is a program to start. */
 void snp_tier_files_rank(struct snp_tier_files *files)
 {
-    struct describing describing[FILES_MAX];
+    struct describing describing[FILES_MAX] = {{0}};
     bool has_begun[FILES_MAX] = {false};
     struct snp_err ignored;
 

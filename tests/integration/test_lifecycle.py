@@ -339,7 +339,8 @@ def count(box: lib.Sandbox) -> lib.Json:
 
 @pytest.mark.parametrize("who", ["root", "user"])
 def test_fifty_sessions_leave_nothing(fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
-    box = fresh_sandbox(who, env={"SNIPARA_SANDBOX_POOL": "0"})  # nothing that comes and goes
+    # Nothing that comes and goes.
+    box = fresh_sandbox(who, env={"SNIPARA_SANDBOX_POOL": "0", "SNIPARA_SANDBOX_TEMPLATE_IMAGES": "0"})
     project = box.make_folder("project")
     kinds: list[Callable[[int], Any]] = [
         lambda i: usable(box),
