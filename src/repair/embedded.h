@@ -12,5 +12,9 @@ extern const char snp_report_py[]; /* report.py */
 extern const size_t snp_report_py_len;
 extern const char snp_grade_py[]; /* grade.py */
 extern const size_t snp_grade_py_len;
+extern const char snp_risk_py[]; /* risk.py */
+extern const size_t snp_risk_py_len;
+extern const char snp_risk_rules[]; /* risk.rules */
+extern const size_t snp_risk_rules_len;
 
 #endif

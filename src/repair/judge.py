@@ -15,6 +15,7 @@ import importlib.machinery
 import json
 import os
 import re
+import symtable
 import sys
 import types
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
@@ -95,10 +96,10 @@ def blocks_of(row: Json) -> List[Block]:
     return [(i1, i2, j1, j2) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"]
 
 
-def hunks_of(rows: List[Json]) -> List[Json]:
+def hunks_of(rows: List[Json], unexecuted: List[str]) -> List[Json]:
     found = []
     for row in rows:
-        if not is_test(row["path"]):
+        if not is_test(row["path"]) and row["path"] not in unexecuted:
             blocks = blocks_of(row)
             found += [{"path": row["path"], "line": block[2] + 1, "block": n} for n, block in enumerate(blocks)]
             if not blocks:
@@ -133,13 +134,13 @@ def write(path: str, row: Json, data: Optional[bytes]) -> None:
     os.chmod(place, 0o755 if now["executable"] else 0o644)
 
 
-def apply(patch: str, hunk: Optional[Json] = None) -> None:
-    """All of a patch but its tests, or all but one hunk of it."""
+def apply(patch: str, hunk: Optional[Json], unexecuted: List[str]) -> None:
+    """All of a patch but its tests and what is never executed, or all but one hunk of it."""
     with open(patch) as file:
         rows = json.load(file)["files"]
     todo = []
     for row in rows:
-        if is_test(row["path"]):
+        if is_test(row["path"]) or row["path"] in unexecuted:
             continue
         data = now_text(row)
         if hunk is not None and hunk["path"] == row["path"]:
@@ -427,6 +428,80 @@ def code_findings(row: Json, false_friends: Set[str]) -> Iterator[Json]:
             yield {"path": row["path"], "line": 0, "why": f"{why.replace('has', 'had', 1)}, and changes it"}
 
 
+# Names and dependencies ---------------------------------------------------------------------
+
+
+def tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    yield table
+    for child in table.get_children():
+        yield from tables(child)
+
+
+def unresolved(text: bytes) -> Set[str]:
+    """Global names that are used and that nothing binds."""
+    tree = ast.parse(text)
+    if any(alias.name == "*" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names):
+        return set()
+    top = symtable.symtable(text.decode("utf-8", "replace"), "patch", "exec")
+    all_of = [(table is top, symbol) for table in tables(top) for symbol in table.get_symbols()]
+    bound = {symbol.get_name() for is_top, symbol in all_of
+             if (is_top or symbol.is_declared_global()) and (symbol.is_assigned() or symbol.is_imported())}
+    used = {symbol.get_name() for is_top, symbol in all_of
+            if symbol.is_referenced() and (symbol.is_global() or (is_top and not symbol.is_assigned()))}
+    return {name for name in used - bound if not hasattr(builtins, name) and name not in METHODS
+            and name not in ("__file__", "__path__", "__package__", "__spec__", "__annotations__", "__builtins__")}
+
+
+def top_names(text: bytes) -> Set[str]:
+    return {name for node, name in bound_above(ast.parse(text))} | {"__version__"}
+
+
+def resolve_findings(row: Json, rows: List[Json]) -> Iterator[Json]:
+    """Names that mean nothing, and imports from the project of what it does not have."""
+    text, base = now_text(row), base_text(row["path"])
+    changed = {each["path"]: now_text(each) for each in rows}
+    try:
+        known = unresolved(base) if base is not None else set()
+    except (SyntaxError, ValueError, RecursionError):
+        known = set()
+    try:
+        for name in sorted(unresolved(text or b"") - known):
+            yield {"path": row["path"], "line": 0, "why": f"uses {name}, which nothing defines"}
+        for node in ast.walk(ast.parse(text or b"")):
+            if isinstance(node, ast.ImportFrom) and node.module and node.level == 0 and is_local(node.module):
+                path = node.module.replace(".", "/") + ".py"
+                source = changed[path] if path in changed else base_text(path)
+                if source is None:
+                    continue
+                for alias in node.names:
+                    if alias.name not in top_names(source) | {"*"} and b"__getattr__" not in source:
+                        yield {"path": row["path"], "line": node.lineno,
+                               "why": f"imports {alias.name}, which {path} does not have"}
+    except (SyntaxError, ValueError, RecursionError):
+        return  # reading it says so
+
+
+def is_manifest(path: str) -> bool:
+    return re.match(r"(requirements|constraints)[^/]*\.txt$", os.path.basename(path)) is not None
+
+
+PINNED = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w, -]*\])?\s*==\s*[\w.!+-]+(\s*;[^#]*?)?(\s+--hash=sha256:[0-9a-f]{64})+$")
+
+
+def manifest_findings(row: Json) -> Iterator[Json]:
+    """New dependencies have a name, a version and the SHA-256 of what is installed."""
+    known = entries(base_text(row["path"]))
+    for entry in entries(now_text(row)):
+        if entry not in known and not PINNED.match(entry):
+            yield {"path": row["path"], "line": 0,
+                   "why": f"adds {entry[:80]!r} without NAME==VERSION --hash=sha256:HASH"}
+
+
+def entries(text: Optional[bytes]) -> List[str]:
+    joined = re.sub(r"\\\r?\n", " ", (text or b"").decode("utf-8", "replace"))
+    return [line for line in (re.sub(r"(^|\s)#.*", "", each).strip() for each in joined.splitlines()) if line]
+
+
 # What equals anything -----------------------------------------------------------------------
 
 
@@ -506,14 +581,18 @@ def findings_of(rows: List[Json]) -> Iterator[Json]:
             yield {"path": path, "line": 0, "why": f"it hides the module {hides(path)}"}
         elif path.endswith(".py"):
             yield from code_findings(row, false_friends)
+            yield from resolve_findings(row, rows)
+        elif is_manifest(path):
+            yield from manifest_findings(row)
         elif not path.endswith(TEXTS) or lines_of(now_text(row)) is None:
             yield {"path": path, "line": 0, "why": "it is neither Python nor a plain text, and was not read"}
 
 
-def look(patch: str, answer: str) -> None:
+def look(patch: str, answer: str, risk: Json) -> None:
     with open(patch) as file:
         rows = json.load(file)["files"]
-    found = {"hunks": hunks_of(rows), "findings": list(findings_of(rows))[:100],
-             "tests": [row["path"] for row in rows if is_test(row["path"])]}
+    unexecuted = [path for path, name in risk["files"].items() if name == "migration"]
+    found = {"hunks": hunks_of(rows, unexecuted), "findings": list(findings_of(rows))[:100], "risk": risk,
+             "unexecuted": unexecuted, "tests": [row["path"] for row in rows if is_test(row["path"])]}
     with open(answer, "w") as file:
         json.dump(found, file)

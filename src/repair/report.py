@@ -4,13 +4,16 @@
 Its name and folder are random for each run, and the report is written once, at the end.
 """
 
+import hashlib
 import json
 import os
 import sys
+import types
 import unittest
 from typing import Any, Dict, List
 
 TESTS: Dict[str, str] = {}
+GIVEN: Dict[str, str] = {}  # what a test is given, of the tests that are given something
 ERRORS: List[str] = []
 WORST = ["passed", "xfailed", "skipped", "xpassed", "failed", "error"]
 
@@ -25,12 +28,37 @@ def keep(name: str, value: Any) -> None:
 
 
 def write(code: int) -> None:
-    keep("report.json", {"tests": TESTS, "errors": ERRORS, "exit_code": code})
+    keep("report.json", {"tests": TESTS, "errors": ERRORS, "given": GIVEN, "exit_code": code})
 
 
 def begin(names: List[str]) -> None:
     """What there is, for a run of the clean project that does not end."""
-    keep("begun.json", {"tests": {name: "error" for name in names}, "errors": ERRORS, "is_cut": True})
+    keep("begun.json", {"tests": {name: "error" for name in names}, "errors": ERRORS, "given": GIVEN, "is_cut": True})
+
+
+PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
+
+
+def told(value: Any, depth: int = 0) -> str:
+    """What a value is, without asking its class."""
+    kind = type(value)
+    if kind in PLAIN:
+        return repr(value)
+    if depth > 20:
+        return "..."
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if kind in (list, tuple):
+        return f"{name}({','.join(told(each, depth + 1) for each in value)})"
+    if kind in (set, frozenset):
+        return f"{name}({','.join(sorted(told(each, depth + 1) for each in value))})"
+    if kind is dict:
+        return f"{name}({','.join(told(each, depth + 1) for pair in value.items() for each in pair)})"
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+        return f"{name}({value.__module__}.{value.__qualname__})"
+    try:
+        return f"{name}({told(dict(object.__getattribute__(value, '__dict__')), depth + 1)})"
+    except AttributeError:
+        return name
 
 
 # pytest -------------------------------------------------------------------------------------
@@ -51,6 +79,9 @@ def pytest_collectreport(report: Any) -> None:
 
 
 def pytest_collection_finish(session: Any) -> None:
+    for item in session.items:
+        if hasattr(item, "callspec"):
+            GIVEN[item.nodeid] = hashlib.sha256(told(item.callspec.params).encode("utf-8", "replace")).hexdigest()
     if not hasattr(session.config, "workerinput"):
         begin([item.nodeid for item in session.items])
 

@@ -165,6 +165,49 @@ static void missing_tell(const json_t *was,
     named_tell(&missing, run, snp_verdict_failed, "not reported", reasons);
 }
 
+/* Whether the clean project could not load what a test is in. */
+static bool is_of_error(const json_t *was, const char *id)
+{
+    const json_t *errors = json_object_get(was, "errors");
+
+    for (size_t i = 0; i < json_array_size(errors); i++) {
+        const char *error = json_string_value(json_array_get(errors, i));
+        size_t n = error == NULL ? 0 : strlen(error);
+
+        if (error != NULL && strncmp(id, error, n) == 0 && strchr(":./", id[n]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Tests stay as the project has them: one that is new, or is given something else, takes that from changed code. */
+static void cases_tell(const json_t *was, const json_t *now, const json_t *run, json_t *reasons)
+{
+    const json_t *before = json_object_get(was, "given");
+    const json_t *after = json_object_get(now, "given");
+    struct named added = {.n = 0};
+    struct named other = {.n = 0};
+    const char *id;
+    json_t *value;
+
+    json_object_foreach(json_object_get(now, "tests"), id, value)
+    {
+        if (is_of_error(was, id)) {
+            continue;
+        }
+        if (json_object_get(json_object_get(was, "tests"), id) == NULL) {
+            name_add(&added, id);
+        } else if (!json_equal(json_object_get(before, id), json_object_get(after, id)) &&
+                   json_object_get(before, id) != json_object_get(after, id)) {
+            name_add(&other, id);
+        }
+    }
+    named_tell(&added, run, snp_verdict_unproven, "not in the clean project", reasons);
+    named_tell(&other, run, snp_verdict_unproven,
+               "given other values than in the clean project", reasons);
+}
+
 /* What failed before may go on failing in --regress; nowhere else. */
 static void outcomes_tell(const json_t *was,
                           const json_t *now,
@@ -278,6 +321,7 @@ static void reports_compare(const json_t *base,
         snp_verdict_add(reasons, snp_verdict_failed, "%s could not load all tests", what);
     }
     missing_tell(was, now, run, reasons);
+    cases_tell(was, now, run, reasons);
     outcomes_tell(was, now, run, reasons);
     if (is_test && !had_failures(was)) {
         snp_verdict_add(

@@ -6,9 +6,9 @@
  * What runs of tests prove of a patch. A run of a command is
  *
  *   {"kind": "test" | "regress" | "hidden", "command", "runner": "pytest" | "unittest" | "other", "status", "exit_code",
- *    "report": {"tests": {ID: OUTCOME}, "errors": [ID], "exit_code"} | null}
+ *    "report": {"tests": {ID: OUTCOME}, "errors": [ID], "given": {ID: HASH}, "exit_code"} | null}
  *
- * (of a run of the clean project that did not end all outcomes are "error", and `is_cut` is true)
+ * (of a run of the clean project that did not end all outcomes are "error", and `is_cut` is true; `given` has the tests with parameters)
  *
  * where status and exit code are attested by pid 1, and the report was read once the command had ended. Reasons are
  * {"word": the best verdict they leave, "text"}. Pure decisions.

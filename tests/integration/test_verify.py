@@ -13,6 +13,8 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ import pytest
 import lib
 from lib import Json, Sandbox
 from scripted_runs import Runs, call, turn
+from wrong_fixes import WrongFix, tests_of, wrong_fixes
 
 READY = "ready for human review"
 CALC = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
@@ -40,6 +43,11 @@ def box() -> Iterator[Sandbox]:
     box.make_file("project/tests/test_calc.py", TESTS)
     box.make_file("project/helper.py", "def same(a, b):\n    return a == b\n")
     box.make_file("project/checks.py", TESTS)
+    box.make_file("project/cases.py", "SUMS = [(1, 2, 3), (0, 0, 0)]\n")
+    box.make_file("project/given/test_given.py",
+                  "import pytest\nfrom calc import add\nfrom cases import SUMS\n\n\n"
+                  "@pytest.mark.parametrize('case', SUMS, ids=['one', 'none'])\n"
+                  "def test_sum(case):\n    assert add(*case[:2]) == case[2]\n")
     box.make_file("hidden/test_hidden.py", HIDDEN)
     time.sleep(0.05)
     yield box
@@ -52,7 +60,7 @@ def session(box: Sandbox, name: str, code: str) -> None:
 
 
 def verdict(box: Sandbox, name: str, *options: str) -> Json:
-    done = box.cli("verify", name, *options, "--json")
+    done = box.cli("verify", name, *options, "--json", timeout=200)
     assert done.stdout, done.stderr
     found: Json = json.loads(done.stdout)
     assert "verdict" in found, done.stderr
@@ -132,6 +140,11 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "comes before the code in hidden tests": (
         write("") + "\n" + more("hidden/calc.py", "def add(a, b):\n    return a + b\n"),
         (*TEST, "--hidden-test", "python3 -m pytest -q hidden"), "not proven", "where the hidden files are put"),
+    "hands other cases to the tests": (
+        "open('cases.py', 'w').write('SUMS = [(1, 2, -1), (0, 0, 0)]\\n')",
+        ("--test", "python3 -m pytest -q given/test_given.py -k 'not strict'"), "not proven",
+        "given other values than in the clean project"),
+    "has a secret": (write("KEY = 'AKIA" + "ABCDEFGHIJKLMNOP'\n"), TEST, "not proven", "what looks like a secret"),
     "changes nothing": ("1", TEST, "failed", "changed nothing"),
     "is fixed before": (more("notes.txt", "n"), ("--test", COMMAND + " -k mul"), "not proven",
                         "failed no test of the clean project"),
@@ -202,6 +215,9 @@ READ: dict[str, tuple[str, str, str]] = {
     "its class item": (
         "calc.py", "class X:\n    def __class_getitem__(cls, x):\n        return x\n", "__class_getitem__"),
     "a frame of a traceback": ("calc.py", "def f(e):\n    return e.with_traceback(None)\n", "with_traceback"),
+    "a dependency without its hash": ("requirements.txt", "flask==3.0\n", "without NAME==VERSION --hash"),
+    "a name of nothing": ("calc.py", "def f():\n    return helper_of(1)\n", "helper_of, which nothing defines"),
+    "an import of nothing": ("calc.py", "from box import nothing\n", "nothing, which box.py does not have"),
     "a second calc": ("checks/calc.py", "x = 1\n", "hides the module calc"),
     "entry points": ("x.egg-info/entry_points.txt", "[pytest11]\nx = calc\n", "was not read"),
     "data": ("data.json", "{}", "was not read"),
@@ -244,6 +260,8 @@ def test_reading_names_what_could_lie_and_nothing_else(tmp_path: Path) -> None:
         assert any(why in each for each in found), (name, found)
     for text in HARMLESS:
         assert read(tmp_path, "calc.py", text) == []
+    pinned = f"flask[async]==3.0.1 ; python_version > '3' \\\n  --hash=sha256:{'a' * 64}  # why\n"
+    assert read(tmp_path, "requirements.txt", pinned) == []
 
 
 def test_what_is_proven_is_ready_and_applied_without_more(box: Sandbox) -> None:
@@ -268,6 +286,45 @@ def test_what_is_proven_is_ready_and_applied_without_more(box: Sandbox) -> None:
     applied = box.cli("apply", "good", "--yes", "--json")
     assert applied.returncode == 0 and json.loads(applied.stdout)["verdict"] == READY, applied.stderr
     box.make_file("project/calc.py", CALC)
+    time.sleep(0.05)
+
+
+def test_risk_is_in_the_evidence_and_apply_honours_it(box: Sandbox) -> None:
+    session(box, "risky", write("") + "\n" + more("migrations/0001_x.py", "import calc\ncalc.add = max\n") + "\n"
+            + more("setup.cfg", "[flake8]\n") + "\n" + more(".flake8", "[flake8]\n"))
+    done = box.cli("verify", "risky", "--test", COMMAND, "--json", timeout=200)
+    found = json.loads(done.stdout)
+    texts = [reason["text"] for reason in found["reasons"]]
+    assert "it changes the schema of a database: that was not executed" in texts, texts
+    assert not any("without the change at migrations" in text for text in texts)
+    risk = found["risk"]
+    assert (risk["class"], risk["level"], risk["automation"]) == ("migration", "critical", "manual"), risk
+    assert risk["path"] == "migrations/0001_x.py" and risk["rule"].startswith("path ")
+    assert "never executed" in risk["strategy"]
+    assert found["checks"] == {}  # what the patch configures does not count
+    paths = [each for each in risk["files"] if each != "setup.cfg"]
+    refused = box.cli("apply", "risky", "--yes", "--unverified")
+    assert refused.returncode == 1 and "critical (migration: migrations/0001_x.py)" in refused.stderr, refused.stderr
+    assert sorted(paths) == [".flake8", "calc.py", "migrations/0001_x.py"]
+    done = box.cli("apply", "risky", "--yes", "--unverified", "--reviewed", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["risk"]["level"] == "critical", done.stderr
+    box.destroy("risky")
+    for path in ("migrations/0001_x.py", "setup.cfg", ".flake8"):
+        os.remove(os.path.join(box.folder, "project", path))
+    os.rmdir(os.path.join(box.folder, "project/migrations"))
+    box.make_file("project/calc.py", CALC)
+    time.sleep(0.05)
+
+
+def test_a_linter_that_the_project_configures_is_asked(box: Sandbox) -> None:
+    lib.need("flake8", importlib.util.find_spec("flake8") is not None, "python3-flake8 is not installed")
+    box.make_file("project/.flake8", "[flake8]\nmax-line-length = 99\n")
+    time.sleep(0.05)
+    session(box, "lint", FIX + "open('calc.py', 'w').write(text.replace('a + b', 'a  +b'))")
+    found = verdict(box, "lint", *TEST)
+    assert found["checks"] == {"flake8": {"before": 0, "after": 2}}, found["checks"]
+    assert found["verdict"] == "not proven"
+    os.remove(os.path.join(box.folder, "project/.flake8"))
     time.sleep(0.05)
 
 
@@ -442,6 +499,34 @@ def test_quixbugs_wrong_then_right_is_ready(box: Sandbox) -> None:
         shutil.rmtree(os.path.join(folder, "logs"))
         os.remove(os.path.join(folder, f"{name}.py"))
         os.remove(os.path.join(folder, f"tests/test_{name}.py"))
+
+
+def verdict_on(box: Sandbox, n: int, fix: WrongFix) -> tuple[str, Json]:
+    """Each in a project of its own, under one runner or the other."""
+    name = f"wrong-{n}"
+    runner = "python3 -m unittest" if n % 4 else "python3 -m pytest -q"
+    folder = box.make_folder(name)
+    box.make_file(f"{name}/{fix.module}.py", fix.before)
+    box.make_file(f"{name}/tests/test_seen.py", tests_of(fix.module, fix.visible, "seen"))
+    box.make_file(f"{name}/{'tests' if fix.is_regress else 'hidden'}/test_other.py",
+                  tests_of(fix.module, fix.others, "other"))
+    done = box.exec(f"open('{fix.module}.py', 'w').write({fix.after!r})", session=name, options=["--project", folder])
+    assert done["status"] == "ok", done
+    others = (("--regress", f"{runner} tests/test_other.py") if fix.is_regress else
+              ("--hidden-test", f"{runner} hidden/test_other.py", "--hidden-files", os.path.join(folder, "hidden")))
+    return fix.name, verdict(box, name, "--test-timeout", "25", "--test", f"{runner} tests/test_seen.py", *others)
+
+
+def test_no_generated_wrong_fix_is_ready(box: Sandbox) -> None:
+    """SNP_TEST_WRONG=300 judges that many."""
+    folder = os.environ.get("SNP_TEST_DATA", "")
+    lib.need("data", os.path.isfile(os.path.join(folder, "HumanEval.jsonl.gz")), "SNP_TEST_DATA names no such folder")
+    fixes = list(islice(wrong_fixes(Path(folder)), int(os.environ.get("SNP_TEST_WRONG", "12"))))
+    with ThreadPoolExecutor(2) as pool:
+        for name, found in pool.map(lambda each: verdict_on(box, *each), enumerate(fixes)):
+            seen = [run for run in found["runs"] if run["kind"] == "test" and run["patched"]][0]
+            assert set(seen["report"]["tests"].values()) == {"passed"} and seen["exit_code"] == 0, (name, seen)
+            assert found["verdict"] == "failed", (name, found["reasons"])
 
 
 def test_an_interrupt_ends_it_at_once(box: Sandbox) -> None:

@@ -25,7 +25,7 @@ struct snp_applied {
     bool is_ended;                 /* it has its end */
     size_t n;                      /* files that it wrote */
     json_t *hashes;                /* owned: path -> SHA-256 that was applied, "" of none */
-    json_t *verdicts;              /* owned: SHA-256 of a patch -> the last word on it */
+    json_t *verdicts;              /* owned: SHA-256 of a patch -> the last verdict on it */
 };
 
 void snp_applied_free(struct snp_applied *applied)
@@ -57,8 +57,7 @@ static int on_line(void *ctx, json_t *line, struct snp_err *err)
         (void)json_object_set_new(applied->hashes, snp_json_str(line, "path", ""),
                                   json_string(snp_json_str(line, "sha256", "")));
     } else if (strcmp(step, "verdict") == 0) {
-        (void)json_object_set_new(applied->verdicts, snp_json_str(line, "sha256", ""),
-                                  json_string(snp_json_str(line, "verdict", "")));
+        (void)json_object_set(applied->verdicts, snp_json_str(line, "sha256", ""), line);
     } else if (strcmp(step, "apply_end") == 0) {
         applied->is_ended = true;
     }
@@ -155,7 +154,15 @@ int snp_applied_open(const struct snp_changes *changes,
 
 bool snp_applied_is_ready(const struct snp_applied *applied, const char *hash)
 {
-    return strcmp(snp_json_str(applied->verdicts, hash, ""), snp_verdict_ready) == 0;
+    return strcmp(snp_json_str(json_object_get(applied->verdicts, hash), "verdict", ""),
+                  snp_verdict_ready) == 0;
+}
+
+const json_t *snp_applied_risk(const struct snp_applied *applied, const char *hash)
+{
+    const json_t *risk = json_object_get(json_object_get(applied->verdicts, hash), "risk");
+
+    return json_is_object(risk) ? risk : NULL;
 }
 
 /* Writing ------------------------------------------------------------------------------------ */

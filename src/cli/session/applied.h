@@ -33,6 +33,8 @@ int snp_applied_judge(struct snp_applied *applied,
                       struct snp_err *err) SNP_NODISCARD;
 /* Whether the last verdict on the patch of this hash was that it is ready. */
 bool snp_applied_is_ready(const struct snp_applied *applied, const char *hash);
+/* What it said of the risk: {"class", "level", "automation", ...}, borrowed; NULL = no verdict. */
+const json_t *snp_applied_risk(const struct snp_applied *applied, const char *hash);
 
 /*
  * Apply the patch, each step on record. how: members of the record's step: who let it pass. *ret_n: files

@@ -125,13 +125,33 @@ static int gates_pass(const struct applying *all, struct snp_err *err)
     return 0;
 }
 
+/* Whether the class of risk that the verdict found asks for a person's eyes. */
+static bool needs_review(const struct applying *all)
+{
+    const json_t *risk = snp_applied_risk(all->applied, all->changes.patch.hash);
+    const char *how = snp_json_str(risk, "automation", "");
+
+    return strcmp(how, "human-in-the-loop") == 0 || strcmp(how, "manual") == 0;
+}
+
 static int asked(const struct applying *all, struct snp_err *err)
 {
+    const json_t *risk = snp_applied_risk(all->applied, all->changes.patch.hash);
+    bool is_risky = needs_review(all) && !snp_opts_flag(all->opts, "reviewed", false);
     snp_autofree char *question =
-        snp_need_format("Apply %zu change%s to %s?", all->changes.patch.n,
-                        all->changes.patch.n == 1 ? "" : "s", all->changes.project);
+        snp_need_format("Apply %zu change%s to %s%s%s?", all->changes.patch.n,
+                        all->changes.patch.n == 1 ? "" : "s", all->changes.project,
+                        is_risky ? "; you have read them, the risk is " : "",
+                        is_risky ? snp_json_str(risk, "level", "") : "");
 
-    if (snp_opts_flag(all->opts, "yes", false) || snp_cli_confirm(question)) {
+    if (is_risky && !snp_cli_can_ask()) {
+        return snp_fail(err, SNP_E_DENIED,
+                        "nothing was applied: the risk of this patch is %.20s (%.40s: %.200s), "
+                        "and a person has to read it; --reviewed says that one did",
+                        snp_json_str(risk, "level", "?"), snp_json_str(risk, "class", "?"),
+                        snp_json_str(risk, "path", "?"));
+    }
+    if ((!is_risky && snp_opts_flag(all->opts, "yes", false)) || snp_cli_confirm(question)) {
         return 0;
     }
     return snp_fail(err, SNP_E_DENIED,
@@ -149,10 +169,10 @@ static json_t *how_json(const struct applying *all)
     for (size_t i = 0; i < n; i++) {
         (void)json_array_append_new(names, snp_cli_path_json(allowed[i]));
     }
-    return snp_need(
-        json_pack("{s:s?, s:b, s:b, s:o}", "verdict", is_ready(all) ? snp_verdict_ready : NULL,
-                  "unverified", !is_ready(all), "project_moved",
-                  snp_opts_flag(all->opts, "project-moved", false), "allowed", names));
+    return snp_need(json_pack(
+        "{s:s?, s:b, s:b, s:b, s:o}", "verdict", is_ready(all) ? snp_verdict_ready : NULL,
+        "unverified", !is_ready(all), "reviewed", snp_opts_flag(all->opts, "reviewed", false),
+        "project_moved", snp_opts_flag(all->opts, "project-moved", false), "allowed", names));
 }
 
 static json_t *result_json(const struct applying *all, size_t n)
@@ -162,10 +182,12 @@ static json_t *result_json(const struct applying *all, size_t n)
     for (size_t i = 0; i < n; i++) {
         (void)json_array_append_new(paths, json_string(all->changes.patch.files[i].path));
     }
-    return json_pack("{s:s, s:o, s:s, s:o, s:s?, s:b}", "session", all->changes.session,
-                     "project", snp_cli_path_json(all->changes.project), "sha256",
-                     all->changes.patch.hash, "applied", paths, "verdict",
-                     is_ready(all) ? snp_verdict_ready : NULL, "unverified", !is_ready(all));
+    return json_pack(
+        "{s:s, s:o, s:s, s:o, s:s?, s:b, s:O?}", "session", all->changes.session, "project",
+        snp_cli_path_json(all->changes.project), "sha256", all->changes.patch.hash, "applied",
+        paths, "verdict", is_ready(all) ? snp_verdict_ready : NULL, "unverified",
+        !is_ready(all), "risk",
+        all->applied == NULL ? NULL : snp_applied_risk(all->applied, all->changes.patch.hash));
 }
 
 static int apply(struct applying *all, json_t **ret, struct snp_err *err)
@@ -233,6 +255,8 @@ static const struct snp_opt options[] = {
     {"yes",           'y', SNP_OPT_FLAG, NULL,   "do not ask",                                       0},
     {"unverified",    0,   SNP_OPT_FLAG, NULL,
      "apply without a verdict that the patch is ready; this is recorded",                            0},
+    {"reviewed",      0,   SNP_OPT_FLAG, NULL,
+     "a person has read it: apply a patch of high or critical risk; this is recorded",               0},
     {"allow",         0,   SNP_OPT_LIST, "PATH",
      "apply this file although tools run it by themselves; may be repeated",                         0},
     {"project-moved", 0,   SNP_OPT_FLAG, NULL,

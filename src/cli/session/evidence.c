@@ -30,11 +30,19 @@ char *snp_evidence_summary(const json_t *evidence)
 {
     struct snp_buf out = SNP_BUF(TEXT_MAX);
     const json_t *runs = json_object_get(evidence, "runs");
+    const json_t *risk = json_object_get(evidence, "risk");
 
     (void)!snp_buf_addf(
         &out, "# %s\n\nSession %s, patch %.16s.\n\n", snp_json_str(evidence, "verdict", ""),
         snp_json_str(evidence, "session", ""), snp_json_str(evidence, "sha256", ""));
     reasons_write(json_object_get(evidence, "reasons"), &out);
+    if (json_is_object(risk)) {
+        (void)!snp_buf_addf(&out, "\nRisk: %s (%s), by `%s` of `%s`: %s Automation: %s.\n",
+                            snp_json_str(risk, "level", ""), snp_json_str(risk, "class", ""),
+                            snp_json_str(risk, "rule", "no rule"),
+                            snp_json_str(risk, "path", ""), snp_json_str(risk, "strategy", ""),
+                            snp_json_str(risk, "automation", ""));
+    }
     (void)!snp_buf_adds(&out, "\n| command | project | status | exit code | tests |\n"
                               "|---|---|---|---|---|\n");
     for (size_t i = 0; i < json_array_size(runs); i++) {
@@ -84,9 +92,11 @@ int snp_evidence_keep(const struct snp_patch *of,
     (void)json_object_set_new(evidence, "evidence_sha256",
                               json_string(hash)); /* not in the file */
     return snp_applied_judge(applied,
-                             json_pack("{s:s, s:s, s:s, s:O}", "sha256", of->hash, "verdict",
-                                       snp_json_str(evidence, "verdict", ""), "evidence_sha256",
-                                       hash, "reasons", json_object_get(evidence, "reasons")),
+                             json_pack("{s:s, s:s, s:s, s:O, s:O?}", "sha256", of->hash,
+                                       "verdict", snp_json_str(evidence, "verdict", ""),
+                                       "evidence_sha256", hash, "reasons",
+                                       json_object_get(evidence, "reasons"), "risk",
+                                       json_object_get(evidence, "risk")),
                              err);
 }
 

@@ -25,9 +25,9 @@
 #include "cli/session/box.h"
 #include "cli/session/evidence.h"
 #include "cli/session/files.h"
+#include "cli/session/scan.h"
 #include "cli/show/term.h"
 #include "policy/limits.h"
-#include "repair/place.h"
 #include "repair/verdict.h"
 
 enum {
@@ -46,6 +46,7 @@ struct verifying {
     json_t *base; /* owned: the former alone */
     json_t *reasons;  /* owned */
     json_t *look;     /* owned: what reading the patch found */
+    json_t *checks;   /* owned: findings of linters before and after */
     json_t *unproven; /* owned: hunks without which all passes as well */
 };
 
@@ -58,6 +59,7 @@ static void verifying_done(struct verifying *v)
     json_decref(v->base);
     json_decref(v->reasons);
     json_decref(v->look);
+    json_decref(v->checks);
     json_decref(v->unproven);
 }
 
@@ -81,97 +83,6 @@ static void progress(const struct verifying *v, const char *text)
     }
 }
 
-static int patch_look(struct verifying *v, struct snp_err *err)
-{
-    snp_autobox struct snp_box box = {0};
-    snp_autofree char *code = NULL;
-    const json_t *rows;
-
-    SNP_TRY(snp_box_open(&v->spec, &box, err));
-    code = snp_need_format("look('/tmp/%s/patch.json', '/tmp/%s/look.json')", box.nonce,
-                           box.nonce);
-    SNP_TRY(snp_box_python(&box, code, err));
-    SNP_TRY(snp_box_get(&box, "look.json", &v->look, err));
-    if (v->look == NULL) {
-        return snp_fail(err, SNP_E_PEER,
-                        "the session that reads the patch gave no valid answer");
-    }
-    rows = json_object_get(v->look, "findings");
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
-
-        snp_verdict_add(v->reasons, snp_verdict_unproven, "%.200s:%lld %.200s",
-                        snp_json_str(row, "path", "?"), (long long)snp_json_int(row, "line", 0),
-                        snp_json_str(row, "why", "?"));
-    }
-    rows = json_object_get(v->look, "tests");
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        snp_verdict_add(
-            v->reasons, snp_verdict_passed,
-            "%.200s is a test or configures tests: it was left as the project has it",
-            json_string_value(json_array_get(rows, i)));
-    }
-    return 0;
-}
-
-/* A test by its name: it is put back, so what was changed in it does not count. */
-static bool is_put_back(const struct verifying *v, const char *path)
-{
-    const json_t *rows = json_object_get(v->look, "tests");
-
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        if (snp_streq(json_string_value(json_array_get(rows, i)), path)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Tests that stand where no name says so: the runner has reported them from a changed file. */
-static void tests_check(const struct verifying *v)
-{
-    const struct snp_patch *patch = &v->changes.patch;
-
-    for (size_t i = 0; i < patch->n; i++) {
-        for (size_t n = 0;
-             n < json_array_size(v->base) && !is_put_back(v, patch->files[i].path); n++) {
-            if (snp_verdict_has_tests_of(json_array_get(v->base, n), patch->files[i].path)) {
-                snp_verdict_add(v->reasons, snp_verdict_unproven,
-                                "%.200s has tests of its own, and they were changed with it",
-                                patch->files[i].path);
-                break;
-            }
-        }
-    }
-}
-
-static void scope_check(struct verifying *v)
-{
-    const struct snp_patch *patch = &v->changes.patch;
-    const char *hidden = v->asked->hidden_files;
-    const char *slash = hidden == NULL ? NULL : strrchr(hidden, '/');
-
-    hidden = slash == NULL ? hidden : slash + 1;
-    for (size_t i = 0; i < patch->n && hidden != NULL; i++) {
-        if (snp_place_is_below(patch->files[i].path, hidden)) {
-            snp_verdict_add(v->reasons, snp_verdict_unproven,
-                            "%.200s is where the hidden files are put", patch->files[i].path);
-        }
-    }
-
-    for (size_t i = 0; i < patch->n && v->asked->n_scope > 0; i++) {
-        bool is_inside = false;
-
-        for (size_t s = 0; s < v->asked->n_scope; s++) {
-            is_inside |= snp_place_is_below(patch->files[i].path, v->asked->scope[s]);
-        }
-        if (!is_inside) {
-            snp_verdict_add(v->reasons, snp_verdict_unproven, "%.200s is outside the scope",
-                            patch->files[i].path);
-        }
-    }
-}
-
 /* Running ------------------------------------------------------------------------------------ */
 
 /* hunk: what is left out of the patch; null: nothing. has_patch false: the clean project. */
@@ -181,11 +92,12 @@ static int box_prepare(const struct verifying *v,
                        const json_t *hunk,
                        struct snp_err *err)
 {
-    snp_autofree char *code = hunk == NULL
-                                  ? snp_need_format("apply('/tmp/%s/patch.json')", box->nonce)
-                                  : snp_need_format("apply('/tmp/%s/patch.json', "
-                                                    "json.load(open('/tmp/%s/hunk.json')))",
-                                                    box->nonce, box->nonce);
+    snp_autofree char *unexecuted =
+        snp_need(snp_json_text(json_object_get(v->look, "unexecuted")));
+    snp_autofree char *code = snp_need_format(
+        "apply('/tmp/%s/patch.json', %s%s%s, %s)", box->nonce,
+        hunk == NULL ? "" : "json.load(open('/tmp/", hunk == NULL ? "None" : box->nonce,
+        hunk == NULL ? "" : "/hunk.json'))", unexecuted);
     snp_autofree char *text = hunk == NULL ? NULL : snp_need(snp_json_text(hunk));
     const char *files = v->asked->hidden_files;
     const char *slash = files == NULL ? NULL : strrchr(files, '/');
@@ -368,11 +280,12 @@ static int is_unmoved(const struct verifying *v, struct snp_err *err)
 static int verify(struct verifying *v, struct snp_err *err)
 {
     SNP_TRY(patch_keep(v, err));
-    SNP_TRY(patch_look(v, err));
-    scope_check(v);
+    SNP_TRY(snp_scan_read(&v->spec, &v->look, v->reasons, err));
+    snp_scan_patch(v->asked, &v->changes.patch, v->reasons);
     SNP_TRY(commands_run(v, false, err));
-    tests_check(v);
+    snp_scan_tests(&v->changes.patch, v->look, v->base, v->reasons);
     SNP_TRY(commands_run(v, true, err));
+    SNP_TRY(snp_scan_lint(&v->spec, &v->checks, v->reasons, err));
     if (strcmp(snp_verdict_word(v->reasons), snp_verdict_failed) != 0) {
         SNP_TRY(hunks_run(v, err));
     }
@@ -415,12 +328,13 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
         SNP_TRY(verify(&v, err));
     }
     evidence = snp_need(json_pack(
-        "{s:s, s:O, s:s, s:s, s:o, s:s, s:s, s:O?, s:O, s:O, s:I, s:s}", "verdict",
+        "{s:s, s:O, s:s, s:s, s:o, s:s, s:s, s:O?, s:O, s:O, s:O?, s:O?, s:I, s:s}", "verdict",
         snp_verdict_word(v.reasons), "reasons", v.reasons, "session", v.changes.session,
         "session_name", v.changes.name, "project", snp_cli_path_json(v.changes.project),
         "sha256", v.changes.patch.hash, "template", v.changes.template, "limits", v.spec.limits,
-        "runs", v.runs, "unproven_hunks", v.unproven, "duration_ms",
-        (json_int_t)((snp_now_us() - began_us) / MS), "program", SNP_VERSION));
+        "runs", v.runs, "unproven_hunks", v.unproven, "risk", json_object_get(v.look, "risk"),
+        "checks", v.checks, "duration_ms", (json_int_t)((snp_now_us() - began_us) / MS),
+        "program", SNP_VERSION));
     (void)json_object_update(evidence, (json_t *)(uintptr_t)asked->attempt);
     SNP_TRY(snp_evidence_keep(&v.changes.patch, applied, evidence, err));
     *ret = SNP_TAKE_PTR(evidence);
