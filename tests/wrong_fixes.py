@@ -68,7 +68,7 @@ class WrongFix:
     is_regress: bool  # the others passed before
 
 
-def tests_of(module: str, checks: list[str], kind: str) -> str:
+def file_of_checks(module: str, checks: list[str], kind: str) -> str:
     """A file of tests for both runners."""
     methods = "".join(f"    def test_{kind}_{n}(self):\n        {check}\n\n" for n, check in enumerate(checks))
     return f"import unittest\nfrom {module} import {module}\n\n\nclass Checks(unittest.TestCase):\n{methods}"

@@ -117,6 +117,24 @@ def test_a_second_apply_writes_what_came_since(box: Sandbox) -> None:
     assert tree(folder)["a.txt"].endswith("three\nfour\n")
 
 
+def test_sessions_that_are_open_while_their_project_changes(box: Sandbox) -> None:
+    """Each file is seen as a whole, old or new, and no session overwrites what another made."""
+    folder = project_of(box)
+    read = ("print(open('a.txt').read() in ('one\\ntwo\\n', 'one\\ntwo\\nthree\\n'),"
+            " open('z').read() == 'z\\n')")
+    session_of(box, folder, "open('a.txt', 'a').write('three\\n')")
+    session_of(box, folder, f"held = open('a.txt')\n{read}", name="other")
+    assert box.cli("apply", "work", *FLAGS).returncode == 0
+    own = box.exec("print(open('a.txt').read())", session="work")
+    assert own["stdout"] == "one\ntwo\nthree\n\n", own
+    other = box.exec(f"{read}\nprint(held.read() == 'one\\ntwo\\n')\nopen('a.txt', 'a').write('mine\\n')",
+                     session="other")
+    assert other["stdout"] == "True True\nTrue\n", other
+    done = box.cli("apply", "other", *FLAGS)
+    assert done.returncode == 1 and "a.txt: it changed in the project after the session began\n" in done.stderr
+    assert tree(folder)["a.txt"] == "one\ntwo\nthree\n"
+
+
 def test_a_project_that_moved_is_not_overwritten(box: Sandbox) -> None:
     folder = project_of(box)
     session_of(box, folder)

@@ -23,7 +23,7 @@ import pytest
 import lib
 from lib import Json, Sandbox
 from scripted_runs import Runs, call, turn
-from wrong_fixes import WrongFix, tests_of, wrong_fixes
+from wrong_fixes import WrongFix, file_of_checks, wrong_fixes
 
 READY = "ready for human review"
 CALC = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
@@ -448,6 +448,8 @@ def test_without_a_project_no_model_is_asked(box: Sandbox) -> None:
     for more, why in ((["--env", "local"], "needs tier native"), (["--project", "/"], "cannot be the project")):
         done = runs.cli(*words, *more)
         assert done.returncode != 0 and why in done.stderr, done.stderr
+    done = runs.cli(*words, "--allow-tools", "--env", "docker", "--mcp-config", "x.json")
+    assert all(why in done.stderr for why in ("leave out: --allow-tools (", "--mcp-config (", "--env (")), done.stderr
     done = box.cli(*words, cwd="/")
     assert done.returncode != 0 and "--test needs a project" in done.stderr, done.stderr
     assert not os.path.exists(os.path.join(runs.folder, "logs"))
@@ -507,9 +509,9 @@ def verdict_on(box: Sandbox, n: int, fix: WrongFix) -> tuple[str, Json]:
     runner = "python3 -m unittest" if n % 4 else "python3 -m pytest -q"
     folder = box.make_folder(name)
     box.make_file(f"{name}/{fix.module}.py", fix.before)
-    box.make_file(f"{name}/tests/test_seen.py", tests_of(fix.module, fix.visible, "seen"))
+    box.make_file(f"{name}/tests/test_seen.py", file_of_checks(fix.module, fix.visible, "seen"))
     box.make_file(f"{name}/{'tests' if fix.is_regress else 'hidden'}/test_other.py",
-                  tests_of(fix.module, fix.others, "other"))
+                  file_of_checks(fix.module, fix.others, "other"))
     done = box.exec(f"open('{fix.module}.py', 'w').write({fix.after!r})", session=name, options=["--project", folder])
     assert done["status"] == "ok", done
     others = (("--regress", f"{runner} tests/test_other.py") if fix.is_regress else

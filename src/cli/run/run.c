@@ -470,6 +470,36 @@ static json_t *texts_json(const char *const *texts, size_t n)
     return list;
 }
 
+/* What a run whose change is judged may not have; all that is asked for is named. */
+static int repair_admit(const struct snp_opts *opts, struct snp_err *err)
+{
+    const char *const *files;
+    const char *tier = snp_opts_str(opts, "env");
+    bool is_other = tier != NULL && strcmp(tier, "native") != 0 && strcmp(tier, "auto") != 0;
+    const struct {
+        bool is_asked;
+        const char *why;
+    } rows[] = {
+        {snp_opts_flag(opts, "allow-tools",                                                              false),
+         "--allow-tools (outside the sandbox, with your network, files and credentials)"                                    },
+        {snp_opts_list(opts, "mcp-config",                                                               &files) > 0,
+         "--mcp-config (outside the sandbox, with your network, files and credentials)"                                     },
+        {is_other,           "--env (a verdict needs tier native, without network and writable mounts)"},
+        {snp_opts_flag(opts,            "no-project",                                               false),            "--no-project (--test needs a project)"},
+    };
+    snp_autobuf struct snp_buf all = SNP_BUF(PROMPT_TESTS_MAX);
+    size_t n = 0;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        if (rows[i].is_asked) {
+            (void)!snp_buf_addf(&all, "%s%s", n++ == 0 ? "" : "; ", rows[i].why);
+        }
+    }
+    return n == 0 ? 0
+                  : snp_fail(err, SNP_E_INVALID, "with --test, leave out: %s",
+                             (char *)snp_need(snp_buf_cstr(&all)));
+}
+
 /* --test and its like: what is put on record, and what the model is told. NULL in both: nothing is judged. */
 static int repair_take(const struct snp_opts *opts,
                        json_t **ret_repair,
@@ -489,9 +519,7 @@ static int repair_take(const struct snp_opts *opts,
                    : snp_fail(err, SNP_E_INVALID,
                               "--regress, --hidden-test and --scope go with --test CMD");
     }
-    if (snp_opts_flag(opts, "no-project", false)) {
-        return snp_fail(err, SNP_E_INVALID, "--test needs a project");
-    }
+    SNP_TRY(repair_admit(opts, err));
     if (asked.hidden_files != NULL) {
         hidden = realpath(asked.hidden_files, NULL);
         if (hidden == NULL) {

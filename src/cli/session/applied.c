@@ -138,7 +138,9 @@ int snp_applied_open(const struct snp_changes *changes,
     applied->verdicts = snp_need(json_object());
     r = record_open(changes, applied, err);
     if (r == SNP_E_LIMIT) {
-        r = snp_fail(err, SNP_E_LIMIT, "another apply of session %.80s is running",
+        r = snp_fail(err, SNP_E_LIMIT,
+                     "apply or verify of session %.80s is running; try again when it has "
+                     "ended",
                      changes->name);
     }
     if (r == 0 && applied->last != NULL && !applied->is_ended) {

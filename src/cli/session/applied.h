@@ -12,7 +12,7 @@
 struct snp_applied;
 
 /*
- * Open or begin it, and lock it. What an apply that was cut off left beside files is removed. SNP_E_LIMIT: another apply of this
+ * Open or begin it, and lock it. What an apply that was cut off left beside files is removed. SNP_E_LIMIT: apply or verify of this
  * session runs. *ret is the caller's.
  */
 int snp_applied_open(const struct snp_changes *changes,
