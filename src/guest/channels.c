@@ -51,7 +51,8 @@ enum {
 struct channel {
     struct channel *next;
     uint32_t id;
-    int fd; /* owned; -1 = closed, and to be forgotten */
+    uint32_t over; /* a pipe out of the sandbox: passed over that channel; else 0 */
+    int fd;        /* owned; -1 = closed, and to be forgotten */
     unsigned ways;
     unsigned events;    /* that epoll watches for; 0 = it does not have fd */
     size_t credit;      /* bytes that the other end takes */
@@ -114,19 +115,28 @@ static bool is_output(uint32_t id)
     return id == SNP_CHANNEL_STDOUT || id == SNP_CHANNEL_STDERR;
 }
 
-/* Inside: output waits for the other end to take some. */
-static bool is_output_stuck(const struct snp_channels *cs)
+/* Is what was written to a pipe to be there before what comes over c next? Output always; else if c passed it. */
+static bool goes_before(const struct channel *pipe, const struct channel *c)
 {
-    const struct channel *out = cs->spec.is_inner ? find(cs, SNP_CHANNEL_STDOUT) : NULL;
-    const struct channel *err = cs->spec.is_inner ? find(cs, SNP_CHANNEL_STDERR) : NULL;
+    return is_output(pipe->id) || (pipe->over != 0 && pipe->over == c->id);
+}
 
-    return (out != NULL && out->credit == 0) || (err != NULL && err->credit == 0);
+/* Inside: a pipe that goes before waits for the other end to take some. */
+static bool is_stuck(const struct snp_channels *cs, const struct channel *c)
+{
+    for (const struct channel *at = cs->spec.is_inner ? cs->list : NULL; at != NULL;
+         at = at->next) {
+        if (at->fd >= 0 && at->credit == 0 && goes_before(at, c)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void want(struct snp_channels *cs, struct channel *c)
 {
     bool reads = (c->ways & SNP_CHANNEL_READ) != 0 && c->credit > 0 && !c->is_closing &&
-                 cs->out.len < TRUNK_FULL && (is_output(c->id) || !is_output_stuck(cs));
+                 cs->out.len < TRUNK_FULL && (is_output(c->id) || !is_stuck(cs, c));
 
     watch(cs, c->fd, c, &c->events,
           (reads ? (unsigned)EPOLLIN : 0) | (c->out.len > 0 ? (unsigned)EPOLLOUT : 0));
@@ -152,13 +162,6 @@ static struct channel *find(const struct snp_channels *cs, uint32_t id)
         }
     }
     return NULL;
-}
-
-static bool has_pending(const struct snp_channels *cs, uint32_t id)
-{
-    const struct channel *c = find(cs, id);
-
-    return c != NULL && c->out.len > 0;
 }
 
 static void send_frame(
@@ -354,6 +357,8 @@ static void pass_on(struct snp_channels *cs, const struct channel *over, int fd)
         snp_closep(&fd);
     } else if (snp_channels_add(cs, id, fd, ways_of(kind)) < 0) {
         send_frame(cs, id, FRAME_CLOSE, NULL, 0);
+    } else {
+        cs->list->over = kind == PASSED_WRITER ? over->id : 0;
     }
 }
 
@@ -395,20 +400,14 @@ static bool read_channel(struct snp_channels *cs, struct channel *c)
     return false;
 }
 
-/* Inside: what was written before what comes next is to go before it. False: it cannot yet. */
-static bool read_outputs(struct snp_channels *cs)
+/* Inside: what was written before what comes over c next is to go before it. False: it cannot yet. */
+static bool read_before(struct snp_channels *cs, const struct channel *c)
 {
-    bool is_all = true;
-
-    for (uint32_t id = SNP_CHANNEL_STDOUT; cs->spec.is_inner && id <= SNP_CHANNEL_STDERR;
-         id++) {
-        struct channel *c = find(cs, id);
-
-        while (c != NULL && read_channel(cs, c)) {
+    for (struct channel *at = cs->spec.is_inner ? cs->list : NULL; at != NULL; at = at->next) {
+        while (at->fd >= 0 && goes_before(at, c) && read_channel(cs, at)) {
         }
-        is_all = is_all && (c == NULL || c->fd < 0 || c->credit > 0);
     }
-    return is_all;
+    return !is_stuck(cs, c);
 }
 
 /* From the shared stream to our descriptors ------------------------------------------------ */
@@ -460,7 +459,10 @@ static void write_channel(struct snp_channels *cs, struct channel *c)
 }
 
 /* Inside: make what is passed; our end becomes a channel. -1: out of descriptors. */
-static int make_passed(struct snp_channels *cs, uint32_t id, enum passed_kind kind)
+static int make_passed(struct snp_channels *cs,
+                       const struct channel *over,
+                       uint32_t id,
+                       enum passed_kind kind)
 {
     int ends[2]; /* ours, theirs */
 
@@ -484,6 +486,7 @@ static int make_passed(struct snp_channels *cs, uint32_t id, enum passed_kind ki
         snp_closep(&ends[1]);
         return -1;
     }
+    cs->list->over = kind == PASSED_WRITER ? over->id : 0;
     if (kind == PASSED_READER) {
         remember_reader(cs, id, 0, fcntl(ends[1], F_DUPFD_CLOEXEC, 0));
     }
@@ -503,7 +506,7 @@ static int on_pass(struct snp_channels *cs, struct channel *c, const char *raw, 
     memcpy(&pair, raw + 5, sizeof(pair));
     c->pass_fd = raw[4] == PASSED_HALF    ? take_half(cs, pair, c->id == SNP_CHANNEL_INIT)
                  : raw[4] == PASSED_AGAIN ? take_reader(cs, pair)
-                                          : make_passed(cs, id, (enum passed_kind)raw[4]);
+                                          : make_passed(cs, c, id, (enum passed_kind)raw[4]);
     c->pass_after = c->out.len;
     return c->pass_fd < 0 ? -1 : 0;
 }
@@ -549,16 +552,24 @@ static int take_frame(
 
 /*
  * A descriptor that waits for its first byte to be written goes before the next; and whoever reads
- * that a cell is done finds all of its output in the pipes.
+ * that a cell is done finds all of its output in the pipes, as who reads that it is saved finds that.
  */
 static bool is_held_up(const struct snp_channels *cs, uint32_t id, uint32_t type)
 {
-    const struct channel *c = type == FRAME_PASS ? find(cs, id) : NULL;
+    const struct channel *c = find(cs, id);
 
-    if (!cs->spec.is_inner && type == FRAME_DATA && !is_output(id)) {
-        return has_pending(cs, SNP_CHANNEL_STDOUT) || has_pending(cs, SNP_CHANNEL_STDERR);
+    if (c == NULL || type == FRAME_PASS) {
+        return c != NULL && c->pass_fd >= 0;
     }
-    return c != NULL && c->pass_fd >= 0;
+    if (cs->spec.is_inner || type != FRAME_DATA || is_output(id)) {
+        return false;
+    }
+    for (const struct channel *at = cs->list; at != NULL; at = at->next) {
+        if (at->fd >= 0 && at->out.len > 0 && goes_before(at, c)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static int take_frames(struct snp_channels *cs)
@@ -652,7 +663,7 @@ static void on_event(struct snp_channels *cs, struct channel *c, unsigned events
     }
     if (c->fd >= 0 && (c->events & EPOLLIN) != 0 &&
         (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0 &&
-        (is_output(c->id) || read_outputs(cs))) {
+        (is_output(c->id) || read_before(cs, c))) {
         (void)read_channel(cs, c);
     }
 }

@@ -20,9 +20,11 @@
 #include <string.h>
 #include <unistd.h>
 #include <linux/magic.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
@@ -90,10 +92,51 @@ static int on_drop(struct files *f, struct snp_request *rq)
     return 0;
 }
 
+/* Go on as a child of pid 1, whose number is told: what returns is another process, whose parent has ended. */
+static void be_adopted(pid_t *ret_pid)
+{
+    const pid_t between = getpid();
+    pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+
+    if (pid != 0) {
+        *ret_pid = pid;
+        _exit(0);
+    }
+    while (getppid() == between) {
+        (void)sched_yield();
+    }
+}
+
+/*
+ * Fork, as a child of pid 1 and not of ours. gVisor does not look at CLONE_PARENT: there what is forked is left to
+ * pid 1 by one in between, which we wait for.
+ */
+static pid_t fork_beside(void)
+{
+    const pid_t self = getpid();
+    pid_t *adopted =
+        mmap(NULL, sizeof(*adopted), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t pid;
+
+    if (adopted == MAP_FAILED) {
+        return -1;
+    }
+    pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
+    if (pid == 0 && getppid() == self) {
+        be_adopted(adopted);
+    }
+    if (pid > 0 && SNP_RETRY(waitpid(pid, NULL, 0)) == pid) {
+        pid = *adopted;
+        errno = EAGAIN; /* if that is none */
+    }
+    (void)munmap(adopted, sizeof(*adopted));
+    return pid;
+}
+
 /*
  * A copy of this process that reads or writes a bundle, so that requests go on being answered. It
- * holds the workspace, the copies and, in the place of our stream, its pipe; nothing else of ours. The
- * kernel makes it a child of pid 1, which reaps it as any other and answers for it; and it ends with pid 1.
+ * holds the workspace, the copies and, in the place of our stream, its pipe; nothing else of ours. Pid 1
+ * reaps it as any other and answers for it; and it ends with pid 1.
  */
 static pid_t fork_worker(int pipe_fd)
 {
@@ -102,7 +145,7 @@ static pid_t fork_worker(int pipe_fd)
 
     for (int i = 0; pid < 0 && i < ROOM_TRIES; i++) { /* pid 1 makes room for it */
         (void)poll(NULL, 0, i == 0 ? 0 : 1);
-        pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
+        pid = fork_beside();
     }
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);

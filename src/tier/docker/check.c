@@ -73,8 +73,6 @@ int snp_docker_check(struct snp_sandbox *s,
                    snp_json_str(found, "OCIRuntime", snp_json_str(host, "Runtime", "")));
     check_limits(s, host);
     if (snp_docker_is_gvisor(s)) {
-        s->unsaved = "the docker tier cannot save a session that runs under gVisor";
-        degrade(s, "saving: sessions under gVisor are not saved");
         degrade(s,
                 "processes: gVisor's own threads count, too, so the container's pids limit is "
                 "higher by 1024");

@@ -132,7 +132,6 @@ struct snp_sandbox {
     uint8_t last_flags;                  /* likewise, of its CHANGES */
     uint64_t last_written_bytes;
     char folder[SNP_FOLDER_MAX]; /* in front of /workspace and /tmp, as the code sees it */
-    const char *unsaved;         /* why it cannot be saved; static, NULL = it can */
     struct snp_err open_err;     /* why it could not be prepared; code 0 = not for that */
 };
 

@@ -664,10 +664,6 @@ int snp_method_save(struct snp_sandbox *s,
     if (r < 0) {
         return r;
     }
-    if (s->unsaved != NULL) {
-        return snp_fail_with(err, SNP_E_UNSUPPORTED, SNP_REMEDY_TIER, "native", 0, "%s",
-                             s->unsaved);
-    }
     if (s->transfer.saving != NULL || s->transfer.loading != NULL ||
         s->transfer.cloning != NULL) {
         return snp_fail(err, SNP_E_LIMIT, "the session is already being saved or loaded");
