@@ -20,7 +20,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <linux/magic.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -93,14 +92,13 @@ static int on_drop(struct files *f, struct snp_request *rq)
 }
 
 /* Go on as a child of pid 1, whose number is told: what returns is another process, whose parent has ended. */
-static void be_adopted(pid_t *ret_pid)
+static void be_adopted(int told_fd)
 {
     const pid_t between = getpid();
     pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
 
     if (pid != 0) {
-        *ret_pid = pid;
-        _exit(0);
+        _exit(snp_write_all(told_fd, &pid, sizeof(pid)) < 0);
     }
     while (getppid() == between) {
         (void)sched_yield();
@@ -114,22 +112,23 @@ static void be_adopted(pid_t *ret_pid)
 static pid_t fork_beside(void)
 {
     const pid_t self = getpid();
-    pid_t *adopted =
-        mmap(NULL, sizeof(*adopted), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int told[2];
     pid_t pid;
 
-    if (adopted == MAP_FAILED) {
+    if (pipe2(told, O_CLOEXEC | O_NONBLOCK) < 0) {
         return -1;
     }
     pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
     if (pid == 0 && getppid() == self) {
-        be_adopted(adopted);
+        be_adopted(told[1]);
     }
-    if (pid > 0 && SNP_RETRY(waitpid(pid, NULL, 0)) == pid) {
-        pid = *adopted;
-        errno = EAGAIN; /* if that is none */
+    if (pid > 0 && SNP_RETRY(waitpid(pid, NULL, 0)) == pid &&
+        (read(told[0], &pid, sizeof(pid)) != (ssize_t)sizeof(pid) || pid < 0)) {
+        pid = -1;
+        errno = EAGAIN;
     }
-    (void)munmap(adopted, sizeof(*adopted));
+    (void)close(told[0]);
+    (void)close(told[1]);
     return pid;
 }
 
