@@ -10,7 +10,7 @@ enum {
     SNP_CAP_CLIENTS = 512,            /* connected at once */
     SNP_CAP_SESSIONS = 8192,          /* open at once, closing ones included; a power of two */
     SNP_CAP_REQUESTS = 32,            /* open requests of one client */
-    SNP_CAP_WAITING = 16,             /* cells waiting for one session */
+    SNP_CAP_WAITING = 128,            /* cells waiting for one session */
     SNP_CAP_TIER_CALLS = 4096,        /* open requests to one tier */
     SNP_CAP_QUEUE_BYTES = 64 << 20,   /* bytes waiting to be read by one peer */
     SNP_CAP_WAITING_BYTES = 64 << 20, /* code and input waiting for sessions, per client */

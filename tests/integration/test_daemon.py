@@ -204,14 +204,18 @@ def test_sessions_run_side_by_side(daemon: Daemon) -> None:
     assert slow
 
 
-def test_seventeen_waiting_cells_are_too_many(daemon: Daemon) -> None:
-    client = daemon.client()
-    client.start("wait(100)", "s")
-    assert wait_for(lambda: client.call("sessions.show", session="s")[1].get("cells") == 1)
-    for _ in range(16):
-        client.start("1", "s")
-    assert client.fail("1", "s")["code"] == "limit"
-    client.call("interrupt", session="s")
+def test_129_waiting_cells_are_too_many(daemon: Daemon) -> None:
+    first, last, *clients = [daemon.client() for _ in range(6)]
+    first.start("wait(100)", "s")
+    assert wait_for(lambda: first.call("sessions.show", session="s")[1].get("cells") == 1)
+    for client in clients:
+        for _ in range(31):
+            client.start("1", "s")
+        assert client.call("sessions.show", session="s")[0] == RESPONSE  # the daemon has read them
+    for _ in range(4):
+        last.start("1", "s")
+    assert last.fail("1", "s")["code"] == "limit"
+    first.call("interrupt", session="s")
 
 
 def test_interrupt_by_request_and_of_a_waiting_cell(daemon: Daemon) -> None:

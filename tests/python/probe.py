@@ -187,6 +187,17 @@ def functions() -> None:
         except CellFailed as error:
             assert str(error).startswith("ValueError: no (line 2 of the cell)")
 
+        @sandboxed(sandbox=s)
+        def outside() -> str:
+            return os.getcwd()
+
+        try:
+            outside()
+        except CellFailed as error:
+            assert "; outside() sees nothing of this program: import or define os inside it\n" in str(error)
+        else:
+            raise AssertionError("no CellFailed")
+
     @sandboxed
     async def later(a: int) -> int:
         import asyncio
@@ -388,6 +399,8 @@ def loop() -> None:
             assert await s.get("y") == 5 and len(await AsyncSandbox.list()) >= 1
             await s.files.write("f", b"data")
             assert await s.files.read("f") == b"data"
+            answers = await asyncio.gather(*(s.run(str(i)) for i in range(50)))
+            assert [answer.value for answer in answers] == [str(i) for i in range(50)]
             await s.run("x = 1")
             try:
                 await asyncio.wait_for(s.run("while True: pass"), 0.3)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import re
 import textwrap
-from typing import Any, Callable, Coroutine, Generic, List, Optional, TypeVar, Union, cast, overload
+from typing import TYPE_CHECKING, Any, Callable, Coroutine, Generic, List, Optional, TypeVar, Union, cast, overload
 
-from ._errors import InvalidArgument
+from ._errors import CellFailed, InvalidArgument
 from ._sandbox import AsyncSandbox, Sandbox
 from ._values import Exchange
+
+if TYPE_CHECKING:
+    from ._result import Result
 
 R = TypeVar("R")
 
@@ -30,6 +34,8 @@ def _source(function: Callable[..., object]) -> str:
     except OSError:
         raise InvalidArgument("cannot read the source of {}; define it in a file or a notebook".format(
             function.__qualname__)) from None
+    except TypeError:  # a builtin
+        lines = ["..."]
     text = textwrap.dedent("".join(lines))
     node = ast.parse(text).body[0]
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -72,10 +78,20 @@ class Function(Generic[R]):
             _source(self.__wrapped__), exchange.giving([args, kwargs]), call, exchange.sending())
         if isinstance(self.sandbox, AsyncSandbox):
             return cast(R, self._awaited(exchange, code))
-        return cast(R, exchange.sent(self.sandbox.run(code)))
+        return cast(R, self._value(exchange, self.sandbox.run(code)))
 
     async def _awaited(self, exchange: Exchange, code: str) -> Any:
-        return exchange.sent(await self.sandbox.run(code))
+        return self._value(exchange, await self.sandbox.run(code))
+
+    def _value(self, exchange: Exchange, result: Result) -> Any:
+        try:
+            return exchange.sent(result)
+        except CellFailed as failed:
+            missed = re.match("NameError: name '([^']*)'", failed.args[0])
+            if missed is not None and missed[1] in getattr(self.__wrapped__, "__globals__", {}):
+                failed.args = ("{}; {}() sees nothing of this program: import or define {} inside it".format(
+                    failed.args[0], self.__name__, missed[1]),)
+            raise
 
 
 @overload

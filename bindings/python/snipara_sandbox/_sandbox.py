@@ -66,7 +66,8 @@ def _bytes_of(data: Union[str, bytes, bytearray, memoryview], name: str) -> byte
     try:
         return data.encode() if isinstance(data, str) else bytes(memoryview(data))
     except TypeError:
-        raise wrong_kind(name, "text or bytes", data) from None
+        error = wrong_kind(name, "text or bytes", data)
+        raise TypeError("{}; @sandboxed runs functions".format(error)) if callable(data) else error from None
 
 
 def _name_of(path: Path) -> bytes:
