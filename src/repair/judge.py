@@ -23,7 +23,6 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 Json = Dict[str, Any]
 TOP = "/workspace"
 
-TEXTS = (".md", ".rst")
 CONFIGURATION = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "setup.py", "pyproject.toml",
                  "noxfile.py", ".coveragerc", "package.json")
 HARMLESS = frozenset(
@@ -99,7 +98,8 @@ def blocks_of(row: Json) -> List[Block]:
 def hunks_of(rows: List[Json], unexecuted: List[str]) -> List[Json]:
     found = []
     for row in rows:
-        if not is_test(row["path"]) and row["path"] not in unexecuted:
+        is_pinned = is_manifest(row["path"]) and not list(manifest_findings(row))  # nothing here installs it
+        if not is_test(row["path"]) and row["path"] not in unexecuted and not is_pinned:
             blocks = blocks_of(row)
             found += [{"path": row["path"], "line": block[2] + 1, "block": n} for n, block in enumerate(blocks)]
             if not blocks:
@@ -584,8 +584,8 @@ def findings_of(rows: List[Json]) -> Iterator[Json]:
             yield from resolve_findings(row, rows)
         elif is_manifest(path):
             yield from manifest_findings(row)
-        elif not path.endswith(TEXTS) or lines_of(now_text(row)) is None:
-            yield {"path": path, "line": 0, "why": "it is neither Python nor a plain text, and was not read"}
+        else:  # no text either: tests that read it may take from it what they expect
+            yield {"path": path, "line": 0, "why": "it is not Python, and was not read"}
 
 
 def look(patch: str, answer: str, risk: Json) -> None:

@@ -43,6 +43,7 @@ def box() -> Iterator[Sandbox]:
     box.make_file("project/tests/test_calc.py", TESTS)
     box.make_file("project/helper.py", "def same(a, b):\n    return a == b\n")
     box.make_file("project/checks.py", TESTS)
+    box.make_file("project/USE.md", ">>> from calc import add\n>>> add(1, 2)\n3\n")
     box.make_file("project/cases.py", "SUMS = [(1, 2, 3), (0, 0, 0)]\n")
     box.make_file("project/given/test_given.py",
                   "import pytest\nfrom calc import add\nfrom cases import SUMS\n\n\n"
@@ -145,6 +146,9 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
         ("--test", "python3 -m pytest -q given/test_given.py -k 'not strict'"), "not proven",
         "given other values than in the clean project"),
     "has a secret": (write("KEY = 'AKIA" + "ABCDEFGHIJKLMNOP'\n"), TEST, "not proven", "what looks like a secret"),
+    "changes what a text expects": (
+        "text = open('USE.md').read()\nopen('USE.md', 'w').write(text.replace('\\n3\\n', '\\n-1\\n'))",
+        ("--test", "python3 -m pytest -q --doctest-glob=*.md USE.md"), "not proven", "USE.md:0 it is not Python"),
     "changes nothing": ("1", TEST, "failed", "changed nothing"),
     "is fixed before": (more("notes.txt", "n"), ("--test", COMMAND + " -k mul"), "not proven",
                         "failed no test of the clean project"),
@@ -265,7 +269,7 @@ def test_reading_names_what_could_lie_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_what_is_proven_is_ready_and_applied_without_more(box: Sandbox) -> None:
-    session(box, "good", write(""))
+    session(box, "good", write("") + "\n" + more("requirements.txt", f"six==1.0 --hash=sha256:{'0' * 64}\n"))
     done = box.cli("verify", "good", "--test", COMMAND, "--regress", "python3 -m pytest -q", "--hidden-test",
                    "python3 -m pytest hidden", "--hidden-files", os.path.join(box.folder, "hidden"))
     assert done.returncode == 0 and done.stdout.startswith(f"# {READY}\n"), done.stdout + done.stderr
@@ -283,8 +287,9 @@ def test_what_is_proven_is_ready_and_applied_without_more(box: Sandbox) -> None:
     changed = box.cli("apply", "good", "--yes")
     assert changed.returncode == 1 and "give --unverified" in changed.stderr  # the verdict was on another patch
     session(box, "good", "text = open('calc.py').read()\nopen('calc.py', 'w').write(text[:-1])")
-    applied = box.cli("apply", "good", "--yes", "--json")
+    applied = box.cli("apply", "good", "--yes", "--reviewed", "--json")  # a dependency is of high risk
     assert applied.returncode == 0 and json.loads(applied.stdout)["verdict"] == READY, applied.stderr
+    os.remove(os.path.join(box.folder, "project/requirements.txt"))
     box.make_file("project/calc.py", CALC)
     time.sleep(0.05)
 
