@@ -245,6 +245,11 @@ bool snp_tier_can(const struct snp_found_tier *tier, const char *verb)
     return !json_is_array(verbs);
 }
 
+bool snp_tier_has_images(const struct snp_found_tier *tier)
+{
+    return json_is_array(json_object_get(tier->about, "verbs")) && snp_tier_can(tier, "images");
+}
+
 int snp_tier_mark(const struct snp_found_tier *tier, json_t *manifest)
 {
     return json_object_set_new(manifest, "tier", json_string(tier->name)) < 0 ||

@@ -72,14 +72,15 @@ static int revive(struct snp_tx *tx,
     SNP_TRY(snp_db_run(tx->db, NULL, err,
                        "UPDATE blobs SET damaged = 0, stored = ?, data = ? WHERE row = ?",
                        "idi", (int64_t)made->stored, made->data, (size_t)made->size, row));
-    return snp_db_run(tx->db, NULL, err,
-                      "UPDATE checkpoints SET damaged = EXISTS"
-                      " (SELECT 1 FROM items JOIN blobs ON blobs.row = items.blob"
-                      "  WHERE items.checkpoint = checkpoints.row AND blobs.damaged)"
-                      " WHERE row IN (SELECT checkpoint FROM items WHERE blob = ?)"
-                      " AND items = (SELECT COUNT(*) FROM items"
-                      "  WHERE checkpoint = checkpoints.row)",
-                      "i", row);
+    return snp_db_run(
+        tx->db, NULL, err,
+        "UPDATE checkpoints SET damaged = EXISTS"
+        " (SELECT 1 FROM items JOIN blobs ON blobs.row = items.blob"
+        "  WHERE items.checkpoint = checkpoints.row AND blobs.damaged AND kind <> ?)"
+        " WHERE row IN (SELECT checkpoint FROM items WHERE blob = ?)"
+        " AND items = (SELECT COUNT(*) FROM items"
+        "  WHERE checkpoint = checkpoints.row)",
+        "ii", (int64_t)SNP_ITEM_IMAGE, row);
 }
 
 static int row_insert(struct snp_tx *tx,
@@ -308,7 +309,7 @@ static int event(struct snp_tx *tx,
     return snp_journal_event_add(tx, &row, err);
 }
 
-/* An event for each checkpoint that becomes unusable, then the mark. */
+/* An event for each checkpoint that becomes unusable, then the mark. Without its image one can be used. */
 static int checkpoints_mark(struct snp_tx *tx,
                             int64_t blob,
                             const char *hex,
@@ -320,8 +321,9 @@ static int checkpoints_mark(struct snp_tx *tx,
                        " IFNULL(sessions.name, sessions.id)"
                        " FROM checkpoints JOIN sessions ON sessions.row = checkpoints.session"
                        " WHERE checkpoints.damaged = 0 AND checkpoints.complete = 1"
-                       " AND checkpoints.row IN (SELECT checkpoint FROM items WHERE blob = ?)",
-                       "i", blob);
+                       " AND checkpoints.row IN"
+                       " (SELECT checkpoint FROM items WHERE blob = ? AND kind <> ?)",
+                       "ii", blob, (int64_t)SNP_ITEM_IMAGE);
 
     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
         char text[512];
@@ -337,8 +339,8 @@ static int checkpoints_mark(struct snp_tx *tx,
     return r < 0 ? r
                  : snp_db_run(tx->db, NULL, err,
                               "UPDATE checkpoints SET damaged = 1 WHERE row IN"
-                              " (SELECT checkpoint FROM items WHERE blob = ?)",
-                              "i", blob);
+                              " (SELECT checkpoint FROM items WHERE blob = ? AND kind <> ?)",
+                              "ii", blob, (int64_t)SNP_ITEM_IMAGE);
 }
 
 static int mark_one(struct snp_tx *tx, const uint8_t *hash, struct snp_err *err)

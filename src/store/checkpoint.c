@@ -183,6 +183,7 @@ int snp_checkpoint_save(struct snp_store *store,
 int snp_checkpoint_load(struct snp_store *store,
                         int fd,
                         uint64_t checkpoint,
+                        bool wants_image,
                         snp_checkpoint_done_fn done,
                         void *arg,
                         struct snp_err *err)
@@ -193,6 +194,7 @@ int snp_checkpoint_load(struct snp_store *store,
         return err->code;
     }
     t->report.checkpoint = checkpoint;
+    t->wants_image = wants_image;
     t->done = done;
     t->arg = arg;
     return transfer_go(t, err);

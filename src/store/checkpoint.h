@@ -31,6 +31,7 @@ struct snp_checkpoint_report {
     uint64_t bytes;
     uint64_t written_bytes;
     uint64_t us;
+    bool has_image;
     const char *lost; /* JSON array of {name, type, reason} */
 };
 typedef void (*snp_checkpoint_done_fn)(void *arg,
@@ -63,7 +64,8 @@ int snp_checkpoint_save(struct snp_store *store,
                         struct snp_err *err) SNP_NODISCARD;
 
 /*
- * Write a checkpoint's bundle to fd (consumed). The checkpoint is kept until the end. done()
+ * Write a checkpoint's bundle to fd (consumed); wants_image: the bytes of its image, and then part "files" of the
+ * bundle, or SNP_E_UNSUPPORTED if it has none. The checkpoint is kept until the end. done()
  * with SNP_E_NOT_FOUND: no such checkpoint, or a blob turned out to be damaged (the
  * checkpoint is unusable from then on: the session's row names the one before);
  * SNP_E_PEER: the reader has gone; SNP_E_TIMEOUT. Report: checkpoint, items, bytes, us.
@@ -71,6 +73,7 @@ int snp_checkpoint_save(struct snp_store *store,
 int snp_checkpoint_load(struct snp_store *store,
                         int fd,
                         uint64_t checkpoint,
+                        bool wants_image,
                         snp_checkpoint_done_fn done,
                         void *arg,
                         struct snp_err *err) SNP_NODISCARD;

@@ -139,6 +139,7 @@ enum snp_item_kind {
     SNP_ITEM_LINK,
     SNP_ITEM_WHITEOUT,
     SNP_ITEM_LOST,
+    SNP_ITEM_IMAGE, /* of the interpreter's memory; of use beside `vars`, never instead */
     SNP_ITEM_N,
 };
 

@@ -18,10 +18,11 @@
 enum {
     NAMES_FIRST = 1024, /* a power of two */
     KIND_SEED_LOST = 1,
+    KIND_SEED_IMAGE = 2,
 };
 
-static const char *const kinds[SNP_ITEM_N] = {"vars", "file",     "dir",
-                                              "link", "whiteout", "lost"};
+static const char *const kinds[SNP_ITEM_N] = {"vars",     "file", "dir",  "link",
+                                              "whiteout", "lost", "image"};
 static const char *const parts[] = {"vars", "files"};
 
 int snp_stream_in_init(struct snp_stream_in *in,
@@ -66,12 +67,14 @@ static bool names_put(uint64_t *names, size_t max, uint64_t hash)
     return true;
 }
 
-/* What is lost has names of its own: of a variable there may be a part. */
+/* What is lost has names of its own: of a variable there may be a part. An image's are numbers. */
 static int name_add(struct snp_stream_in *in,
                     const struct snp_stream_item *item,
                     struct snp_err *err)
 {
-    uint64_t seed = in->seed + (item->kind == SNP_ITEM_LOST ? KIND_SEED_LOST : 0);
+    uint64_t seed = in->seed + (item->kind == SNP_ITEM_LOST    ? KIND_SEED_LOST
+                                : item->kind == SNP_ITEM_IMAGE ? KIND_SEED_IMAGE
+                                                               : 0);
     uint64_t hash = XXH3_64bits_withSeed(item->name, strlen(item->name), seed);
 
     hash = hash == 0 ? 1 : hash;
@@ -141,7 +144,8 @@ static bool kind_of(const json_t *head, enum snp_stream_part part, enum snp_item
     for (int i = 0; name != NULL && i < SNP_ITEM_N; i++) {
         if (strcmp(name, kinds[i]) == 0) {
             *ret = (enum snp_item_kind)i;
-            return i == SNP_ITEM_LOST || (i == SNP_ITEM_VARS) == (part == SNP_STREAM_VARS);
+            return i == SNP_ITEM_LOST ||
+                   (i == SNP_ITEM_VARS || i == SNP_ITEM_IMAGE) == (part == SNP_STREAM_VARS);
         }
     }
     return false;
@@ -149,7 +153,7 @@ static bool kind_of(const json_t *head, enum snp_stream_part part, enum snp_item
 
 static bool has_content(enum snp_item_kind kind)
 {
-    return kind == SNP_ITEM_VARS || kind == SNP_ITEM_FILE;
+    return kind == SNP_ITEM_VARS || kind == SNP_ITEM_FILE || kind == SNP_ITEM_IMAGE;
 }
 
 static int item_check(const struct snp_stream_in *in,

@@ -107,6 +107,8 @@ extern const char *const snp_wait_reasons[];
     F(S, ARR,  replayed,  MUST,   0, NULL, "cells that were run again") \
     F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal)") \
     F(S, ARR,  missing_puts, MUST, 0, NULL, "files put after the checkpoint that the caller gave up") \
+    F(S, BOOL, image,     OPT,    0, 0, "only if variables could not hold everything: whether the session goes on exactly as it was, by an image of its memory") \
+    F(S, STR,  no_image,  OPT,    0, 0, "why not") \
     F(S, INT,  wake_us,   MUST,   0, 0, "time taken")
 #define SNP_RESULT_SAVED(F, S) \
     F(S, OBJ,  made,      NIL,    0, NULL, "the answer of the method `checkpoint`") \

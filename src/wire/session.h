@@ -114,11 +114,13 @@
     F(S, INT,  written_bytes, MUST, 0, 0, "written for it") \
     F(S, INT,  same_items, MUST,  0, 0, "items that an older checkpoint has") \
     F(S, ARR,  lost,      NIL,    0, &snp_lost_row_form, "what could not be saved") \
+    F(S, BOOL, image,     OPT,    0, 0, "an image of the memory holds that, too: of use as long as the template is the same") \
     F(S, INT,  us,        MUST,   0, 0, "time taken")
 #define SNP_HIBERNATE_ANSWER(F, S) \
     F(S, BOOL, hibernated, MUST,  0, 0, "true") \
     F(S, INT,  cell,      MUST,   0, 0, "the checkpoint is the state after this cell") \
-    F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "what could not be saved or restored")
+    F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "what could not be saved or restored") \
+    F(S, BOOL, image,     OPT,    0, 0, "an image of the memory holds that, too: of use as long as the template is the same")
 
 #define SNP_HISTORY_REQUEST(F, S) \
     SNP_SESSION_ONLY(F, S) \
@@ -192,13 +194,14 @@
     F(S, INT,  rank,      MUST_3_1, 999, 0, "strength: `auto` takes the highest, one below 100 only with `allow_degraded`") \
     F(S, BOOL, by_name,   OPT,    0, 0, "`auto` never takes it") \
     F(S, STRS, guarantees, MUST_3_1, 256, NULL, "controls that are always in force: those of the manifest; `namespaces`: the host's files and processes cannot be seen") \
-    F(S, STRS, verbs,     MUST_3_1, 256, NULL, "methods of the tier protocol that it serves; `rootfs`: other file systems") \
+    F(S, STRS, verbs,     MUST_3_1, 256, NULL, "methods of the tier protocol that it serves; `rootfs`: other file systems; `images`: `save` and `load` with images") \
     F(S, OBJ,  limits,    MUST_3_1, 0, NULL, "of each limit's key how it is enforced; `approximate: ...` where not exactly")
 
 #define SNP_SHUTDOWN_LOST(F, S) \
     F(S, STR,  session,   MUST,   0, 0, "name or id") \
     F(S, STR,  reason,    MUST,   0, 0, "why it could not be saved, or empty") \
-    F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "what could not be saved or restored")
+    F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "what could not be saved or restored") \
+    F(S, BOOL, image,     OPT,    0, 0, "an image of the memory holds that, too")
 #define SNP_SHUTDOWN_ANSWER(F, S) \
     F(S, ARR,  lost,      MUST,   0, &snp_shutdown_row_form, "sessions that will not come back whole, snapshots that could not be written")
 

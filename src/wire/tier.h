@@ -79,13 +79,14 @@
     SNP_TIER_SESSION(F, S) \
     F(S, NUM,  branch,    NIL,    UINT32_MAX, 0, "number of a copy; null: the state after the last cell") \
     F(S, INT,  epoch,     MUST,   0, 0, "of the session; 0 with `branch`") \
-    F(S, NUM,  cell,      OPT,    0, 0, "`denied` if a later one has ended")
+    F(S, NUM,  cell,      OPT,    0, 0, "`denied` if a later one has ended") \
+    F(S, BOOL, image,     OPT,    0, 0, "with an image of the interpreter, if there can be one")
 #define SNP_TIER_SAVE_ANSWER(F, S) \
     F(S, INT,  us,        OPT,    0, 0, "time taken; both parts of a bundle are in the pipe")
 #define SNP_TIER_LOAD_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \
     F(S, INT,  epoch,     MUST,   0, 0, "of the session") \
-    F(S, INT,  effort,    MUST,   2, 0, "0: everything; 1: variables as long as memory suffices; 2: no variables")
+    F(S, INT,  effort,    MUST,   3, 0, "0: everything; 1: variables as long as memory suffices; 2: no variables; 3: exactly, by the image that comes instead of part `vars`. Then `unsupported`, with the reason: nothing has changed")
 #define SNP_TIER_LOAD_ANSWER(F, S) \
     F(S, ARR,  failed,    MUST,   1000, &snp_failed_row_form, "what could not be restored") \
     F(S, INT,  us,        OPT,    0, 0, "time taken")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forks of live sessions by image: all that memory holds is there, or the reason is said and pickles are used."""
+"""Images of sessions, forked and at rest: all of their memory is there, or it is said why not and pickles are used."""
 
 import json
 import random
@@ -65,6 +65,17 @@ def value(box: Sandbox, code: str, session: str, *options: str) -> Any:
     return result["value"]
 
 
+def sleep(box: Sandbox, name: str) -> None:
+    done = box.cli("hibernate", name)
+    assert done.returncode == 0, done.stderr
+
+
+def woken(box: Sandbox, name: str) -> Any:
+    result = box.exec("kept_list", session=name)
+    assert result["status"] == "ok" and result["restored"] is not None, result
+    return result["restored"]
+
+
 @pytest.fixture
 def named(sandbox: Sandbox) -> Any:
     names: list[str] = []
@@ -101,6 +112,29 @@ def test_a_fork_goes_on_where_the_session_stands(sandbox: Sandbox, named: Any) -
     ended = sandbox.exec("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", session="whole-2")
     assert ended["status"] != "ok"
     assert value(sandbox, "count(), own[1] is own", "whole-2") == "(4, True)"
+
+
+def test_a_session_wakes_as_it_stood(sandbox: Sandbox, named: Any) -> None:
+    name = named("asleep")
+    value(sandbox, WHOLE + "\nkept_list = [1]", name)
+    assert fork(sandbox, name)["how"] == "image"
+    for _ in range(2):  # what was woken is saved as well as what was not
+        sleep(sandbox, name)
+        restored = woken(sandbox, name)
+        assert (restored.get("image"), restored["failed"], restored.get("no_image")) == (True, [], None), restored
+    assert value(sandbox, LOOK, name) == value(sandbox, LOOK, "asleep-1")
+    # A snapshot on disk, a fork of one who sleeps, and a fork of that.
+    done = sandbox.cli("snapshot", "loaded", "-s", name, "--wait")
+    assert done.returncode == 0, done.stderr
+    before = value(sandbox, "next(squares)", name)
+    sleep(sandbox, name)
+    assert sandbox.cli("rollback", "loaded", "-s", name).returncode == 0
+    assert value(sandbox, "next(squares), lock.locked()", name) == f"({before}, True)"
+    sleep(sandbox, name)
+    assert fork(sandbox, name)["how"] == "image"
+    assert value(sandbox, "next(squares)", "asleep-2") == value(sandbox, "next(squares)", name)
+    assert len({value(sandbox, "import os, random; os.urandom(8), random.random()", each)
+                for each in (name, "asleep-2")}) == 2
 
 
 NOT = {
@@ -144,6 +178,12 @@ def test_what_an_image_cannot_hold_is_said_and_pickled(sandbox: Sandbox, named: 
     assert made["how"] == "checkpoint" and why in made["no_image"], made
     assert value(sandbox, "kept_list", "not-1") == "[1, 2]"
     assert value(sandbox, "next(gen)", name) == "2"  # the origin has lost nothing
+    value(sandbox, "lost = (n for n in [1])", name)
+    sleep(sandbox, name)
+    restored = woken(sandbox, name)
+    if not restored.get("image"):  # shared memory, say, ends with what maps it
+        assert restored["no_image"] and restored["failed"], restored
+    assert value(sandbox, "next(gen)", name) == "3"
 
 
 HOSTILE = {
@@ -176,6 +216,78 @@ def test_memory_that_was_prepared_is_exact_or_refused(sandbox: Sandbox, named: A
         if case == "holes":
             assert value(sandbox, "seen()", "odd-1") == value(sandbox, "seen()", name)
     assert value(sandbox, "next(gen)", name) == "2"
+    seen = value(sandbox, "seen()", name) if case == "holes" else ""
+    value(sandbox, "lost = (n for n in [1])", name)
+    sleep(sandbox, name)
+    restored = woken(sandbox, name)
+    assert value(sandbox, "next(gen)", name) == "3"
+    if case == "holes" and restored.get("image"):
+        assert value(sandbox, "seen()", name) == seen
+
+
+# The code of a session can write any image of it: its saver is a copy of it.
+FORGE = '''
+import gc, os, struct
+kept_list = [1]; lost = (n for n in [1, 2]); next(lost)
+class Forger:
+    def __init__(self, real): self.real = real
+    def __getattr__(self, name): return getattr(self.real, name)
+    def freeze(self, fd, *known):
+        own = os.open("/tmp/image", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        done = self.real.freeze(own, "")
+        if done[0]:
+            return done
+        with open(own, "rb") as file: file.seek(0); raw = file.read()
+        image = bytearray()
+        while raw:
+            body, _, head = struct.unpack_from("<III", raw)
+            image += raw[16 + head:16 + body]; raw = raw[16 + body:]
+        N_VMAS, PATHS, N_RUNS, VMA = 64, 72, 88, 88
+        def get(at): return struct.unpack_from("<Q", image, at)[0]
+        def put(at, number): struct.pack_into("<Q", image, at, number & (1 << 64) - 1)
+        vmas = 96; runs = vmas + get(N_VMAS) * VMA + get(PATHS)
+        def vma(kind):
+            every = range(vmas, vmas + get(N_VMAS) * VMA, VMA)
+            return [at for at in every if struct.unpack_from("<I", image, at + 64)[0] == kind]
+        FORGERY
+        pieces = [image[at:at + (1 << 20)] for at in range(0, len(image), 1 << 20)]
+        for n, piece in enumerate(pieces):
+            head = '{"kind":"image","name":"%d","key":"x%d-%d","size":%d,"same":false,"meta":{}}'
+            head %= n, n, os.getpid(), len(piece)
+            left = struct.pack("<IIIB3x", len(head) + len(piece), 0, len(head), 80) + head.encode() + piece
+            while left: left = left[os.write(fd, left):]
+        return 0, "", -1, 0, len(pieces)
+session = [o for o in gc.get_objects() if type(o).__name__ == "Session" and hasattr(o, "_snp")][0]
+session._snp = Forger(session._snp)
+'''
+FORGERIES = {
+    "as it is": ("pass", None),
+    "of another template": ("image[24] ^= 1", "the template was started anew"),
+    "more mappings than there can be": ("put(N_VMAS, 1 << 60)", "cut short"),
+    "mappings that overlap": ("put(vmas + VMA, get(vmas))", "wrong mappings"),
+    "a mapping of the kernel's half": ("put(vmas + (get(N_VMAS) - 1) * VMA + 8, 1 << 63)", "wrong mappings"),
+    "a path outside of the paths": ('struct.pack_into("<I", image, vma(3)[0] + 72, 1 << 30)', "wrong mappings"),
+    "no vdso": ('struct.pack_into("<I", image, vma(4)[0] + 64, 0)', "the kernel's mappings"),
+    "a file that nobody has": ("put(vma(3)[0] + 48, 1)", "another file"),
+    "parts that overlap": ("put(runs + 24, get(runs))", "wrong parts"),
+    "a part outside of mappings": ("put(runs, 1 << 46)", "wrong parts"),
+    "another stack": ("put(vma(2)[0] + 8, get(vma(2)[0] + 8) + 4096)", "stack"),
+    "cut in its pages": ("del image[-5000:]", "ended"),
+    "pages of nothing": ("image[runs + get(N_RUNS) * 24:] = bytes(len(image) - runs - get(N_RUNS) * 24)", "ended"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(FORGERIES))
+def test_a_forged_image_is_refused_or_harms_its_own_sandbox(sandbox: Sandbox, named: Any, case: str) -> None:
+    forgery, why = FORGERIES[case]
+    name = named("forged")
+    value(sandbox, FORGE.replace("FORGERY", forgery), name)
+    sleep(sandbox, name)
+    restored = woken(sandbox, name)
+    if why is None:
+        assert restored.get("image") and value(sandbox, "next(lost)", name) == "2", restored
+    else:
+        assert why in restored["no_image"] and "lost" in [row["name"] for row in restored["failed"]], restored
 
 
 # Objects that no pickle holds, made of each other at random, each some steps on its way.
@@ -236,5 +348,8 @@ def test_random_programs_go_on_byte_for_byte(sandbox: Sandbox, named: Any) -> No
     value(sandbox, "texts = [list(rest(program)) for program in running]", name)
     value(sandbox, "texts = [list(rest(program)) for program in running]", "many-1")
     assert int(value(sandbox, "sum(map(len, texts))", name)) > 2000
-    digest = "import hashlib; hashlib.sha256(repr(texts).encode()).hexdigest()"
+    value(sandbox, "again = [list(rest(program)) for program in running]", "many-1")
+    sleep(sandbox, name)
+    value(sandbox, "again = [list(rest(program)) for program in running]", name)
+    digest = "import hashlib; hashlib.sha256(repr((texts, again)).encode()).hexdigest()"
     assert value(sandbox, digest, name) == value(sandbox, digest, "many-1")

@@ -337,6 +337,8 @@ export interface Methods {
         /** for people */
         reason: string;
       }[] | null;
+      /** an image of the memory holds that, too: of use as long as the template is the same */
+      image?: boolean;
       /** time taken */
       us: number;
     };
@@ -361,6 +363,8 @@ export interface Methods {
         /** for people */
         reason: string;
       }[];
+      /** an image of the memory holds that, too: of use as long as the template is the same */
+      image?: boolean;
     };
   };
   /** Lists cells of a session. */
@@ -930,7 +934,7 @@ export interface Methods {
       by_name?: boolean;
       /** controls that are always in force: those of the manifest; `namespaces`: the host's files and processes cannot be seen */
       guarantees: string[];
-      /** methods of the tier protocol that it serves; `rootfs`: other file systems */
+      /** methods of the tier protocol that it serves; `rootfs`: other file systems; `images`: `save` and `load` with images */
       verbs: string[];
       /** of each limit's key how it is enforced; `approximate: ...` where not exactly */
       limits: Record<string, unknown>;
@@ -955,6 +959,8 @@ export interface Methods {
           /** for people */
           reason: string;
         }[];
+        /** an image of the memory holds that, too */
+        image?: boolean;
       }[];
     };
   };
@@ -1161,6 +1167,10 @@ export interface RawResult {
     failed: unknown[];
     /** files put after the checkpoint that the caller gave up */
     missing_puts: unknown[];
+    /** only if variables could not hold everything: whether the session goes on exactly as it was, by an image of its memory */
+    image?: boolean;
+    /** why not */
+    no_image?: string;
     /** time taken */
     wake_us: number;
   } | null;

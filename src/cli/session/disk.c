@@ -43,7 +43,7 @@ static int run_checkpoint(struct snp_cli *cli, const struct snp_opts *opts)
                  " unchanged, %s written in %s\n",
                  session, made.cell, made.items, made.items == 1 ? "" : "s", made.same_items,
                  snp_human_bytes(made.written_bytes).text, snp_human_span(made.us).text);
-    snp_lost_tell(made.lost, "not saved");
+    snp_lost_tell(made.lost, made.image ? SNP_LOST_IMAGE : "not saved");
     return SNP_EXIT_OK;
 }
 
@@ -58,7 +58,8 @@ static int run_hibernate(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_end(cli, r, &err, reply.head);
     }
     (void)printf("Hibernated %s; the next cell wakes it.\n", session);
-    snp_lost_tell(json_object_get(reply.head, "lost"), "not saved");
+    snp_lost_tell(json_object_get(reply.head, "lost"),
+                  snp_json_bool(reply.head, "image", false) ? SNP_LOST_IMAGE : "not saved");
     return SNP_EXIT_OK;
 }
 

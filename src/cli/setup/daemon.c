@@ -116,7 +116,9 @@ static void lost_print(const json_t *lost)
             (void)fprintf(stderr, "session %s: %s\n", snp_json_str(one, "session", "?"),
                           reason);
         }
-        snp_lost_tell(json_object_get(one, "lost"), "will not come back");
+        snp_lost_tell(json_object_get(one, "lost"), snp_json_bool(one, "image", false)
+                                                        ? SNP_LOST_IMAGE
+                                                        : "will not come back");
     }
 }
 

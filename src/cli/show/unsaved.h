@@ -12,6 +12,8 @@
  * are counted.
  */
 void snp_lost_tell(const json_t *list, const char *what);
+/* What of rows that an image of the memory holds. */
+#define SNP_LOST_IMAGE "saved by image only"
 
 /*
  * A line on stderr about a session that lacks something: what, and the ways out. row: of

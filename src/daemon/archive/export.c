@@ -153,8 +153,8 @@ static void head_written(void *arg, const struct snp_err *head_err)
         if (fd < 0) {
             (void)snp_fail_sys(&err, errno, "duplicate a descriptor");
         } else if (snp_checkpoint_load(exporting->server->store, fd,
-                                       exporting->source.checkpoint, bundle_written, exporting,
-                                       &err) == 0) {
+                                       exporting->source.checkpoint, false, bundle_written,
+                                       exporting, &err) == 0) {
             return;
         }
     }

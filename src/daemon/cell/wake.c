@@ -30,6 +30,7 @@
 #include "daemon/save/missing.h"
 #include "daemon/save/prove.h"
 #include "daemon/save/room.h"
+#include "daemon/save/unsaved.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
@@ -58,6 +59,9 @@ struct snp_wake {
     size_t replayed;  /* of its cells, so far */
     enum snp_recover decision;
     enum snp_load_effort effort;
+    bool has_tried_image;
+    bool is_image;       /* it goes on exactly as it was */
+    char no_image[200];  /* why not; "" = nobody tried */
     bool is_again;       /* all of it was tried once more, if there was reason to */
     uint64_t checkpoint; /* being loaded */
     json_t *failed;      /* owned: what could not be restored; or NULL */
@@ -275,10 +279,11 @@ static json_t *restored_json(const struct snp_wake *wake, uint64_t us)
     snp_autojson json_t *failed = failed_json(wake);
     snp_autojson json_t *puts = puts_json(wake);
 
-    return SNP_WRITE(snp_result_restored, .checkpoint = wake->checkpoint,
-                     .cell = wake->checkpoint == 0 ? 0 : wake->place.checkpoint_cell,
-                     .missing = missing, .replayed = replayed, .failed = failed,
-                     .missing_puts = puts, .wake_us = us);
+    return SNP_WRITE(
+        snp_result_restored, .checkpoint = wake->checkpoint,
+        .cell = wake->checkpoint == 0 ? 0 : wake->place.checkpoint_cell, .missing = missing,
+        .replayed = replayed, .failed = failed, .missing_puts = puts, .image = wake->is_image,
+        .no_image = wake->no_image[0] == '\0' ? NULL : wake->no_image, .wake_us = us);
 }
 
 static void wake_done(struct snp_wake *wake)
@@ -639,7 +644,7 @@ static void load_begin(struct snp_wake *wake)
     }
 }
 
-static void clone_gone(void *ctx, const struct snp_err *err)
+static void image_gone(void *ctx, const struct snp_err *err)
 {
     struct snp_wake *wake = ctx;
 
@@ -679,10 +684,79 @@ static void clone_ended(void *ctx, json_t *failed, const struct snp_err *why)
     }
     wake->pending++; /* half filled: another one */
     if (session->live.executor == NULL) {
-        clone_gone(wake, NULL);
+        image_gone(wake, NULL);
     } else {
-        snp_executor_close(session->live.executor, clone_gone, wake);
+        snp_executor_close(session->live.executor, image_gone, wake);
     }
+}
+
+/* What lies in no workspace, of which no variable has such a name, is in no image. */
+static json_t *folders_lost(const json_t *lost)
+{
+    json_t *folders = json_array();
+    size_t i;
+    json_t *one;
+
+    json_array_foreach((json_t *)(uintptr_t)lost, i, one)
+    {
+        if (snp_json_str(one, "name", "")[0] == '/') {
+            (void)json_array_append(folders, one);
+        }
+    }
+    return folders;
+}
+
+static void image_ended(void *ctx, json_t *failed, const struct snp_err *why)
+{
+    struct snp_wake *wake = ctx;
+    struct snp_session *session = wake->session;
+
+    if (!step_end(wake)) {
+        return;
+    }
+    if (failed != NULL) {
+        wake->is_image = session->live.fork_of.is_image = true;
+        json_decref(wake->failed);
+        wake->failed = folders_lost(session->durable.checkpoint_lost);
+        wake_filled(wake);
+        return;
+    }
+    (void)snprintf(wake->no_image, sizeof(wake->no_image), "%.190s", why->msg);
+    if (session->live.fork_of.why[0] == '\0') {
+        memcpy(session->live.fork_of.why, wake->no_image, sizeof(wake->no_image));
+    }
+    snp_log(SNP_LOG_INFO, "wake", "session=%s no_image=\"%s\"", session->id, why->msg);
+    if (why->code == SNP_E_UNSUPPORTED && session->live.executor != NULL) {
+        load_begin(wake);
+        return;
+    }
+    wake->pending++; /* half filled: another one */
+    if (session->live.executor == NULL) {
+        image_gone(wake, NULL);
+    } else {
+        snp_executor_close(session->live.executor, image_gone, wake);
+    }
+}
+
+/* What variables cannot hold is in an image, if one could be made. */
+static bool image_start(struct snp_wake *wake)
+{
+    struct snp_session *session = wake->session;
+    const json_t *first = NULL;
+    struct snp_err err;
+
+    if (wake->has_tried_image || wake->checkpoint == 0 || wake->effort != SNP_LOAD_ALL ||
+        snp_lost_count(session->durable.checkpoint_lost, &first) == 0 ||
+        !snp_tier_has_images(session->policy.tier)) {
+        return false;
+    }
+    wake->has_tried_image = true;
+    if (snp_load_start(session->live.executor, wake->checkpoint, SNP_LOAD_IMAGE, image_ended,
+                       wake, &err) < 0) {
+        return false;
+    }
+    wake->pending++;
+    return true;
 }
 
 /* A fork of a session that is live goes on exactly as that is, where that can be. */
@@ -702,6 +776,7 @@ static bool clone_start(struct snp_wake *wake)
     if (origin.executor == NULL) {
         return false;
     }
+    wake->has_tried_image = true; /* why there is none holds for the one at rest, too */
     wake->pending++;
     if (snp_load_clone(session->live.executor, &origin, clone_ended, wake, &err) < 0) {
         wake->pending--;
@@ -731,7 +806,7 @@ static void opened(struct snp_session *session, json_t *manifest, const struct s
     }
     if (snp_session_policy_opened(session, manifest, &err) < 0) {
         wake_fail(wake, &err);
-    } else if (!clone_start(wake)) {
+    } else if (!clone_start(wake) && !image_start(wake)) {
         load_begin(wake);
     }
 }

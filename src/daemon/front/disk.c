@@ -52,7 +52,7 @@ static void asked_end(struct asked *asked, const struct snp_err *err)
         snp_request_answer(asked->request,
                            SNP_WRITE(snp_hibernate_answer, .hibernated = true,
                                      .cell = asked->session->durable.checkpoint_cell,
-                                     .lost = lost));
+                                     .lost = lost, .image = asked->session->durable.has_image));
     }
     snp_session_unref(asked->session);
     free(asked);

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/save/at_rest.h"
+#include "daemon/save/unsaved.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
@@ -43,7 +44,8 @@ struct snp_save {
     bool is_beside; /* a running cell: of the state before it */
     bool is_late;   /* that cell had ended when the tier was asked */
     bool is_again;
-    bool is_aside; /* nobody needs the session to stay as it is until the end */
+    bool wants_image; /* too: variables cannot hold all */
+    bool is_aside;    /* nobody needs the session to stay as it is until the end */
     bool has_copy;
     uint32_t number;
     char snapshot[SNP_STORE_ID_LEN + 1];
@@ -56,10 +58,12 @@ struct snp_save {
     uint64_t changes; /* of the session, when it was begun */
     uint64_t base;
     uint64_t begun_us;
-    uint64_t bytes;       /* of the contents of what was made */
+    uint64_t bytes; /* of the contents of what was made */
+    bool has_image;
     struct snp_buf known; /* owned; written by the store's thread at first */
     json_t *report;       /* owned; NULL = not made */
-    json_t *lost;         /* owned */
+    json_t *first; /* owned: of the one that was made before, without an image; or NULL */
+    json_t *lost;  /* owned */
     struct snp_err err;
 };
 
@@ -70,6 +74,7 @@ static void save_free(struct snp_save *save)
 {
     snp_buf_done(&save->known);
     json_decref(save->report);
+    json_decref(save->first);
     json_decref(save->lost);
     snp_executor_unref(save->executor);
     snp_session_unref(save->session);
@@ -90,6 +95,7 @@ static void note_made(struct snp_save *save)
     session->durable.checkpoint = (uint64_t)snp_json_int(save->report, "checkpoint", 0);
     session->durable.checkpoint_cell = save->cell;
     session->durable.checkpoint_bytes = save->bytes;
+    session->durable.has_image = save->has_image;
     json_decref(session->durable.checkpoint_lost);
     session->durable.checkpoint_lost = json_incref(save->lost);
     session->unsaved.saved_changes = save->changes;
@@ -97,6 +103,57 @@ static void note_made(struct snp_save *save)
         session->cells > save->cell || session->unsaved.changes != save->changes;
     session->durable.has_puts &= save->is_beside || session->unsaved.changes != save->changes;
     snp_rest_look(session);
+}
+
+/* That variables cannot hold. */
+static bool has_lost(const json_t *lost)
+{
+    const json_t *first = NULL;
+
+    return snp_lost_count(lost, &first) > 0;
+}
+
+/* Nobody waits for it with a cell or a fork. */
+static bool is_whole(const struct snp_save *save)
+{
+    return save->is_aside || save->has_copy || save->session->unsaved.hibernation != NULL ||
+           save->session->server->is_ending;
+}
+
+/* It turned out that variables cannot hold all: once more, and only what is new is written. */
+static bool is_image_needed(const struct snp_save *save)
+{
+    return save->report != NULL && !save->has_copy && !save->wants_image &&
+           has_lost(save->lost) && save->session->live.executor == save->executor &&
+           snp_tier_has_images(save->session->policy.tier);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    snp_checkpoint_tick(timer->data);
+}
+
+/* When its time has come. */
+static void save_later(struct snp_session *session)
+{
+    struct snp_server *server = session->server;
+    uint64_t now = snp_now_us();
+    uint64_t after_us = server->options.checkpoint_after_ms * 1000;
+
+    if (session->unsaved.when == SNP_CHECKPOINT_OFF || session->live.wake != NULL ||
+        !snp_tier_can(session->policy.tier, "save")) {
+        return;
+    }
+    /* Not put off for ever by a session that is never idle for long. */
+    if ((session->unsaved.is_dirty &&
+         now - session->unsaved.dirty_us > (uint64_t)SNP_CAP_DIRTY_MS * 1000) ||
+        session->unsaved.when == SNP_CHECKPOINT_AFTER) {
+        after_us = 0;
+    }
+    session->unsaved.due_us = now + after_us;
+    if (!server->is_ending && !uv_is_active((uv_handle_t *)&server->checkpoints)) {
+        (void)uv_timer_start(&server->checkpoints, on_timer, after_us / 1000, 0);
+    }
 }
 
 static void save_end(struct snp_save *save)
@@ -113,6 +170,8 @@ static void save_end(struct snp_save *save)
         (save->is_aside && save->report == NULL && save->err.code == SNP_E_LIMIT);
     if (save->report != NULL) {
         note_made(save);
+    } else if (save->first != NULL) {
+        save->report = SNP_TAKE_PTR(save->first); /* it was noted */
     } else {
         snp_log(SNP_LOG_WARN, "checkpoint", "session=%s cell=%llu error=\"%s\"", session->id,
                 (unsigned long long)save->cell, save->err.msg);
@@ -127,6 +186,9 @@ static void save_end(struct snp_save *save)
     snp_session_go_on(session);
     snp_checkpoint_tick(server);
     server->hooks->saved(session, save->report != NULL);
+    if (is_image_needed(save)) {
+        save_later(session);
+    }
     save_free(save);
 }
 
@@ -144,6 +206,14 @@ static void step_end(struct snp_save *save)
         save_begin(save);
         return;
     }
+    if (is_whole(save) && is_image_needed(save)) {
+        note_made(save);
+        save->first = SNP_TAKE_PTR(save->report);
+        json_decref(SNP_TAKE_PTR(save->lost));
+        snp_executor_unref(SNP_TAKE_PTR(save->executor));
+        save_begin(save);
+        return;
+    }
     save_end(save);
 }
 
@@ -157,12 +227,13 @@ static void stored(void *arg,
 
     if (err->code == SNP_OK) {
         save->bytes = report->bytes;
+        save->has_image = report->has_image;
         save->lost = report->lost == NULL ? json_array() : json_loads(report->lost, 0, NULL);
-        save->report =
-            SNP_WRITE(snp_checkpoint_answer, .checkpoint = report->checkpoint,
-                      .cell = report->cell, .items = report->items,
-                      .written_bytes = report->written_bytes, .same_items = report->same_items,
-                      .lost = save->lost, .us = snp_now_us() - save->begun_us);
+        save->report = SNP_WRITE(
+            snp_checkpoint_answer, .checkpoint = report->checkpoint, .cell = report->cell,
+            .items = report->items, .written_bytes = report->written_bytes,
+            .same_items = report->same_items, .lost = save->lost, .image = report->has_image,
+            .us = snp_now_us() - save->begun_us);
         if (save->report == NULL) {
             (void)snp_fail(&save->err, SNP_E_NOMEM, "out of memory");
         }
@@ -238,10 +309,10 @@ static int streams_start(struct snp_save *save, struct snp_err *err)
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return snp_fail_sys(err, errno, "pipe");
     }
-    call.head =
-        SNP_WRITE(snp_tier_save_request, .session = save->executor->id,
-                  .branch = save->has_copy ? (int64_t)save->number : SNP_NO_NUMBER,
-                  .epoch = save->has_copy ? 0 : save->epoch, .cell = (int64_t)save->cell);
+    call.head = SNP_WRITE(snp_tier_save_request, .session = save->executor->id,
+                          .branch = save->has_copy ? (int64_t)save->number : SNP_NO_NUMBER,
+                          .epoch = save->has_copy ? 0 : save->epoch,
+                          .cell = (int64_t)save->cell, .image = save->wants_image);
     call.has_fd = true;
     call.fd = ends[1];
     r = snp_tier_ask(save->executor->tier, &call, err);
@@ -313,6 +384,9 @@ static void save_begin(struct snp_save *save)
     save->pending = 1;
     save->begun_us = snp_now_us();
     save->base = session->durable.checkpoint;
+    save->wants_image =
+        save->first != NULL || (is_whole(save) && has_lost(session->durable.checkpoint_lost) &&
+                                snp_tier_has_images(session->policy.tier));
     if (session->live.executor == NULL) {
         r = snp_fail(&save->err, SNP_E_PEER, "the session ended before it was saved");
     } else {
@@ -428,11 +502,6 @@ void snp_checkpoint_make_copy(struct snp_session *session,
 
 /* When ---------------------------------------------------------------------------------------- */
 
-static void on_timer(uv_timer_t *timer)
-{
-    snp_checkpoint_tick(timer->data);
-}
-
 static bool may_be_saved(const struct snp_session *session)
 {
     return session->state == SNP_SESSION_IDLE && session->live.executor != NULL &&
@@ -454,6 +523,13 @@ bool snp_checkpoint_is_moving(const struct snp_session *session)
         }
     }
     return false;
+}
+
+bool snp_checkpoint_lacks_image(const struct snp_session *session)
+{
+    return session->durable.checkpoint != 0 && !session->durable.has_image &&
+           has_lost(session->durable.checkpoint_lost) &&
+           snp_tier_has_images(session->policy.tier);
 }
 
 bool snp_checkpoint_is_current(const struct snp_session *session)
@@ -480,9 +556,7 @@ void snp_checkpoint_unneeded(struct snp_session *session)
 
 void snp_checkpoint_schedule(struct snp_session *session)
 {
-    struct snp_server *server = session->server;
     uint64_t now = snp_now_us();
-    uint64_t after_us = server->options.checkpoint_after_ms * 1000;
 
     session->unsaved.changes++;
     if (!session->unsaved.is_dirty) {
@@ -490,19 +564,7 @@ void snp_checkpoint_schedule(struct snp_session *session)
         session->unsaved.dirty_us = now;
     }
     session->unsaved.unsavable_us = 0;
-    if (session->unsaved.when == SNP_CHECKPOINT_OFF || session->live.wake != NULL ||
-        !snp_tier_can(session->policy.tier, "save")) {
-        return;
-    }
-    /* Not put off for ever by a session that is never idle for long. */
-    if (now - session->unsaved.dirty_us > (uint64_t)SNP_CAP_DIRTY_MS * 1000 ||
-        session->unsaved.when == SNP_CHECKPOINT_AFTER) {
-        after_us = 0;
-    }
-    session->unsaved.due_us = now + after_us;
-    if (!server->is_ending && !uv_is_active((uv_handle_t *)&server->checkpoints)) {
-        (void)uv_timer_start(&server->checkpoints, on_timer, after_us / 1000, 0);
-    }
+    save_later(session);
 }
 
 void snp_checkpoint_tick(struct snp_server *server)

@@ -96,7 +96,7 @@ static void leave(struct snp_hibernation *h)
 static bool needs_saving(const struct snp_session *session)
 {
     return session->unsaved.save != NULL || session->unsaved.is_dirty ||
-           snp_checkpoint_is_moving(session);
+           snp_checkpoint_is_moving(session) || snp_checkpoint_lacks_image(session);
 }
 
 /* Not now; but what runs in it may have ended when it would be idle for as long again. */

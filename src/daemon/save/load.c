@@ -52,7 +52,8 @@ static void written(void *arg,
     (void)report;
     /* That the reader went away says less than what the reader says. */
     load->is_damaged = err->code == SNP_E_NOT_FOUND;
-    if (err->code != SNP_OK && (load->err.code == SNP_OK || load->is_damaged)) {
+    if (err->code != SNP_OK &&
+        (load->err.code == SNP_OK || load->is_damaged || err->code == SNP_E_UNSUPPORTED)) {
         load->err = *err;
     }
     load_end(load);
@@ -63,7 +64,7 @@ static int loaded(void *ctx, const struct snp_tier_answer *answer, struct snp_er
     struct load *load = ctx;
 
     (void)ret_bad;
-    if (answer->head == NULL && !load->is_damaged) {
+    if (answer->head == NULL && !load->is_damaged && load->err.code != SNP_E_UNSUPPORTED) {
         load->err = *answer->err;
     } else if (answer->head != NULL) {
         (void)json_array_extend(load->failed, json_object_get(answer->head, "failed"));
@@ -123,8 +124,8 @@ int snp_load_start(struct snp_executor *executor,
         free(load);
         return r;
     }
-    if (snp_checkpoint_load(executor->server->store, fd, checkpoint, written, load,
-                            &load->err) == 0) {
+    if (snp_checkpoint_load(executor->server->store, fd, checkpoint, effort == SNP_LOAD_IMAGE,
+                            written, load, &load->err) == 0) {
         load->pending++;
     } /* else the tier meets the end of the pipe, and its answer ends it */
     return 0;

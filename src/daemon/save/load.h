@@ -20,11 +20,13 @@ enum snp_load_effort {
     SNP_LOAD_FITTING, /* variables as long as there is memory for them */
     SNP_LOAD_FILES,   /* no variables */
     SNP_LOAD_N,
+    SNP_LOAD_IMAGE = SNP_LOAD_N, /* exactly as it was, or nothing of it */
 };
 
 /*
  * The end of it, exactly once. failed: borrowed, [{name, reason}] of what could not be restored;
- * NULL = the executor is of no use, see err: SNP_E_NOT_FOUND when the checkpoint is damaged.
+ * NULL = the executor is of no use, see err: SNP_E_NOT_FOUND when the checkpoint is damaged. SNP_E_UNSUPPORTED, of
+ * an image: nothing has changed in it, and err says why.
  */
 typedef void snp_load_done(void *ctx, json_t *failed, const struct snp_err *err);
 

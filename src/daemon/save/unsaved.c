@@ -50,7 +50,8 @@ void snp_lost_tell_end(const struct snp_session *session, const struct snp_err *
     if (err != NULL || n > 0) {
         (void)json_array_append_new(
             server->end_lost, SNP_WRITE(snp_shutdown_row, .session = session->name,
-                                        .reason = err == NULL ? "" : err->msg, .lost = lost));
+                                        .reason = err == NULL ? "" : err->msg, .lost = lost,
+                                        .image = session->durable.has_image));
         snp_entry_event(server, "end_lost", session,
                         "session %s: %zu items cannot be restored%s%.64s%s%.200s",
                         session->name, n, n == 0 ? "" : ", first ",

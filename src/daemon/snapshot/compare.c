@@ -144,7 +144,7 @@ static int item_read(const struct snp_journal_item *item, void *arg, struct snp_
     struct sides *sides = arg;
     snp_autojson json_t *meta = NULL;
 
-    if (item->kind == SNP_ITEM_LOST) {
+    if (item->kind == SNP_ITEM_LOST || item->kind == SNP_ITEM_IMAGE) {
         return 0;
     }
     if (item->meta != NULL && snp_json_parse(item->meta, strlen(item->meta), &meta, err) < 0) {

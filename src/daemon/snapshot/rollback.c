@@ -99,8 +99,10 @@ static void rollback_fail(struct rollback *back, const struct snp_err *err)
 static void rollback_answer(struct rollback *back)
 {
     struct snp_session *session = back->session;
-    snp_autojson json_t *lost =
-        back->by_memory || back->lost == NULL ? json_array() : json_loads(back->lost, 0, NULL);
+    snp_autojson json_t *lost = back->by_memory || back->lost == NULL ||
+                                        snp_json_bool(session->live.restored, "image", false)
+                                    ? json_array()
+                                    : json_loads(back->lost, 0, NULL);
 
     snp_autojson json_t *failed = snp_source_failed(session, lost);
 

@@ -31,10 +31,11 @@ enum {
 struct freezing {
     struct snp_image_room *theirs;
     struct snp_image_room *ours;
-    const struct snp_image_vma *vma;  /* that is looked at */
-    const struct snp_image_vma *same; /* theirs, where it starts or later; NULL = none */
-    uint64_t next_page;               /* of theirs */
-    uint64_t n_hashes;                /* of theirs, that have come */
+    const struct snp_image_vma *vma;   /* that is looked at */
+    const struct snp_image_vma *same;  /* theirs, where it starts or later; NULL = none */
+    uint64_t next_page;                /* of theirs */
+    uint64_t n_hashes;                 /* of theirs, that have come */
+    const struct snp_image_rest *rest; /* NULL = there is another */
     int fd;
     char *why;
 };
@@ -164,6 +165,15 @@ static int is_page_same(struct freezing *f, uint64_t at)
     return f->theirs->hashes[f->next_page] == hash ? 1 : 0;
 }
 
+/* Who has no page there finds one like this. */
+static bool is_zero_anyway(const struct snp_image_vma *vma, uint64_t at)
+{
+    const char *page = snp_image_at(at);
+
+    return (vma->kind == SNP_IMAGE_ANON || vma->kind == SNP_IMAGE_HEAP) && *page == 0 &&
+           memcmp(page, page + 1, PAGE - 1) == 0;
+}
+
 /* Pages come in order, so theirs do. */
 static int freeze_page(void *data, uint64_t at, bool is_own)
 {
@@ -192,6 +202,9 @@ static int freeze_page(void *data, uint64_t at, bool is_own)
     }
     if ((f->vma->prot & PROT_READ) == 0) {
         return snp_image_fail(f->why, "the session has memory that it may not read");
+    }
+    if (f->rest != NULL && is_zero_anyway(f->vma, at)) {
+        return 0;
     }
     if (f->vma->kind == SNP_IMAGE_FILE && (f->vma->prot & PROT_EXEC) != 0 && !is_theirs) {
         return snp_image_fail(f->why, "the session has changed the code of a library");
@@ -309,10 +322,13 @@ static int restore_kernel(const struct snp_image_kernel *kernel)
     return syscall(SYS_rt_sigprocmask, SIG_SETMASK, &kernel->mask, NULL, 8) < 0 ? -1 : 0;
 }
 
-static __attribute__((noinline)) int write_self(int fd, char *why)
+static __attribute__((noinline)) int write_self(int fd,
+                                                const struct snp_image_rest *rest,
+                                                char *why)
 {
     struct freezing f = {.theirs = snp_image_room(SNP_IMAGE_ROOM_THEIRS, sizeof(*f.theirs)),
                          .ours = snp_image_room(SNP_IMAGE_ROOM_OURS, sizeof(*f.ours)),
+                         .rest = rest,
                          .fd = fd,
                          .why = why};
     snp_autoclose int page_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -321,7 +337,7 @@ static __attribute__((noinline)) int write_self(int fd, char *why)
     if (f.theirs == NULL || f.ours == NULL) {
         return snp_image_fail(why, "the session has memory where images are taken in");
     }
-    if (snp_image_look(f.ours, true, why) < 0 || read_theirs(fd, &f) < 0) {
+    if (snp_image_look(f.ours, true, why) < 0 || (rest == NULL && read_theirs(fd, &f) < 0)) {
         return -1;
     }
     f.ours->head.stack_low = (uintptr_t)__builtin_frame_address(0) - RED_ZONE;
@@ -342,16 +358,35 @@ static __attribute__((noinline)) int write_self(int fd, char *why)
     while (f.n_hashes < f.theirs->head.n_pages) { /* it takes nothing before all are told */
         SNP_TRY(read_hashes(&f));
     }
-    return write_image(fd, f.ours);
+    return rest == NULL ? write_image(fd, f.ours)
+                        : snp_image_put_items(fd, f.ours, rest->known, rest->n_items);
 }
 
-int snp_image_freeze(int fd, struct snp_image_given *ret, char why[SNP_IMAGE_WHY_MAX])
+/* They are of no use any more, and would be taken for the session's. */
+static void leave_rooms(void)
+{
+    struct snp_image_leftovers left = {.n_files = 0};
+
+    for (unsigned i = 0; i < SNP_IMAGE_ROOMS_N; i++) {
+        left.rooms[i].at = snp_image_at(SNP_IMAGE_PLACE + i * SNP_IMAGE_ROOM_BYTES);
+        left.rooms[i].len = SNP_IMAGE_ROOM_BYTES;
+    }
+    snp_image_clear(&left);
+}
+
+int snp_image_freeze(int fd,
+                     const struct snp_image_rest *rest,
+                     struct snp_image_given *ret,
+                     char why[SNP_IMAGE_WHY_MAX])
 {
     struct snp_image_self *self = &snp_image_self;
 
     keep_kernel(&self->kernel);
     if (setjmp(self->at) == 0) {
-        return write_self(fd, why);
+        const int r = write_self(fd, rest, why);
+
+        leave_rooms();
+        return r;
     }
     *ret = snp_image_self.given;
     snp_image_clear(&snp_image_self.leftovers);

@@ -20,7 +20,6 @@
 
 #define PAGE        UINT64_C(4096)
 #define ADDRESS_MAX (UINT64_C(1) << 48)
-#define ROOM_BYTES  (UINT64_C(64) << 20)
 
 enum {
     WINDOW = 512, /* entries of pages read at once */
@@ -42,17 +41,21 @@ int snp_image_fail(char why[SNP_IMAGE_WHY_MAX], const char *form, ...)
     return -1;
 }
 
-void snp_image_mark(void)
+void snp_image_mark(bool is_new)
 {
     (void)!getentropy(snp_image_self.template_id, sizeof(snp_image_self.template_id));
+    if (is_new) {
+        (void)!getentropy(snp_image_self.place_id, sizeof(snp_image_self.place_id));
+    }
 }
 
 void *snp_image_room(unsigned which, size_t len)
 {
-    void *want = snp_image_at(SNP_IMAGE_PLACE + which * ROOM_BYTES);
-    void *at = len > ROOM_BYTES ? MAP_FAILED
-                                : mmap(want, len, PROT_READ | PROT_WRITE,
-                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *want = snp_image_at(SNP_IMAGE_PLACE + which * SNP_IMAGE_ROOM_BYTES);
+    void *at = len > SNP_IMAGE_ROOM_BYTES
+                   ? MAP_FAILED
+                   : mmap(want, len, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (at == want) {
         return at;
@@ -65,7 +68,8 @@ void *snp_image_room(unsigned which, size_t len)
 
 bool snp_image_is_room(uint64_t start, uint64_t end)
 {
-    return start < SNP_IMAGE_PLACE + SNP_IMAGE_ROOMS_N * ROOM_BYTES && end > SNP_IMAGE_PLACE;
+    return start < SNP_IMAGE_PLACE + SNP_IMAGE_ROOMS_N * SNP_IMAGE_ROOM_BYTES &&
+           end > SNP_IMAGE_PLACE;
 }
 
 void *snp_image_at(uint64_t address)
@@ -249,7 +253,7 @@ static uint64_t count_filters(struct snp_image_room *room)
 static bool is_own_room(const struct snp_image_vma *vma)
 {
     return snp_image_is_room(vma->start, vma->end) &&
-           (vma->start - SNP_IMAGE_PLACE) % ROOM_BYTES == 0;
+           (vma->start - SNP_IMAGE_PLACE) % SNP_IMAGE_ROOM_BYTES == 0;
 }
 
 /* "VmFlags: rd wr mr mw me wf ": of the mapping before. */
@@ -276,6 +280,7 @@ int snp_image_look(struct snp_image_room *room, bool has_flags, char why[SNP_IMA
 
     *head = (struct snp_image_head){.magic = SNP_IMAGE_MAGIC};
     memcpy(head->template_id, snp_image_self.template_id, sizeof(head->template_id));
+    memcpy(head->place_id, snp_image_self.place_id, sizeof(head->place_id));
     head->n_filters = count_filters(room);
     head->heap_end = (uint64_t)syscall(SYS_brk, 0);
     for (size_t i = 0; i < sizeof(head->template_id); i++) {
@@ -329,8 +334,8 @@ bool snp_image_is_same(const struct snp_image_room *a_room,
         return false;
     }
     return a->kind != SNP_IMAGE_FILE ||
-           (memcmp(a->mapped, b->mapped, sizeof(a->mapped)) == 0 &&
-            memcmp(a->named, b->named, sizeof(a->named)) == 0 &&
+           (a->mapped[1] == b->mapped[1] &&
+            memcmp(&a->named[1], &b->named[1], 2 * sizeof(a->named[1])) == 0 &&
             a->offset - a->start == b->offset - b->start &&
             strcmp(a_room->paths + a->path, b_room->paths + b->path) == 0);
 }

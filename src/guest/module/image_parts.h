@@ -31,7 +31,8 @@ enum {
 };
 
 /* Where all of this lies, which no image can have: far from what the kernel would choose. */
-#define SNP_IMAGE_PLACE UINT64_C(0x10000000000)
+#define SNP_IMAGE_PLACE      UINT64_C(0x10000000000)
+#define SNP_IMAGE_ROOM_BYTES (UINT64_C(64) << 20)
 enum {
     SNP_IMAGE_ROOM_OURS,
     SNP_IMAGE_ROOM_THEIRS,
@@ -74,6 +75,7 @@ struct snp_image_run {
 struct snp_image_head {
     uint64_t magic;
     uint8_t template_id[16];
+    uint8_t place_id[16];
     uint64_t heap_end;
     uint64_t stack_low; /* nothing that counts lies below it, on the stack */
     uint64_t n_filters; /* seccomp */
@@ -117,6 +119,7 @@ struct snp_image_leftovers {
 /* One per process, and part of every image of it. */
 struct snp_image_self {
     uint8_t template_id[16];
+    uint8_t place_id[16];
     jmp_buf at;
     struct snp_image_given given;
     struct snp_image_leftovers leftovers;
@@ -162,6 +165,15 @@ int snp_image_tell(int fd,
 
 /* The first `done` bytes of *n parts are dealt with. */
 void snp_image_skip(struct iovec *parts, size_t *n, size_t done);
+
+/*
+ * All of an image as items of a checkpoint (docs/wire.md, bundle), into a pipe: those whose keys are known, one a
+ * line, without their bytes.
+ */
+int snp_image_put_items(int fd,
+                        const struct snp_image_room *room,
+                        const char *known,
+                        uint32_t *ret_items) SNP_NODISCARD;
 
 /* All of a part, and all of one that is n of a size, at most max. */
 int snp_image_put(int fd, const void *part, size_t len) SNP_NODISCARD;

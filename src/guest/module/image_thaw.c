@@ -60,6 +60,9 @@ struct plan {
     struct iovec parts[SNP_IMAGE_RUNS_MAX];
     struct op drops[SNP_IMAGE_RUNS_MAX];
     size_t n_drops;
+    bool is_rest;
+    uint64_t run; /* of the image, and its mapping, that a page of ours may be in */
+    uint64_t vma;
 };
 
 /* Reading ----------------------------------------------------------------------------------------- */
@@ -102,8 +105,13 @@ static int read_image(struct plan *p)
         return snp_image_fail(p->why, "the image is cut short");
     }
     image->paths[head->paths_len] = '\0';
-    if (memcmp(head->template_id, p->ours->head.template_id, sizeof(head->template_id)) != 0) {
-        return snp_image_fail(p->why, "the image is of another template");
+    if (p->is_rest ? memcmp(head->place_id, p->ours->head.place_id, sizeof(head->place_id)) != 0
+                   : memcmp(head->template_id, p->ours->head.template_id,
+                            sizeof(head->template_id)) != 0) {
+        return snp_image_fail(p->why, "the template was started anew since");
+    }
+    if (head->n_filters != p->ours->head.n_filters) {
+        return snp_image_fail(p->why, "the session has a seccomp filter of its own");
     }
     return check_vmas(p);
 }
@@ -135,8 +143,7 @@ static int open_file(struct plan *p, const struct snp_image_vma *vma)
         return snp_image_fail(p->why, "%.120s is mapped and not in the new sandbox", path);
     }
     p->left.files[p->left.n_files++] = fd;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_dev != vma->named[0] ||
-        st.st_ino != vma->named[1] ||
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != vma->named[1] ||
         (uint64_t)st.st_ctim.tv_sec * UINT64_C(1000000000) + (uint64_t)st.st_ctim.tv_nsec !=
             vma->named[2]) {
         return snp_image_fail(p->why, "%.120s is mapped and another file in the new sandbox",
@@ -347,6 +354,57 @@ static int plan_runs(struct plan *p)
     return 0;
 }
 
+/* What we have and one at rest has not. */
+static int drop_page(void *data, uint64_t at, bool is_own)
+{
+    struct plan *p = data;
+    const struct snp_image_room *image = p->image;
+    struct op *last = p->n_drops == 0 ? NULL : &p->drops[p->n_drops - 1];
+    const struct snp_image_vma *vma;
+
+    while (p->run < image->head.n_runs &&
+           image->runs[p->run].at + image->runs[p->run].len <= at) {
+        p->run++;
+    }
+    while (p->vma < image->head.n_vmas && image->vmas[p->vma].end <= at) {
+        p->vma++;
+    }
+    vma = &image->vmas[p->vma];
+    if (!is_own || p->vma == image->head.n_vmas || vma->start > at ||
+        vma->kind == SNP_IMAGE_KERNEL ||
+        (vma->kind == SNP_IMAGE_STACK && at < image->head.stack_low) ||
+        (p->run < image->head.n_runs && image->runs[p->run].at <= at)) {
+        return 0;
+    }
+    if (last != NULL && last->at + last->len == at) {
+        last->len += PAGE;
+        return 0;
+    }
+    if (p->n_drops == SNP_IMAGE_RUNS_MAX) {
+        return snp_image_fail(p->why, "the new sandbox's memory is in too many parts");
+    }
+    p->drops[p->n_drops++] = (struct op){.at = at, .len = PAGE, .fd = -1, .kind = OP_DROP};
+    return 0;
+}
+
+static int plan_drops(struct plan *p)
+{
+    snp_autoclose int page_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+
+    for (uint64_t i = 0; p->is_rest && i < p->ours->head.n_vmas; i++) {
+        const struct snp_image_vma *vma = &p->ours->vmas[i];
+
+        if (vma->kind != SNP_IMAGE_KERNEL &&
+            snp_image_each_page(page_fd, vma, drop_page, p) < 0) {
+            return p->why[0] != '\0'
+                       ? -1
+                       : snp_image_fail(p->why,
+                                        "the kernel does not tell which pages a process has");
+        }
+    }
+    return 0;
+}
+
 static int check_stack(const struct plan *p)
 {
     const struct snp_image_vma *theirs = last_of(p->image, SNP_IMAGE_STACK);
@@ -456,7 +514,8 @@ static int make_plan(struct plan *p)
                                   snp_image_at((uintptr_t)syscall),
                                   snp_image_at((uintptr_t)longjmp)};
 
-    SNP_TRY(snp_image_tell(p->fd, p->ours, p->why));
+    SNP_TRY(p->is_rest ? snp_image_look(p->ours, false, p->why)
+                       : snp_image_tell(p->fd, p->ours, p->why));
     SNP_TRY(read_image(p));
     SNP_TRY(check_stack(p));
     SNP_TRY(move_heap(p));
@@ -464,10 +523,14 @@ static int make_plan(struct plan *p)
     for (size_t i = 0; i < SNP_ARRAY_LEN(needed); i++) {
         SNP_TRY(check_ours(p, needed[i]));
     }
-    return plan_runs(p);
+    SNP_TRY(plan_runs(p));
+    return plan_drops(p);
 }
 
-void snp_image_thaw(int fd, const struct snp_image_given *given, char why[SNP_IMAGE_WHY_MAX])
+void snp_image_thaw(int fd,
+                    bool is_rest,
+                    const struct snp_image_given *given,
+                    char why[SNP_IMAGE_WHY_MAX])
 {
     const size_t sizes[] = {
         [SNP_IMAGE_ROOM_OURS] = sizeof(struct snp_image_room),
@@ -491,6 +554,7 @@ void snp_image_thaw(int fd, const struct snp_image_given *given, char why[SNP_IM
     p->image = left.rooms[SNP_IMAGE_ROOM_THEIRS].at;
     p->ours = left.rooms[SNP_IMAGE_ROOM_OURS].at;
     p->fd = fd;
+    p->is_rest = is_rest;
     p->given = *given;
     p->left = left;
     p->why = why;

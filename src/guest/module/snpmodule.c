@@ -147,16 +147,18 @@ static PyObject *py_leave_copy(PyObject *self, PyObject *args)
 static PyObject *py_freeze(PyObject *self, PyObject *args)
 {
     struct snp_image_given given = {.stream_fd = -1};
+    uint32_t n_items = 0;
+    struct snp_image_rest rest = {.n_items = &n_items};
     char why[SNP_IMAGE_WHY_MAX] = "";
     int fd;
     int r;
 
     (void)self;
-    if (!PyArg_ParseTuple(args, "i", &fd)) {
+    if (!PyArg_ParseTuple(args, "i|s", &fd, &rest.known)) {
         return NULL;
     }
-    r = snp_image_freeze(fd, &given, why);
-    return Py_BuildValue("isiI", r, r < 0 ? why : "", given.stream_fd, given.id);
+    r = snp_image_freeze(fd, rest.known == NULL ? NULL : &rest, &given, why);
+    return Py_BuildValue("isiII", r, r < 0 ? why : "", given.stream_fd, given.id, n_items);
 }
 
 static PyObject *py_thaw(PyObject *self, PyObject *args)
@@ -164,12 +166,13 @@ static PyObject *py_thaw(PyObject *self, PyObject *args)
     struct snp_image_given given;
     char why[SNP_IMAGE_WHY_MAX] = "";
     int fd;
+    int is_rest;
 
     (void)self;
-    if (!PyArg_ParseTuple(args, "iiI", &fd, &given.stream_fd, &given.id)) {
+    if (!PyArg_ParseTuple(args, "iiIp", &fd, &given.stream_fd, &given.id, &is_rest)) {
         return NULL;
     }
-    snp_image_thaw(fd, &given, why);
+    snp_image_thaw(fd, is_rest != 0, &given, why);
     return PyUnicode_FromString(why);
 }
 

@@ -469,6 +469,9 @@ static int serve(int control_fd,
     }
     forget_child(&zygote.child);
     (void)munmap(SNP_TAKE_PTR(zygote.stack), STACK_BYTES);
+    /* In no image of a session: the file would be another one. */
+    (void)munmap(SNP_TAKE_PTR(zygote.filter.filter),
+                 zygote.filter.len * sizeof(*zygote.filter.filter));
     zygote.hooks->after_fork_child();
     return 0;
 }
@@ -479,7 +482,8 @@ int snp_zygote_serve(int control_fd,
                      struct snp_err *err)
 {
     zygote.is_thawed = setjmp(zygote.begin) != 0;
-    snp_image_mark(); /* of two that were thawed from one image each has its own forks */
+    snp_image_mark(
+        !zygote.is_thawed); /* of two that were thawed from one image each has its own forks */
     return serve(control_fd, filter_fd, hooks, err);
 }
 

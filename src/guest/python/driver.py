@@ -258,7 +258,7 @@ class Session:
         """Leave a copy asleep on the socket. True in what comes of it, which has a new stream, and
         still draws the same random numbers."""
         assert self._copy_self is not None
-        fd = self._copy_self(socket_fd, self._stream.fd, closing)
+        fd = self._copy_self(socket_fd, self._stream.fd, closing + self._stream.passed())
         if fd < 0:
             return False
         self._pid = getpid()
@@ -337,7 +337,10 @@ class Session:
             self._freeze(order)
             return
         if members.get("final"):
-            text = self._save_here(order, members, [], {})
+            items = self._keep(order) if members.get("keep") else 0
+            if items < 0:
+                return
+            text = self._save_here(order, members, [], {}, items=items)
             self._stream.answer(SAVED, order, {"ok": not text, "error": text})
             _exit(EXIT_GONE)
         text, error = self._guarded(self._save_aside, order, members)
@@ -353,9 +356,10 @@ class Session:
         threads: List[Any],
         before: Dict[str, Any],
         also: Tuple[int, ...] = (),
+        items: int = 0,
     ) -> str:
         """In a process that does nothing else from now on; what went wrong. before: what a child
-        would not have as it was."""
+        would not have as it was. items: that the part has already."""
         if ours.state is None:
             return ours.state_error
         mute()
@@ -374,6 +378,7 @@ class Session:
             "threads": threads,
             "processes": members.get("processes", 0),
             "settings": settings,
+            "items": items,
         }
         _, error = self._guarded(ours.state.save, order.fd, self._names, OURS, order.raw, how)
         close_quietly(order.fd)
@@ -387,7 +392,7 @@ class Session:
         files = OpenFiles({order.fd, self._stream.fd, 0, 1, 2, *self._stdio.spare})
         why, cwd = files.why_not_elsewhere(), os.getcwd()
         if not why:
-            state, why, fd, ident = self._snp.freeze(order.fd)
+            state, why, fd, ident, _ = self._snp.freeze(order.fd)
             if state > 0:
                 self._thawed(order._replace(ident=ident, fd=-1), fd)
                 self._elsewhere = files, cwd
@@ -396,6 +401,20 @@ class Session:
                 _exit(EXIT_GONE)  # who has thawed it speaks
         self._stream.answer(SAVED, order, {"ok": False, "error": why})
         _exit(EXIT_GONE)
+
+    def _keep(self, order: Order) -> int:
+        """In such a copy: write all it has as the first items of the part; how many. -1 in who has thawed them."""
+        first_to_go()
+        files = OpenFiles({order.fd, self._stream.fd, 0, 1, 2, *self._stdio.spare})
+        if self._copy_self is None or files.why_not_elsewhere():
+            return 0
+        cwd = os.getcwd()
+        state, _, fd, ident, items = self._snp.freeze(order.fd, bytes(order.raw).decode())
+        if state > 0:
+            self._thawed(order._replace(ident=ident, fd=-1), fd)
+            self._elsewhere = files, cwd
+            return -1
+        return int(items) if state == 0 else 0
 
     def _thawed(self, order: Order, fd: int) -> None:
         """In a new sandbox, as in a copy that was woken."""
@@ -417,11 +436,11 @@ class Session:
             return "a file that was open is not there"
         return ""
 
-    def _thaw(self, order: Order) -> str:
-        """Before the first cell: become another session, or why not."""
+    def _thaw(self, order: Order, is_rest: bool) -> str:
+        """Before the first cell: become another session, or this one as it was; or why not."""
         if self._copy_self is None or not hasattr(self._snp, "thaw"):
             return "the interpreter was not forked from a template"
-        why: str = self._snp.thaw(order.fd, self._stream.fd, order.ident)
+        why: str = self._snp.thaw(order.fd, self._stream.fd, order.ident, is_rest)
         return why
 
     def _save_aside(self, order: Order, members: Dict[str, Any]) -> str:
@@ -455,8 +474,8 @@ class Session:
         failed: List[Any] = []
         members, error = self._guarded(order.members)
         step = members.get("step") if error is None else None
-        if step == "thaw":
-            text = self._thaw(order)
+        if step in ("thaw", "wake"):
+            text = self._thaw(order, step == "wake")
         elif step == "move":
             text = self._move_in()
         elif error is None and ours.state is None:

@@ -1130,7 +1130,8 @@ def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes
 
     order: budget_s, digest (None: a slower one), threads (that are not
     in this process), processes (how many run besides this session's interpreter), settings (of the
-    driver, with `baseline`). This process is of no other use afterwards. OSError: the pipe.
+    driver, with `baseline`), items (that were written before). This process is of no other use
+    afterwards. OSError: the pipe.
     """
     keys = set(known.decode("ascii", "replace").split("\n"))
     saver = Saver(names, own, order["digest"])
@@ -1141,4 +1142,4 @@ def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes
         saver.lose("background processes", "process", reason)
     for folder, n in scratch(order["settings"]["base"]):
         saver.lose(folder, "folder", "%d in it; only /workspace is saved" % n)
-    saver.save(Sink(fd), keys, order["budget_s"], order["settings"])
+    saver.save(Sink(fd, order["items"]), keys, order["budget_s"], order["settings"])

@@ -61,9 +61,9 @@ def widen(fd: int) -> None:
 class Sink:
     """Writes the items of one part."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, items: int = 0) -> None:
         self._fd = fd
-        self._items = 0
+        self._items = items  # with those that the part has already
         self._start: Optional[Tuple[int, bytes]] = None  # type and head of the frame to come
         self._pending: List[memoryview] = []
         self._size = 0  # of these

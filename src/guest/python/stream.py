@@ -201,6 +201,11 @@ class Stream:
         close(fd)
         self._identity = identity(self.fd)
         self._input.clear()  # read already, and meant for the other
+        self._passed = -1  # closed: see passed()
+
+    def passed(self) -> List[int]:
+        """Descriptors that have come for orders that are still to be read: no copy may keep them open."""
+        return [self._passed] if self._passed >= 0 else []
 
     def receive(self) -> Union[Cell, Order, None]:
         """What comes next; None at the end of the stream. StreamError: not our protocol."""

@@ -150,6 +150,15 @@ static int suspect_job(struct snp_tx *tx, void *arg, struct snp_err *err SNP_UNU
     return 0;
 }
 
+/* Of the bytes that follow. Those of an image have none: who takes it in can use nothing to read frames with. */
+static int put_head(
+    struct snp_buf *head, const struct row *row, size_t n, bool is_first, struct snp_err *err)
+{
+    return row->item.kind == SNP_ITEM_IMAGE ? 0
+           : is_first                       ? snp_stream_put_item(head, &row->item, n, err)
+                                            : snp_stream_put_data(head, n, err);
+}
+
 /* The content of a file, as the first bytes of its item and frames of data. */
 static int file_send(struct snp_transfer *t,
                      struct snp_blob_reader *reader,
@@ -168,8 +177,7 @@ static int file_send(struct snp_transfer *t,
         if (r < 0 || (n == 0 && !is_first)) {
             break;
         }
-        r = is_first ? snp_stream_put_item(head, &row->item, n, err)
-                     : snp_stream_put_data(head, n, err);
+        r = put_head(head, row, n, is_first, err);
         SNP_THEN(r, snp_transfer_write(t, head, bytes, n, err));
         is_first = false;
     }
@@ -182,7 +190,8 @@ static int row_send(struct snp_transfer *t,
                     struct snp_buf *head,
                     struct snp_err *err)
 {
-    bool wants = row->item.kind == SNP_ITEM_VARS || row->item.kind == SNP_ITEM_FILE;
+    bool wants = row->item.kind == SNP_ITEM_VARS || row->item.kind == SNP_ITEM_FILE ||
+                 row->item.kind == SNP_ITEM_IMAGE;
     size_t n = row->data == NULL ? 0 : (size_t)row->item.size;
     struct snp_err ignored;
     int r;
@@ -193,7 +202,7 @@ static int row_send(struct snp_transfer *t,
     } else if (wants && row->data == NULL) {
         r = file_send(t, reader, row, head, err);
     } else {
-        r = snp_stream_put_item(head, &row->item, n, err);
+        r = put_head(head, row, n, true, err);
         if (r == 0 && (n > 0 || head->len >= SNP_TRANSFER_READ)) {
             r = snp_transfer_write(t, head, row->data, n, err);
         }
@@ -206,13 +215,21 @@ static int row_send(struct snp_transfer *t,
     return r;
 }
 
+/* An image stands for the part of the variables. */
+static bool is_left_out(const struct snp_transfer *t, const struct row *row)
+{
+    return row->part == SNP_STREAM_VARS && (row->item.kind == SNP_ITEM_IMAGE) != t->wants_image;
+}
+
 static int part_finish(struct snp_transfer *t,
                        enum snp_stream_part part,
                        uint64_t *items,
                        struct snp_buf *head,
                        struct snp_err *err)
 {
-    int r = snp_stream_put_end(head, part, *items, err);
+    int r = t->wants_image && part == SNP_STREAM_VARS
+                ? 0
+                : snp_stream_put_end(head, part, *items, err);
 
     *items = 0;
     return r < 0 ? r : snp_transfer_write(t, head, NULL, 0, err);
@@ -232,12 +249,18 @@ static int pages_send(struct snp_transfer *t,
     do {
         r = snp_store_call(t->store, page_job, page, SNP_DURABILITY_PROCESS, err);
         for (unsigned i = 0; r == 0 && i < page->n; i++) {
+            total++;
+            if (total == 1 && t->wants_image && is_left_out(t, &page->rows[i])) {
+                return snp_fail(err, SNP_E_UNSUPPORTED, "the checkpoint has no image");
+            }
+            if (is_left_out(t, &page->rows[i])) {
+                continue;
+            }
             if (page->rows[i].part != part) {
                 r = part_finish(t, part++, &items, head, err);
             }
             SNP_THEN(r, row_send(t, reader, &page->rows[i], head, err));
             items++;
-            total++;
         }
     } while (r == 0 && page->n > 0);
     if (r == 0 && total != t->report.items) {

@@ -289,6 +289,7 @@ static int on_item(void *arg, const struct snp_stream_item *item, struct snp_err
     SNP_TRY(r);
     t->report.items++;
     t->report.bytes += item->size;
+    t->report.has_image = t->report.has_image || item->kind == SNP_ITEM_IMAGE;
     t->current = (struct snp_transfer_item){
         .part = item->part,
         .kind = item->kind,
@@ -297,7 +298,8 @@ static int on_item(void *arg, const struct snp_stream_item *item, struct snp_err
         .meta = arena_take(slice, meta, strlen(meta) + 1),
         .size = item->size,
         .is_same = item->is_same,
-        .has_blob = item->kind == SNP_ITEM_VARS || item->kind == SNP_ITEM_FILE,
+        .has_blob = item->kind == SNP_ITEM_VARS || item->kind == SNP_ITEM_FILE ||
+                    item->kind == SNP_ITEM_IMAGE,
         .made = {.fd = -1},
     };
     return t->current.has_blob && !item->is_same ? snp_blob_begin(t->writer, err) : 0;

@@ -55,6 +55,7 @@ struct snp_transfer {
     int fd; /* owned */
     struct snp_busy busy;
     struct snp_checkpoint_save save; /* its texts owned: session, snapshot */
+    bool wants_image;                /* not variables, when loading */
     snp_checkpoint_done_fn done;
     void *arg;
     uint64_t began_us;

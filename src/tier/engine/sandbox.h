@@ -170,6 +170,9 @@ enum snp_limit snp_sandbox_room(const struct snp_sandbox *s, uint64_t *ret_bytes
  */
 bool snp_sandbox_is_unwritten(struct snp_sandbox *s, uint64_t *ret_bytes);
 
+/* Why no image of it is made, nor taken in by it; NULL = both can be. Borrowed. */
+const char *snp_sandbox_why_no_image(const struct snp_sandbox *s);
+
 /* For tiers: a sweep has ended, with 0 or an errno. */
 void snp_sandbox_swept(struct snp_sandbox *s, int eno);
 

@@ -614,6 +614,7 @@ static int on_save(struct request *rq, struct snp_err *err)
         .cell = in->cell == SNP_NO_NUMBER ? INT64_MAX : (uint64_t)in->cell,
         .known = rq->raw,
         .known_len = rq->raw_len,
+        .wants_image = in->image,
     };
 
     if (save.has_snapshot && !is_snapshot(in->branch)) {

@@ -291,7 +291,7 @@ static void add_images(const struct snp_supervisor *supervisor, json_t *features
 
 static const char *const guarantees[] = {"network",    "filesystem", "syscalls", "resources",
                                          "disposable", "namespaces", NULL};
-static const char *const verbs[] = {"rootfs", NULL};
+static const char *const verbs[] = {"rootfs", "images", NULL};
 const struct snp_about snp_native_about = {
     .rank = 200, .guarantees = guarantees, .verbs = verbs};
 

@@ -416,9 +416,8 @@ static const char *why_not(const struct snp_sandbox *s, const struct snp_sandbox
     if (o == NULL || o == s) {
         return "the session is not live";
     }
-    /* What it has open lies elsewhere in each, or no interpreter is forked from a template. */
-    if (s->folder[0] != '\0' || s->supervisor->ops->paired != NULL) {
-        return "this tier makes no images";
+    if (snp_sandbox_why_no_image(s) != NULL) {
+        return snp_sandbox_why_no_image(s);
     }
     return o->transfer.saving != NULL ? "the session is being saved" : NULL;
 }

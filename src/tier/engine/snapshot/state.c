@@ -49,6 +49,7 @@ enum {
     HEAD_MAX = 1 << 20,      /* bytes of JSON of an answer */
     FAILED_MAX = 900,        /* variables that could not be restored, named */
     WHY_MAX = 150,
+    EFFORT_IMAGE = 3, /* of a load */
 };
 
 /* Most often for the memory that it took. */
@@ -58,6 +59,7 @@ struct snp_saving {
     struct snp_sandbox *sandbox; /* borrowed */
     uint32_t id;                 /* of the request; 0 = answered */
     bool wants_snapshot;
+    bool wants_image;
     uint64_t cell;      /* else nothing that a later one did */
     uint32_t number;    /* of the snapshot that is used, if any of these */
     bool has_copy;      /* ... has an interpreter */
@@ -88,7 +90,8 @@ struct snp_loading {
     uint32_t id;                 /* 0 = answered */
     bool is_unpacking;
     bool is_restoring;
-    unsigned effort; /* 0 = all of it, 1 = what fits, 2 = no variables */
+    bool is_gone;    /* the interpreter, while it took an image in */
+    unsigned effort; /* 0 = all of it, 1 = what fits, 2 = no variables, 3 = its image */
     int in_fd;       /* owned */
     uv_timer_t *timer;
     unsigned n_pending;
@@ -440,6 +443,13 @@ static const struct snp_link_ops saver_ops = {.body_max = HEAD_MAX,
                                               .on_frame = on_saver_frame,
                                               .on_end = on_saver_end};
 
+/* No image has what runs beside the interpreter; and who is woken by one must be a fork of the same template. */
+static bool can_keep(const struct snp_saving *v, const struct snp_tier_snapshot *b)
+{
+    return v->wants_image && v->has_copy && b != NULL && b->number != 0 && b->others == 0 &&
+           snp_sandbox_why_no_image(v->sandbox) == NULL;
+}
+
 static int send_save(struct snp_saving *v, struct snp_link *link, int fd, struct snp_err *err)
 {
     const struct snp_tier_snapshot *b =
@@ -450,7 +460,8 @@ static int send_save(struct snp_saving *v, struct snp_link *link, int fd, struct
                                     .raw_len = v->known.len};
     json_t *head =
         SNP_WRITE(snp_guest_save, .final = link == &v->guest, .budget_ms = BUDGET_MS,
-                  .processes = b == NULL ? v->sandbox->snapshots.making.others : b->others);
+                  .processes = b == NULL ? v->sandbox->snapshots.making.others : b->others,
+                  .keep = can_keep(v, b));
 
     return snp_guest_send(link, &frame, head, fd) < 0
                ? snp_fail(err, SNP_E_PEER, "the interpreter cannot be asked to save")
@@ -574,7 +585,8 @@ static void vars_open(struct snp_saving *v)
         .in_fd = -1,
         .out_fd = v->out_fd,
         .stall_ms = STALL_MS,
-        .bytes_max = s->spec.limits.value[SNP_LIMIT_MEMORY] + BYTES_SPARE,
+        .bytes_max =
+            (v->wants_image ? 2 : 1) * s->spec.limits.value[SNP_LIMIT_MEMORY] + BYTES_SPARE,
         .cb = on_relay_end,
         .data = v,
     };
@@ -680,6 +692,7 @@ int snp_method_save(struct snp_sandbox *s,
         .sandbox = s,
         .id = rq->id,
         .wants_snapshot = rq->has_snapshot,
+        .wants_image = rq->wants_image,
         .cell = rq->cell,
         .number = rq->snapshot,
         .files_fd = -1,
@@ -719,7 +732,7 @@ static void loading_unref(struct snp_loading *v)
 static void loading_end(struct snp_loading *v, json_t *failed, const struct snp_err *err)
 {
     struct snp_sandbox *s = v->sandbox;
-    bool is_spoiled = err != NULL && (v->is_unpacking || v->is_restoring);
+    bool is_spoiled = err != NULL && (v->is_unpacking || v->is_restoring || v->is_gone);
     uint32_t id = v->id;
 
     if (id == 0) {
@@ -744,6 +757,8 @@ static void loading_end(struct snp_loading *v, json_t *failed, const struct snp_
     }
     if (err == NULL) {
         snp_snapshot_spent(s, true); /* the pristine copy is not what a cell goes back to */
+    } else if (err->code == SNP_E_UNSUPPORTED) {
+        s->transfer.has_run = s->holds_state = false; /* something else can be loaded */
     }
     snp_snapshot_resume(s);
 }
@@ -766,7 +781,9 @@ static int64_t room_of(const struct snp_loading *v)
 {
     uint64_t most = v->sandbox->spec.limits.value[SNP_LIMIT_MEMORY];
 
-    return v->effort == 0 ? SNP_NO_NUMBER : v->effort == 1 ? (int64_t)(most - most / 8) : 0;
+    return v->effort == 0 || v->effort == EFFORT_IMAGE ? SNP_NO_NUMBER
+           : v->effort == 1                            ? (int64_t)(most - most / 8)
+                                                       : 0;
 }
 
 static int send_load(struct snp_loading *v, json_t *head, int fd)
@@ -804,8 +821,8 @@ static void on_unpacked(void *data, int eno, const char *bytes, size_t n)
     }
     v->is_restoring = true;
     (void)snprintf(workspace, sizeof(workspace), "%s/workspace", s->folder);
-    head = SNP_WRITE(snp_guest_load, .step = "restore", .cwd = workspace,
-                     .budget_ms = BUDGET_MS, .room = room_of(v));
+    head = SNP_WRITE(snp_guest_load, .step = v->effort == EFFORT_IMAGE ? "move" : "restore",
+                     .cwd = workspace, .budget_ms = BUDGET_MS, .room = room_of(v));
     if (send_load(v, head, -1) < 0) {
         loading_fail(v, SNP_E_LIMIT, ENDED);
     }
@@ -836,6 +853,11 @@ static void on_loaded(struct snp_loading *v, const struct snp_frame *f)
 
     if (f->head_len > HEAD_MAX || snp_json_parse(f->head, f->head_len, &head, &err) < 0) {
         loading_fail(v, SNP_E_LIMIT, "the interpreter broke the protocol");
+    } else if (!snp_json_bool(head, "ok", false) && v->effort == EFFORT_IMAGE &&
+               !v->is_restoring) {
+        (void)snp_fail(&err, SNP_E_UNSUPPORTED, "%.*s", WHY_MAX,
+                       snp_json_str(head, "error", "no reason was given"));
+        loading_end(v, NULL, &err);
     } else if (!snp_json_bool(head, "ok", false)) {
         loading_fail(v, SNP_E_LIMIT, snp_json_str(head, "error", "no reason was given"));
     } else if (v->is_restoring) {
@@ -852,7 +874,9 @@ static void on_loaded(struct snp_loading *v, const struct snp_frame *f)
 static void load_start(void *data)
 {
     struct snp_loading *v = data;
-    json_t *head = SNP_WRITE(snp_guest_load, .step = "read", .room = room_of(v));
+    json_t *head =
+        SNP_WRITE(snp_guest_load, .step = v->effort == EFFORT_IMAGE ? "wake" : "read",
+                  .room = room_of(v));
 
     if (v->sandbox->state == SNP_SANDBOX_READY && send_load(v, head, v->in_fd) < 0) {
         loading_fail(v, SNP_E_PEER, "the interpreter cannot be reached");
@@ -873,6 +897,9 @@ int snp_method_load(struct snp_sandbox *s,
     if (s->transfer.has_run || s->cell != NULL) {
         return snp_fail(err, SNP_E_INVALID,
                         "only a session that has run nothing yet can be loaded");
+    }
+    if (rq->effort == EFFORT_IMAGE && snp_sandbox_why_no_image(s) != NULL) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "%s", snp_sandbox_why_no_image(s));
     }
     v = calloc(1, sizeof(*v));
     if (v != NULL) {
@@ -925,6 +952,7 @@ void snp_state_on_guest_end(struct snp_sandbox *s)
                     "the variables could not be saved: the interpreter has ended");
     }
     if (s->transfer.loading != NULL) {
+        s->transfer.loading->is_gone = s->transfer.loading->effort == EFFORT_IMAGE;
         loading_fail(s->transfer.loading, SNP_E_LIMIT, ENDED);
     }
 }
@@ -936,7 +964,8 @@ void snp_state_sandbox_ended(struct snp_sandbox *s)
     }
     if (s->transfer.loading != NULL) {
         struct snp_loading *v = s->transfer.loading;
-        v->is_unpacking = v->is_restoring = false; /* it is on its way out already */
+        v->is_unpacking = v->is_restoring = v->is_gone =
+            false; /* it is on its way out already */
         loading_fail(v, SNP_E_LIMIT, "the session ended meanwhile");
     }
 }

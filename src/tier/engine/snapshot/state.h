@@ -27,6 +27,7 @@ struct snp_save_request {
     uint64_t cell;     /* of the state: without what a later one did; INT64_MAX = any */
     const char *known; /* borrowed; keys, one a line */
     size_t known_len;
+    bool wants_image; /* too, if there can be one */
 };
 
 /*
@@ -45,7 +46,7 @@ struct snp_load_request {
     uint32_t id;
     uint64_t epoch;
     unsigned
-        effort; /* 0 = all of it, 1 = variables as far as there is memory, 2 = no variables */
+        effort; /* 0 = all of it, 1 = variables as far as there is memory, 2 = no variables, 3 = its image */
 };
 int snp_method_load(struct snp_sandbox *s,
                     const struct snp_load_request *rq,

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An image at rest, as items of a checkpoint: first its tables, then its pages, a window of addresses in each
+ * item, so that what did not change since the image before has the same key. Nothing of the interpreter's is
+ * used or changed meanwhile.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "base/err.h"
+#include "guest/module/image_parts.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define WINDOW (UINT64_C(1) << 20)
+
+enum {
+    PARTS_MAX = 1 + (1 << 20) / 4096, /* of an item: its head, and one for each page at most */
+    FRAME = 16,
+    FRAME_ITEM = 80,
+    HEAD_MAX = 200,
+    KEY_MAX = 40,
+};
+
+struct items {
+    int fd;
+    const char *known;
+    uint32_t n;
+    size_t n_parts;
+    size_t len;
+    struct iovec parts[PARTS_MAX];
+};
+
+static int put_parts(int fd, struct iovec *parts, size_t n)
+{
+    while (n > 0) {
+        const long done = syscall(SYS_writev, fd, parts, (long)n);
+
+        if (done <= 0) {
+            return -1;
+        }
+        snp_image_skip(parts, &n, (size_t)done);
+    }
+    return 0;
+}
+
+static bool is_known(const char *known, const char *key)
+{
+    const size_t len = strlen(key);
+
+    for (const char *at = known; (at = strstr(at, key)) != NULL; at += len) {
+        if ((at == known || at[-1] == '\n') && (at[len] == '\n' || at[len] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void name_content(const struct items *items, char key[KEY_MAX])
+{
+    XXH3_state_t state;
+    XXH128_hash_t hash;
+
+    XXH3_INITSTATE(&state);
+    (void)XXH3_128bits_reset(&state);
+    for (size_t i = 1; i < items->n_parts; i++) {
+        (void)XXH3_128bits_update(&state, items->parts[i].iov_base, items->parts[i].iov_len);
+    }
+    hash = XXH3_128bits_digest(&state);
+    (void)snprintf(key, KEY_MAX, "i:%016llx%016llx", (unsigned long long)hash.high64,
+                   (unsigned long long)hash.low64);
+}
+
+/* What was gathered, in one frame. */
+static int put_item(struct items *items)
+{
+    char key[KEY_MAX];
+    char frame[FRAME + HEAD_MAX] = {0};
+    uint32_t lens[3] = {0};
+    bool is_same;
+    int n;
+
+    if (items->len == 0) {
+        return 0;
+    }
+    name_content(items, key);
+    is_same = is_known(items->known, key);
+    n = snprintf(frame + FRAME, HEAD_MAX,
+                 "{\"kind\":\"image\",\"name\":\"%u\",\"key\":\"%s\",\"size\":%zu,\"same\":%s,"
+                 "\"meta\":{}}",
+                 items->n, key, items->len, is_same ? "true" : "false");
+    lens[0] = (uint32_t)n + (is_same ? 0 : (uint32_t)items->len);
+    lens[2] = (uint32_t)n;
+    memcpy(frame, lens, sizeof(lens));
+    frame[sizeof(lens)] = FRAME_ITEM;
+    items->parts[0] = (struct iovec){frame, FRAME + (size_t)n};
+    n = put_parts(items->fd, items->parts, is_same ? 1 : items->n_parts);
+    items->n++;
+    items->n_parts = 1;
+    items->len = 0;
+    return n;
+}
+
+static int add(struct items *items, const void *bytes, size_t len)
+{
+    const char *at = bytes;
+
+    while (len > 0) {
+        const size_t room = WINDOW - items->len;
+        const size_t n = len < room ? len : room;
+
+        items->parts[items->n_parts++] = (struct iovec){(void *)(uintptr_t)at, n};
+        items->len += n;
+        at += n;
+        len -= n;
+        if ((items->len == WINDOW || items->n_parts == PARTS_MAX) && put_item(items) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* An item ends where a window does. */
+static int add_run(struct items *items, const struct snp_image_run *run, uint64_t *window)
+{
+    for (uint64_t at = run->at; at < run->at + run->len;) {
+        const uint64_t end = (at / WINDOW + 1) * WINDOW;
+        const uint64_t stop = end < run->at + run->len ? end : run->at + run->len;
+
+        if (*window != at / WINDOW && put_item(items) < 0) {
+            return -1;
+        }
+        *window = at / WINDOW;
+        SNP_TRY(add(items, snp_image_at(at), stop - at));
+        at = stop;
+    }
+    return 0;
+}
+
+int snp_image_put_items(int fd,
+                        const struct snp_image_room *room,
+                        const char *known,
+                        uint32_t *ret_items)
+{
+    const struct snp_image_head *head = &room->head;
+    struct items items = {.fd = fd, .known = known, .n_parts = 1};
+    uint64_t window = 0;
+
+    if (add(&items, head, sizeof(*head)) < 0 ||
+        add(&items, room->vmas, head->n_vmas * sizeof(room->vmas[0])) < 0 ||
+        add(&items, room->paths, head->paths_len) < 0 ||
+        add(&items, room->runs, head->n_runs * sizeof(room->runs[0])) < 0) {
+        return -1;
+    }
+    for (uint64_t i = 0; i < head->n_runs; i++) {
+        SNP_TRY(add_run(&items, &room->runs[i], &window));
+    }
+    SNP_TRY(put_item(&items));
+    *ret_items = items.n;
+    return 0;
+}
