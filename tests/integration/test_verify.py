@@ -554,3 +554,34 @@ def test_words_that_are_wrong(box: Sandbox) -> None:
         done = box.cli("verify", *words)
         assert done.returncode == 2 and why in done.stderr, done.stderr
     assert box.cli("verify", "nowhere", "--test", "true").returncode == 1
+
+
+def test_the_first_proven_candidate_is_kept(box: Sandbox) -> None:
+    runs = Runs(box)
+    logs = os.path.join(runs.folder, "logs")
+    asked = box.popen("agent", "Fix add()", *runs.options(runs.script(turn(edit("a - b", "a + b"), final("adds")))),
+                      "--cost-limit", "none", *TEST, "--json", "--candidates", "2", "--budget", "5000", cwd=runs.folder,
+                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert lib.wait_for(lambda: os.path.isdir(logs) and len(os.listdir(logs)) == 2)
+    with open(f"/proc/{asked.pid}/task/{asked.pid}/children") as children:
+        slow = int(children.read().split()[1])
+    os.kill(slow, signal.SIGSTOP)
+    assert lib.wait_for(lambda: READY in "".join(Path(logs, each).read_text() for each in os.listdir(logs)))
+    assert lib.wait_for(lambda: len(Path(f"/proc/{asked.pid}/task/{asked.pid}/children").read_text().split()) == 1)
+    os.kill(slow, signal.SIGCONT)
+    shown = asked.communicate(timeout=300)
+    found = json.loads(shown[0])
+    assert asked.returncode == 0 and found["verdict"]["verdict"] == READY, shown
+    first, second = found["candidates"]
+    assert (first["chosen"], second["chosen"], second["session"]) == (True, False, None)
+    assert second["stopped_by"] == "cancelled" and first["trajectory_id"] == found["trajectory_id"]
+    names = [row["name"] for row in json.loads(box.cli("sessions", "list", "--json").stdout)]
+    assert found["session"] in names and not [each for each in names if second["trajectory_id"][:13] in each]
+    with open(os.path.join(logs, found["trajectory_id"] + ".jsonl")) as lines:
+        assert json.loads(lines.readline())["budget"]["token_budget"] == 2500
+    with open(os.path.join(found["verdict"]["folder"], "candidates.json")) as kept:
+        assert json.load(kept) == found["candidates"]
+    box.destroy(found["session"])
+    shutil.rmtree(logs)
+    for words in (["--candidates", "2"], ["--candidates", "17", *TEST], ["--candidates", "2", *TEST, "--events"]):
+        assert runs.cli("agent", "x", *words).returncode == 2

@@ -139,32 +139,29 @@ static int results_open(struct working *all, struct snp_err *err)
 
 /* Working ------------------------------------------------------------------------------------ */
 
+/* The next sample of a task in the table, unless its result is known. */
+static void job_add(struct working *all, const json_t *task, size_t sample, const char *text)
+{
+    snp_autofree char *key = key_of(snp_json_str(task, "id", ""), sample);
+
+    if (json_object_get(all->known, key) == NULL) {
+        all->jobs = snp_need(realloc(all->jobs, (all->n_jobs + 1) * sizeof(*all->jobs)));
+        all->jobs[all->n_jobs++] = (struct job){task, sample, text};
+    }
+}
+
 static void jobs_make(struct working *all)
 {
     const struct snp_work *work = all->work;
-    size_t n_tasks = json_array_size(work->tasks->list);
-    size_t n = 0;
 
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < n_tasks; i++) {
-            const json_t *task = json_array_get(work->tasks->list, i);
-            const char *id = snp_json_str(task, "id", "");
-            const json_t *texts = json_object_get(work->tasks->samples, id);
-            size_t most = work->per_task > 0 ? work->per_task : json_array_size(texts);
+    for (size_t i = 0; i < json_array_size(work->tasks->list); i++) {
+        const json_t *task = json_array_get(work->tasks->list, i);
+        const json_t *texts =
+            json_object_get(work->tasks->samples, snp_json_str(task, "id", ""));
+        size_t n = work->per_task > 0 ? work->per_task : json_array_size(texts);
 
-            for (size_t s = 0; s < most; s++) {
-                snp_autofree char *key = key_of(id, s);
-
-                if (pass == 0) {
-                    n++;
-                } else if (json_object_get(all->known, key) == NULL) {
-                    all->jobs[all->n_jobs++] =
-                        (struct job){task, s, json_string_value(json_array_get(texts, s))};
-                }
-            }
-        }
-        if (pass == 0) {
-            all->jobs = snp_need(calloc(n + 1, sizeof(*all->jobs)));
+        for (size_t s = 0; s < n; s++) {
+            job_add(all, task, s, json_string_value(json_array_get(texts, s)));
         }
     }
 }

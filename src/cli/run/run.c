@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/eval/race.h"
 #include "cli/need.h"
 #include "cli/policy.h"
 #include "cli/remote.h"
@@ -384,6 +385,8 @@ static const struct snp_opt agent_options[] = {
     {"auto-context",   0,   SNP_OPT_BOOL,   NULL,
       "accepted; no service is asked for context in this version",                                          0},
     OPT_SUBS,
+    {"candidates",     0,   SNP_OPT_INT,    "N",
+      "with --test: race N attempts, which share the budget and the cost: 1 to 16",                         0},
     SNP_VERIFY_OPTS,
     OPT_BOX,
     OPT_END,
@@ -550,6 +553,30 @@ static int repair_take(const struct snp_opts *opts,
     return 0;
 }
 
+/* --candidates N: each has a share of what one has without. */
+static int candidates_run(struct snp_cli *cli, const struct snp_opts *opts, bool is_repair)
+{
+    const char *text = snp_opts_str(opts, "cost-limit");
+    int64_t n = snp_opts_int(opts, "candidates", 1);
+    int64_t tokens = snp_opts_int(opts, "budget", SNP_AGENT_TOKENS);
+    double cost = SNP_AGENT_COST_USD;
+    struct snp_err err;
+
+    if (!is_repair || n < 1 || n > SNP_RACE_MAX || tokens < n) {
+        return snp_cli_usage(cli,
+                             "--candidates is 1 to %d, goes with --test CMD, and each "
+                             "needs tokens of --budget",
+                             SNP_RACE_MAX);
+    }
+    if (snp_streq(text, unpriced)) {
+        cost = -1;
+    } else if (snp_front_cost(text, &cost, &err) < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    cost = cost > SNP_AGENT_COST_USD_MAX ? SNP_AGENT_COST_USD_MAX : cost;
+    return snp_race_run(cli, opts, (size_t)n, tokens, cost);
+}
+
 static int agent_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autojson json_t *repair = NULL;
@@ -559,6 +586,9 @@ static int agent_run(struct snp_cli *cli, const struct snp_opts *opts)
 
     if (repair_take(opts, &repair, &system, &err) < 0) {
         return snp_cli_fail(cli, &err);
+    }
+    if (snp_opts_int(opts, "candidates", 1) != 1) {
+        return candidates_run(cli, opts, repair != NULL);
     }
     spec.repair = repair;
     spec.system = system;

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_EVAL_RACE_H
+#define SNP_CLI_EVAL_RACE_H
+
+/* Candidates of a repair: the same command, some times at once. */
+
+#include "cli/cli.h"
+
+enum {
+    SNP_RACE_MAX = 16
+};
+
+/*
+ * Run the verb's own words n times, each with its share of tokens and cost (cost below 0: no limit; unpriced: as given).
+ * The first whose exit status is 0 ends the others, whose sessions are destroyed. Prints; the exit status.
+ */
+int snp_race_run(struct snp_cli *cli,
+                 const struct snp_opts *opts,
+                 size_t n,
+                 int64_t tokens,
+                 double cost_usd);
+
+#endif
