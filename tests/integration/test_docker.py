@@ -402,6 +402,21 @@ def test_doctor_tells_of_the_engine(
     assert done.returncode == 0 and "sandboxes can run here" in done.stdout
 
 
+@pytest.mark.parametrize("place", ["docker.sock", "podman/podman.sock"])
+def test_an_engine_of_ones_own_is_found(engine: engines.Engine, place: str) -> None:
+    """A rootless one, where it puts its socket."""
+    box = lib.Sandbox("user", tier="docker", env={"DOCKER_HOST": ""})
+    try:
+        box.env["XDG_RUNTIME_DIR"] = box.make_folder("xdg")
+        path = os.path.join(box.env["XDG_RUNTIME_DIR"], place)
+        box.make_folder(os.path.dirname(path))
+        os.symlink(engine.socket, path)
+        assert box.exec("1")["manifest"]["tier"] == "docker"
+        assert path in box.cli("doctor", "--env", "docker").stdout
+    finally:
+        box.close()
+
+
 def test_a_configuration_file_is_enough(sandbox: lib.Sandbox) -> None:
     box = sandbox
     path = box.make_file(os.path.join(box.home, "p", "snipara-sandbox.toml"),
