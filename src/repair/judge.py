@@ -485,7 +485,8 @@ def is_manifest(path: str) -> bool:
     return re.match(r"(requirements|constraints)[^/]*\.txt$", os.path.basename(path)) is not None
 
 
-PINNED = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w, -]*\])?\s*==\s*[\w.!+-]+(\s*;[^#]*?)?(\s+--hash=sha256:[0-9a-f]{64})+$")
+PINNED = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w, -]*\])?\s*==\s*[\w.!+-]+(\s*;((?!--)[^#])*?)?"
+                    r"(\s+--hash=sha256:[0-9a-f]{64})+$")
 
 
 def manifest_findings(row: Json) -> Iterator[Json]:

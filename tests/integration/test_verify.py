@@ -220,6 +220,8 @@ READ: dict[str, tuple[str, str, str]] = {
         "calc.py", "class X:\n    def __class_getitem__(cls, x):\n        return x\n", "__class_getitem__"),
     "a frame of a traceback": ("calc.py", "def f(e):\n    return e.with_traceback(None)\n", "with_traceback"),
     "a dependency without its hash": ("requirements.txt", "flask==3.0\n", "without NAME==VERSION --hash"),
+    "an option behind a marker": ("requirements.txt", f"a==1 ; x --config-settings=y --hash=sha256:{'0' * 64}\n",
+                                  "without NAME==VERSION --hash"),
     "a name of nothing": ("calc.py", "def f():\n    return helper_of(1)\n", "helper_of, which nothing defines"),
     "an import of nothing": ("calc.py", "from box import nothing\n", "nothing, which box.py does not have"),
     "a second calc": ("checks/calc.py", "x = 1\n", "hides the module calc"),
