@@ -129,7 +129,7 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
     "version": (["version"], "version"),
 }
 # Tested below: their end is another's beginning, or they serve.
-ELSEWHERE = {"daemon stop", "mcp-serve"}
+ELSEWHERE = {"daemon stop", "eval", "mcp-serve"}
 BEFORE = {
     "verify": ["exec", "-s", "tested", "--project", "shown", "import os; os.remove('one')"],
     "apply": ["exec", "-s", "shown", "--project", "shown", "open('x', 'w').write('1')"],
