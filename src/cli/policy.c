@@ -139,6 +139,7 @@ int snp_cli_session_defaults(const struct snp_config *config,
                                   json_string(snp_config_str(config, SNP_KEY_TEMPLATE)));
     }
     (void)json_object_set_new(defaults, "tier", json_string(tier));
+    (void)json_object_set_new(defaults, "guarantees", snp_cli_guarantees(config));
     SNP_TRY(snp_streq(tier, "docker") ? add_docker(config, may_get, defaults, err) : 0);
     *ret = SNP_TAKE_PTR(defaults);
     return 0;

@@ -14,6 +14,7 @@
 #include "client/client.h"
 #include "config/config.h"
 #include "policy/engine_socket.h"
+#include "policy/guarantee.h"
 #include "wire/session.h"
 
 enum {
@@ -58,16 +59,69 @@ static const char *tier_of(const char *name, const struct snp_tier_files *files)
     return NULL;
 }
 
+json_t *snp_cli_guarantees(const struct snp_config *config)
+{
+    const char *const *names = NULL;
+    size_t n = snp_config_list(config, SNP_KEY_GUARANTEES, &names);
+    json_t *list = snp_need(json_array());
+
+    for (size_t i = 0; i < n; i++) {
+        (void)json_array_append_new(list, json_string(names[i]));
+    }
+    return list;
+}
+
+/*
+ * What auto is: the daemon looks, unless something is required that only a tier gives which is never taken unasked.
+ * Then the strongest of those that can run.
+ */
+static const char *auto_tier(const struct snp_config *config)
+{
+    static char chosen[SNP_TIER_NAME_MAX + 1];
+    snp_autotierfiles struct snp_tier_files files = {0};
+    snp_autojson json_t *wanted = snp_cli_guarantees(config);
+    const char *runtime = snp_config_str(config, SNP_KEY_DOCKER_RUNTIME);
+    struct snp_err ignored;
+
+    if (json_array_size(wanted) == 0 || snp_tier_files_find(&files, &ignored) < 0) {
+        return SNP_TIER_AUTO;
+    }
+    snp_tier_files_rank(&files);
+    for (size_t i = 0; i < files.n && !files.files[i].is_users; i++) {
+        const struct snp_tier_file *file = &files.files[i];
+
+        if (file->rank >= SNP_TIER_RANK_WHOLE && has_engine(file->name) &&
+            snp_guarantees_of(file->name, file->about, runtime, wanted, &ignored) == 0) {
+            (void)snprintf(chosen, sizeof(chosen), "%s", file->name);
+            return snp_json_bool(file->about, "by_name", false) ? chosen : SNP_TIER_AUTO;
+        }
+    }
+    return SNP_TIER_AUTO;
+}
+
 const char *snp_cli_tier(const struct snp_config *config)
 {
     snp_autotierfiles struct snp_tier_files files = {0};
     const char *name = configured(config);
     struct snp_err ignored;
 
-    if (strcmp(name, SNP_TIER_AUTO) == 0) { /* the daemon looks */
-        return name;
+    if (strcmp(name, SNP_TIER_AUTO) == 0) {
+        return auto_tier(config);
     }
     return snp_tier_files_find(&files, &ignored) < 0 ? NULL : tier_of(name, &files);
+}
+
+static int guarantees_check(const struct snp_config *config, struct snp_err *err)
+{
+    const char *const *names = NULL;
+    size_t n = snp_config_list(config, SNP_KEY_GUARANTEES, &names);
+
+    for (size_t i = 0; i < n; i++) {
+        if (snp_guarantee_check(names[i], err) < 0) {
+            return snp_err_wrap(err, "%s", snp_config_source(config, SNP_KEY_GUARANTEES));
+        }
+    }
+    return 0;
 }
 
 int snp_cli_tier_check(const struct snp_config *config, struct snp_err *err)
@@ -76,7 +130,9 @@ int snp_cli_tier_check(const struct snp_config *config, struct snp_err *err)
     const struct snp_tier_file *file;
     const char *name = configured(config);
     const char *source = snp_config_source(config, SNP_KEY_ENVIRONMENT);
-    int r = strcmp(name, SNP_TIER_AUTO) == 0 ? 0 : snp_tier_files_find(&files, err);
+    int r = guarantees_check(config, err);
+
+    r = r < 0 || strcmp(name, SNP_TIER_AUTO) == 0 ? r : snp_tier_files_find(&files, err);
 
     if (r < 0 || strcmp(name, SNP_TIER_AUTO) == 0) {
         return r;
@@ -146,7 +202,10 @@ void snp_cli_tier_stand_in(const struct snp_cli *cli, const struct snp_config *c
 {
     const char *name = snp_config_str(config, SNP_KEY_ENVIRONMENT);
 
-    if (!snp_streq(name, snp_cli_tier(config))) {
+    if (snp_streq(name, SNP_TIER_AUTO) && !snp_streq(snp_cli_tier(config), name)) {
+        snp_cli_warn(cli, "auto is %s here: the strongest tier with all guarantees (%s)",
+                     snp_cli_tier(config), snp_config_source(config, SNP_KEY_GUARANTEES));
+    } else if (!snp_streq(name, snp_cli_tier(config))) {
         snp_cli_warn(cli, "no %s tier here (%s); code runs in %s", name,
                      snp_config_source(config, SNP_KEY_ENVIRONMENT), snp_cli_tier(config));
     }

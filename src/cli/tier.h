@@ -39,6 +39,9 @@ void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config);
 /* The last of these alone. */
 void snp_cli_tier_stand_in(const struct snp_cli *cli, const struct snp_config *config);
 
+/* The guarantees that the configuration requires: names. New reference. */
+json_t *snp_cli_guarantees(const struct snp_config *config);
+
 /* The names that --env takes, one a line. */
 int snp_cli_tier_names(struct snp_err *err) SNP_NODISCARD;
 

@@ -57,6 +57,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         CHOICES("sandboxed", "docker", "local"), SAFE_ARE("docker")),
     KEY(TEMPLATE,                  "template",                STRING,  FREE,  "base",      "Runtime",   "Template"),
     KEY(REQUIRE_EXACT,             "require_exact",           BOOL,    FREE,  "false",     "Runtime",   "Require exact"),
+    KEY(GUARANTEES,                "guarantees",              LIST,    ASKS,  "",          "Runtime",   "Guarantees"),
     KEY(DURABILITY,                "durability",              STRING,  ASKS,  "synced",    "Sessions",  "Durability",
         CHOICES("synced", "process")),
     KEY(CHECKPOINT,                "checkpoint",              STRING,  SAFE,  "idle",      "Sessions",  "Checkpoint",

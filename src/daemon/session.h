@@ -81,7 +81,8 @@ struct snp_session_policy {
     char *rootfs;  /* owned, or NULL */
     json_t *env;   /* owned, an object */
     struct snp_limits limits;
-    bool has_network; /* as the user has asked; few tiers give one */
+    json_t *guarantees; /* owned: that its tier must give, as the latest cell says; or NULL */
+    bool has_network;   /* as the user has asked; few tiers give one */
     bool allow_degraded;
     bool require_exact;
     bool transaction;                 /* its tier makes copies to go back to */

@@ -146,6 +146,8 @@ static int limits_read(struct snp_exec_spec *spec, struct snp_err *err)
         (void)json_object_del(copy, "rootfs");
         (void)json_object_del(copy, "project");
         (void)json_object_del(copy, "network");
+        (void)json_object_del(copy, "guarantees");
+        spec->guarantees = json_object_get(defaults, "guarantees");
         spec->default_rootfs = snp_json_str(defaults, "rootfs", NULL);
         spec->default_project = snp_json_str(defaults, "project", NULL);
         spec->has_network = snp_json_bool(defaults, "network", false);
@@ -249,6 +251,7 @@ int snp_exec_spec_fits(const struct snp_exec_spec *spec,
     const char *key;
     json_t *value;
 
+    SNP_TRY(snp_tier_guarantees(policy->tier, policy->rootfs, spec->guarantees, err));
     if (spec->has_tier && strcmp(spec->tier, policy->tier->name) != 0) {
         return snp_fail(err, SNP_E_INVALID,
                         "the session is in the %s tier, not %s; move it, destroy it or use "

@@ -31,6 +31,7 @@ struct snp_exec_spec {
     const char *default_rootfs;    /* likewise */
     const char *default_project;   /* likewise */
     bool has_network;              /* a new one has */
+    const json_t *guarantees;      /* that its tier must give, or NULL */
     struct snp_limits limits;      /* for a new session: defaults, then the explicit ones */
     enum snp_durability durability;
     bool has_checkpoint; /* asked for */

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "policy/guarantee.h"
 #include "store/job.h"
 
 static struct snp_found_tier *known(const struct snp_tiers *tiers, const char *name)
@@ -228,6 +229,17 @@ int snp_tiers_check(struct snp_tiers *tiers, struct snp_found_tier *tier, struct
 bool snp_tier_is_weak(const struct snp_found_tier *tier)
 {
     return tier->rank < SNP_TIER_RANK_WHOLE;
+}
+
+int snp_tier_guarantees(const struct snp_found_tier *tier,
+                        const char *rootfs,
+                        const json_t *guarantees,
+                        struct snp_err *err)
+{
+    const char *runtime = rootfs == NULL ? NULL : strchr(rootfs, '#'); /* IMAGE#RUNTIME */
+
+    return snp_guarantees_of(tier->name, tier->is_claimed ? NULL : tier->about, runtime,
+                             guarantees, err);
 }
 
 bool snp_tier_can(const struct snp_found_tier *tier, const char *verb)

@@ -76,6 +76,12 @@ struct snp_found_tier *snp_tiers_weaker(const struct snp_tiers *tiers,
 /* Only where weaker controls are allowed does `auto` take it. */
 bool snp_tier_is_weak(const struct snp_found_tier *tier);
 
+/* Does it give all of them (names, NULL = none) with that root? SNP_E_UNSUPPORTED: who does. */
+int snp_tier_guarantees(const struct snp_found_tier *tier,
+                        const char *rootfs,
+                        const json_t *guarantees,
+                        struct snp_err *err) SNP_NODISCARD;
+
 /* Whether it says that it can; who does not say may be asked. */
 bool snp_tier_can(const struct snp_found_tier *tier, const char *verb);
 

@@ -20,7 +20,7 @@ extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
 #define SNP_EXEC_POLICY(F, S) \
     F(S, STR,  tier,           OPTNIL, 32, 0, "name of a tier; `auto`: the strongest, or a weaker one with `allow_degraded`") \
     F(S, STR,  template,       OPTNIL, 32, 0, "`base`, `data`, `plot`, an added one, or `venv`, the project's own. Default, if `defaults` has none: `venv` if the project has one, else base") \
-    F(S, OBJ,  defaults,       OPTNIL, 0, NULL, "limits for a session that this call opens; may contain `template`, `tier`, `rootfs`, `project` and `network`: code has the engine's (docker tier)") \
+    F(S, OBJ,  defaults,       OPTNIL, 0, NULL, "limits for a session that this call opens; may contain `template`, `tier`, `rootfs`, `project`, `network`: code has the engine's (docker tier), and `guarantees`: names that the session's tier must give") \
     F(S, STR,  project,        OPTNIL, SNP_PROJECT_PATH_MAX, 0, "absolute path of the folder seen at /workspace") \
     F(S, STR,  rootfs,         OPTNIL, SNP_PROJECT_PATH_MAX, 0, "absolute path of a folder whose /usr and /etc are seen instead of the host's; in the docker tier, an image, or IMAGE#RUNTIME") \
     F(S, OBJ,  env,            OPTNIL, 0, NULL, "variables that reach the code, strings") \

@@ -417,6 +417,26 @@ def test_an_engine_of_ones_own_is_found(engine: engines.Engine, place: str) -> N
         box.close()
 
 
+def test_auto_is_the_strongest_with_the_guarantees(sandbox: lib.Sandbox) -> None:
+    box, kernel = sandbox, {"SNIPARA_SANDBOX_GUARANTEES": "kernel, network"}
+    own = {**kernel, "SNIPARA_SANDBOX_DOCKER_RUNTIME": "runsc"}
+    done = box.cli("exec", "import platform; print(platform.release())", env=own)
+    assert done.stdout.startswith("4.4") and "auto is docker here" in done.stderr, done  # gVisor's
+    for words, env in ((), kernel), (("--env", "docker"), kernel), (("--env", "native"), own):
+        done = box.cli("exec", *words, "1", env=env)
+        assert done.returncode != 0 and "does not guarantee kernel" in done.stderr, done
+        assert "--env docker with docker_runtime" in done.stderr and "network" not in done.stderr
+        judged = box.cli("doctor", *words, env=env)
+        assert judged.returncode == 1 and "does not guarantee kernel" in judged.stdout, judged
+    assert box.cli("exec", "--env", "native", "-s", "open", "x = 1").returncode == 0
+    assert "does not guarantee kernel" in box.cli("exec", "-s", "open", "x", env=own).stderr
+    assert box.cli("exec", "-s", "open", "x", env={"SNIPARA_SANDBOX_GUARANTEES": "namespaces"}).returncode == 0
+    assert "does not guarantee namespaces" in box.cli("sessions", "move", "open", "--to", "local").stderr
+    done = box.cli("exec", "1", env={"SNIPARA_SANDBOX_GUARANTEES": "kernle"})
+    assert done.returncode != 0 and "did you mean kernel?" in done.stderr
+    box.destroy("open")
+
+
 def test_a_configuration_file_is_enough(sandbox: lib.Sandbox) -> None:
     box = sandbox
     path = box.make_file(os.path.join(box.home, "p", "snipara-sandbox.toml"),

@@ -36,7 +36,7 @@ AS_IT_IS = {"docker_mount_workspace": True, "docker_network_disabled": True, "do
 NO_KEYS = ("allow_degraded", "project")  # options of a run, which a run that is resumed keeps
 KEYS = (
     *NO_EFFECT, "api_key", "backend", "base_url", "checkpoint", "cost_limit", "cpus", "docker_cpus", "docker_memory",
-    "docker_timeout", "durability", "environment", "file_size", "log_dir", "max_depth", "max_parallel",
+    "docker_timeout", "durability", "environment", "file_size", "guarantees", "log_dir", "max_depth", "max_parallel",
     "max_subcalls", "memory", "model", "model_retries", "open_files", "output", "parallel_tools", "price_file",
     "processes", "record_file", "replay_file", "require_exact", "sub_calls_budget_inheritance", "sub_calls_enabled",
     "sub_calls_max_cost_per_session", "sub_calls_max_per_turn", "temperature", "template", "timeout",

@@ -54,7 +54,7 @@ export interface Methods {
       tier?: string | null;
       /** `base`, `data`, `plot`, an added one, or `venv`, the project's own. Default, if `defaults` has none: `venv` if the project has one, else base */
       template?: string | null;
-      /** limits for a session that this call opens; may contain `template`, `tier`, `rootfs`, `project` and `network`: code has the engine's (docker tier) */
+      /** limits for a session that this call opens; may contain `template`, `tier`, `rootfs`, `project`, `network`: code has the engine's (docker tier), and `guarantees`: names that the session's tier must give */
       defaults?: Record<string, unknown> | null;
       /** absolute path of the folder seen at /workspace */
       project?: string | null;
@@ -934,6 +934,8 @@ export interface Methods {
       by_name?: boolean;
       /** controls that are always in force: those of the manifest; `namespaces`: the host's files and processes cannot be seen */
       guarantees: string[];
+      /** runtimes (parts of their names) with which it has its own kernel: the guarantee `kernel` */
+      kernels?: string[] | null;
       /** methods of the tier protocol that it serves; `rootfs`: other file systems; `images`: `save` and `load` with images */
       verbs: string[];
       /** of each limit's key how it is enforced; `approximate: ...` where not exactly */

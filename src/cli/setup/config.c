@@ -144,7 +144,7 @@ static char *value_text(const struct snp_config *config, enum snp_config_key key
         return float_text(snp_config_float(config, key));
     case SNP_CONFIG_LIST: {
         size_t n = snp_config_list(config, key, &items);
-        return join_items(items, n);
+        return n == 0 ? strdup("none") : join_items(items, n);
     }
     case SNP_CONFIG_LIMIT:
         return limit_text(config, key);

@@ -21,6 +21,7 @@
 #include "cli/show/term.h"
 #include "cli/tier.h"
 #include "config/config.h"
+#include "policy/guarantee.h"
 #include "wire/exec.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
@@ -232,6 +233,47 @@ static void check_tiers(struct report *report)
     }
 }
 
+/* The strongest that works here and is named, or is taken unasked; NULL = none. */
+static const struct snp_tier_file *taken(const struct report *report, const char *name)
+{
+    bool is_auto = snp_streq(name, SNP_TIER_AUTO);
+
+    for (size_t i = 0; i < report->tiers->n && i < TIERS_MAX; i++) {
+        const struct snp_tier_file *file = &report->tiers->files[i];
+
+        if (report->works[i] && (name == NULL || snp_streq(file->name, name) ||
+                                 (is_auto && file->rank >= SNP_TIER_RANK_WHOLE &&
+                                  !snp_json_bool(file->about, "by_name", false)))) {
+            return file;
+        }
+    }
+    return NULL;
+}
+
+/* Tiers that do not give what the configuration requires are refused, also those that are named. */
+static void check_guarantees(struct report *report)
+{
+    snp_autojson json_t *wanted =
+        report->config == NULL ? NULL : snp_cli_guarantees(report->config);
+    const struct snp_tier_file *used =
+        report->tier == NULL ? NULL : taken(report, report->tier);
+
+    for (size_t i = 0; i < report->tiers->n && i < TIERS_MAX && used != NULL; i++) {
+        const struct snp_tier_file *file = &report->tiers->files[i];
+        struct snp_err err;
+
+        if (snp_guarantees_of(file->name, file->about,
+                              snp_config_str(report->config, SNP_KEY_DOCKER_RUNTIME), wanted,
+                              &err) == 0) {
+            continue;
+        }
+        if (file == used) {
+            report_fail(report, "guarantees", &err, "exec refuses to run");
+        }
+        report->works[i] = false;
+    }
+}
+
 /* A cell as exec would run it; nothing is pulled or built for it. *ret: what it ran on. */
 static int try_container(struct report *report, char **ret, struct snp_err *err)
 {
@@ -281,23 +323,6 @@ static void check_container(struct report *report)
             report_fail(report, "docker image", &err, "exec refuses to run there");
         }
     }
-}
-
-/* The strongest that works here and is named, or is taken unasked; NULL = none. */
-static const struct snp_tier_file *taken(const struct report *report, const char *name)
-{
-    bool is_auto = snp_streq(name, SNP_TIER_AUTO);
-
-    for (size_t i = 0; i < report->tiers->n && i < TIERS_MAX; i++) {
-        const struct snp_tier_file *file = &report->tiers->files[i];
-
-        if (report->works[i] && (name == NULL || snp_streq(file->name, name) ||
-                                 (is_auto && file->rank >= SNP_TIER_RANK_WHOLE &&
-                                  !snp_json_bool(file->about, "by_name", false)))) {
-            return file;
-        }
-    }
-    return NULL;
 }
 
 static void verdict(const struct report *report)
@@ -420,6 +445,7 @@ static void check_daemon(struct report *report)
     report_add(report, "daemon", CHECK_OK, details(text, NULL, NULL));
     check_journal(report);
     check_tiers(report);
+    check_guarantees(report);
     check_container(report);
     /* What exec will do: a weak tier never takes the place of another by itself. */
     report->usable = report->tier != NULL && taken(report, report->tier) != NULL;

@@ -39,6 +39,12 @@ static void opened(struct snp_session *session, json_t *manifest, const struct s
     snp_session_go_on(session);
 }
 
+static void remember_guarantees(struct snp_session *session, const struct snp_exec_spec *spec)
+{
+    json_decref(session->policy.guarantees);
+    session->policy.guarantees = json_deep_copy(spec->guarantees);
+}
+
 static int session_fill(struct snp_session *session,
                         const struct snp_exec_spec *spec,
                         pid_t client,
@@ -55,6 +61,7 @@ static int session_fill(struct snp_session *session,
     session->policy.project = project == NULL ? NULL : strdup(project);
     session->policy.rootfs = rootfs == NULL ? NULL : strdup(rootfs);
     session->policy.has_network = spec->has_network;
+    remember_guarantees(session, spec);
     session->policy.env =
         spec->asked.env == NULL ? json_object() : json_incref(spec->asked.env);
     session->policy.limits = spec->limits;
@@ -68,6 +75,7 @@ static int session_fill(struct snp_session *session,
     session->unsaved.when = spec->checkpoint;
     SNP_TRY(snp_tiers_choose(&session->server->tiers, spec->tier, spec->asked.allow_degraded,
                              &session->policy.tier, err));
+    SNP_TRY(snp_tier_guarantees(session->policy.tier, rootfs, spec->guarantees, err));
     if (session->policy.env == NULL || (project != NULL && session->policy.project == NULL) ||
         (rootfs != NULL && session->policy.rootfs == NULL)) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
@@ -125,6 +133,7 @@ int snp_session_for(const struct snp_request *request,
         return session_open(server, spec, request->peer->pid, ret, err);
     }
     SNP_TRY(snp_exec_spec_fits(spec, &session->policy, ret_wall_ms, err));
+    remember_guarantees(session, spec);
     *ret = session;
     return 0;
 }

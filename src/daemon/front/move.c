@@ -165,6 +165,8 @@ static int place_read(struct moving *moving,
         return snp_fail(err, SNP_E_INVALID, "session %s is in the %s tier already",
                         moving->session->name, place->tier->name);
     }
+    SNP_TRY(snp_tier_guarantees(place->tier, asked->rootfs, moving->session->policy.guarantees,
+                                err));
     place->rootfs = asked->rootfs == NULL ? NULL : strdup(asked->rootfs);
     SNP_TRY_MEMORY(asked->rootfs == NULL || place->rootfs != NULL, err);
     place->has_network = asked->network;

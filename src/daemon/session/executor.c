@@ -112,6 +112,7 @@ static int open_weaker(struct snp_executor *executor,
 {
     struct snp_session *session = executor->session;
     struct snp_found_tier *next;
+    struct snp_err ignored;
 
     if (err->code != SNP_E_UNSUPPORTED || !session->policy.is_auto ||
         session->live.executor != executor) {
@@ -119,7 +120,8 @@ static int open_weaker(struct snp_executor *executor,
     }
     next = snp_tiers_weaker(&session->server->tiers, session->policy.tier,
                             session->policy.rootfs == NULL ? NULL : "rootfs");
-    if (next == NULL) {
+    if (next == NULL || snp_tier_guarantees(next, session->policy.rootfs,
+                                            session->policy.guarantees, &ignored) < 0) {
         return err->code;
     }
     if (snp_tier_is_weak(next) && !session->policy.allow_degraded) {

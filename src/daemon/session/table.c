@@ -135,6 +135,7 @@ void snp_session_unref(struct snp_session *session)
     free(session->policy.instead_of);
     free(session->policy.rootfs);
     json_decref(session->policy.env);
+    json_decref(session->policy.guarantees);
     json_decref(session->live.restored);
     json_decref(session->durable.missing);
     json_decref(session->durable.checkpoint_lost);

@@ -11,8 +11,13 @@ bool snp_docker_is_gvisor(const struct snp_sandbox *s)
     const struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
     const char *runtime = d->runtime[0] != '\0' ? d->runtime : s->spec.python.id;
 
-    return runtime != NULL &&
-           (strstr(runtime, "runsc") != NULL || strstr(runtime, "gvisor") != NULL);
+    for (const char *const *part = snp_docker_kernels; runtime != NULL && *part != NULL;
+         part++) {
+        if (strstr(runtime, *part) != NULL) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void degrade(struct snp_sandbox *s, const char *text)

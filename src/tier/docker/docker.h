@@ -85,6 +85,7 @@ static inline struct snp_docker_sandbox *snp_docker_sandbox_of(const struct snp_
 }
 
 extern const struct snp_about snp_docker_about;
+extern const char *const snp_docker_kernels[]; /* parts of the names of gVisor's runtimes */
 extern const struct snp_tier_ops snp_docker_ops;
 
 /* container.c: the life of a container; for the table ----------------------------------------- */

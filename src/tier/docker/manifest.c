@@ -14,9 +14,13 @@ enum {
 
 static const char *const guarantees[] = {"network",    "filesystem", "syscalls", "resources",
                                          "disposable", "namespaces", NULL};
+const char *const snp_docker_kernels[] = {"runsc", "gvisor", NULL};
 static const char *const verbs[] = {"rootfs", NULL};
-const struct snp_about snp_docker_about = {
-    .rank = 150, .is_by_name = true, .guarantees = guarantees, .verbs = verbs};
+const struct snp_about snp_docker_about = {.rank = 150,
+                                           .is_by_name = true,
+                                           .guarantees = guarantees,
+                                           .kernels = snp_docker_kernels,
+                                           .verbs = verbs};
 
 const char *snp_docker_limited_by(const struct snp_supervisor *supervisor, enum snp_limit limit)
 {
