@@ -46,8 +46,8 @@ DOCUMENTS = [os.path.relpath(path, ROOT)
              for path in sorted(glob.glob(os.path.join(ROOT, pattern))) if "/docs/words/" not in path]
 # Options in documents that are not of our commands: of docker, mmdebstrap, tiers, programs in tests/crash, and one of
 # nobody.
-FOREIGN = {"rm", "security-opt", "variant", "include", "runs", "seed", "life", "option", "describe", "outputs", "start",
-           "fd", "pristine"}
+FOREIGN = {"hash", "rm", "security-opt", "variant", "include", "runs", "seed", "life", "option", "describe", "outputs",
+           "start", "fd", "pristine"}
 
 
 @dataclasses.dataclass
