@@ -16,7 +16,7 @@
 #define SNP_IMAGE_PAGE       4096U
 #define SNP_IMAGE_END        UINT64_C(0x7ffffffff000) /* of what a process may map */
 #define SNP_IMAGE_BYTES_MAX  (UINT64_C(1) << 30U)
-#define SNP_IMAGE_KERNEL_MAX (16U * SNP_IMAGE_PAGE)
+#define SNP_IMAGE_KERNEL_MAX (UINT64_C(16) * SNP_IMAGE_PAGE)
 
 struct snp_image_tables {
     const struct snp_image *image;

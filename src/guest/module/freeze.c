@@ -29,7 +29,7 @@
 
 #    include "base/fd.h"
 #    include "base/macro.h"
-#    include "guest/image.h"
+#    include "guest/image_check.h"
 #    include "guest/module/maps.h"
 
 enum {
@@ -464,6 +464,16 @@ static bool note_pagemap(struct writer *w)
     return w->pages_fd >= 0 && note_runs(w) && close(w->pages_fd) == 0;
 }
 
+/* What guest/thaw would refuse: code of the kernel that was moved, for one. */
+static bool check_tables(struct writer *w)
+{
+    return snp_image_tables_fit(&(struct snp_image_tables){.image = &w->image,
+                                                           .maps = w->maps,
+                                                           .runs = w->runs,
+                                                           .files = w->files,
+                                                           .text = w->text});
+}
+
 /* The copy. */
 static int copy_main(void *arg)
 {
@@ -471,10 +481,11 @@ static int copy_main(void *arg)
         const char *name;
         bool (*run)(struct writer *);
     } steps[] = {
-        {"a mapping",  note_maps   },
-        {"a file",     add_loaded  },
-        {"pages",      note_pagemap},
-        {"the kernel", note_process},
+        {"a mapping",             note_maps   },
+        {"a file",                add_loaded  },
+        {"pages",                 note_pagemap},
+        {"the kernel",            note_process},
+        {"the order of mappings", check_tables},
     };
     struct writer *w = arg;
 

@@ -123,27 +123,34 @@ static int open_folder(const struct snp_supervisor *supervisor, bool make)
 
 /* Using ------------------------------------------------------------------------------------ */
 
-static bool is_trusted(int fd, const uint64_t *key, uint64_t *ret_age_s)
+/* Why it is not used; NULL = it may be. */
+static const char *distrust(int fd, const uint64_t *key, uint64_t *ret_age_s)
 {
     struct snp_image_label label;
     const uint64_t now = (uint64_t)time(NULL);
     struct stat st;
 
-    if (snp_read_all(fd, &label, sizeof(label)) != (ssize_t)sizeof(label)) {
-        return false;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+        (st.st_mode & 077U) != 0 || st.st_nlink != 1) {
+        return "it is not a file that is only yours";
+    }
+    if (snp_read_all(fd, &label, sizeof(label)) != (ssize_t)sizeof(label) ||
+        label.magic != SNP_IMAGE_MAGIC || label.len != (uint64_t)st.st_size - sizeof(label)) {
+        return "it is cut short";
+    }
+    if (memcmp(label.key, key, sizeof(label.key)) != 0) {
+        return "it is of another template";
     }
     *ret_age_s = now - label.born_s;
-    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-           (st.st_mode & 077U) == 0 && st.st_nlink == 1 && label.magic == SNP_IMAGE_MAGIC &&
-           memcmp(label.key, key, sizeof(label.key)) == 0 &&
-           label.len == (uint64_t)st.st_size - sizeof(label) && label.born_s <= now &&
-           *ret_age_s < AGE_MAX_S;
+    return label.born_s <= now && *ret_age_s < AGE_MAX_S ? NULL : "it is too old";
 }
 
-int snp_image_open(const struct snp_supervisor *supervisor,
+int snp_image_open(struct snp_supervisor *supervisor,
+                   const char *template_name,
                    char *const *args,
                    uint64_t *ret_age_s)
 {
+    const char *why = NULL;
     snp_autoclose int folder = -1;
     char name[NAME_LEN];
     uint64_t key[2];
@@ -159,11 +166,17 @@ int snp_image_open(const struct snp_supervisor *supervisor,
     folder = open_folder(supervisor, false);
     file_name(key, "image", name);
     fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd >= 0 && !is_trusted(fd, key, ret_age_s)) {
-        snp_closep(&fd);
-    }
     if (fd >= 0) {
+        why = distrust(fd, key, ret_age_s);
         (void)futimens(fd, NULL); /* the least used goes first */
+    } else if (folder >= 0 && errno != ENOENT) {
+        why = "it is not a file that is only yours";
+    }
+    if (why != NULL) {
+        snp_closep(&fd);
+        fd = -1;
+        snp_log(SNP_LOG_WARN, "template_image", "name=%s unused=\"%s\"", template_name, why);
+        snp_image_trouble(supervisor, template_name, why);
     }
     return fd;
 }

@@ -14,10 +14,11 @@
 struct snp_supervisor;
 
 /*
- * To be read, and how old it is; -1: there is none, or none that can be trusted. args are the
- * launcher's, and are what tells templates apart.
+ * To be read, and how old it is; -1: there is none, or none that can be trusted, which is said
+ * in the log and to `doctor`. args are the launcher's, and are what tells templates apart.
  */
-int snp_image_open(const struct snp_supervisor *supervisor,
+int snp_image_open(struct snp_supervisor *supervisor,
+                   const char *template_name,
                    char *const *args,
                    uint64_t *ret_age_s);
 

@@ -899,7 +899,7 @@ void snp_template_request(struct snp_supervisor *supervisor,
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
     } else if (t == NULL) {
         uint64_t age_s = 0;
-        snp_autoclose int image_fd = snp_image_open(supervisor, args, &age_s);
+        snp_autoclose int image_fd = snp_image_open(supervisor, python->name, args, &age_s);
 
         r = template_start(supervisor, python->name, args, image_fd, &t, &err);
         if (r == 0) {
