@@ -579,6 +579,29 @@ def test_an_image_that_is_not_as_it_was_written_is_not_used(fresh_sandbox: Calla
     assert "image" not in box.cli("exec", "1").stderr
 
 
+def test_what_a_module_set_up_outside_memory_is_in_no_image(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("images are for x86-64")
+    files = {
+        "own_filter.py": "import ctypes\ncode = ctypes.create_string_buffer(bytes([6, 0, 0, 0, 0, 0, 255, 127]))\n"
+                         "class Program(ctypes.Structure):\n"
+                         "    _fields_ = [('n', ctypes.c_ushort), ('code', ctypes.c_void_p)]\n"
+                         "program = Program(1, ctypes.cast(code, ctypes.c_void_p))\n"
+                         "assert ctypes.CDLL(None).syscall(317, 1, 0, ctypes.byref(program)) == 0\n",
+        "many_maps.py": "import mmap\n"
+                        "kept = [mmap.mmap(-1, 4096, mmap.MAP_PRIVATE, (1, 3)[i % 2]) for i in range(6000)]\n"}
+    box = fresh_sandbox("user" if os.geteuid() == 0 else "root", env={"SNIPARA_SANDBOX_TEMPLATE_IMAGES": "50"})
+    folder = packages.own(box, packages.venv(box.make_folder("venv"), files))
+    for module, reason in (("own_filter", "it has a seccomp filter that a module installed"),
+                           ("many_maps", "it has a mapping")):
+        add(box, "mine", "--venv", folder, "--preload", module, *(["--replace"] if module == "many_maps" else []))
+        lib.wait_for(lambda: is_older(box))
+        assert box.exec("1", options=["--template", "mine"])["value"] == "1"
+        lib.wait_for(lambda: reason in about_images(box)["detail"])
+        assert from_image(box, "6 * 7", "--template", "mine") == (False, "42")
+        box.stop()
+
+
 def test_a_changed_file_is_imported_again(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     if os.uname().machine != "x86_64":
         pytest.skip("images are for x86-64")

@@ -41,6 +41,7 @@ enum {
     GIVEN_FDS = 4, /* of a zygote: standard streams, control socket */
     ETC_MAX = 1 << 20,
     STAT_CHARS = 1024,
+    STATUS_CHARS = 8192,
     CLOCK_GRAIN_S = 2,
     SEQUENCES_LEN = 32,
     SEQUENCES_FLAG_END = 1,
@@ -464,6 +465,12 @@ static bool note_pagemap(struct writer *w)
     return w->pages_fd >= 0 && note_runs(w) && close(w->pages_fd) == 0;
 }
 
+/* A module may have confined its own process: one that is thawed would not be. */
+static bool check_filters(struct writer *w)
+{
+    return snp_image_filters() == w->source->filters;
+}
+
 /* What guest/thaw would refuse: code of the kernel that was moved, for one. */
 static bool check_tables(struct writer *w)
 {
@@ -481,11 +488,12 @@ static int copy_main(void *arg)
         const char *name;
         bool (*run)(struct writer *);
     } steps[] = {
-        {"a mapping",             note_maps   },
-        {"a file",                add_loaded  },
-        {"pages",                 note_pagemap},
-        {"the kernel",            note_process},
-        {"the order of mappings", check_tables},
+        {"a mapping",                                note_maps    },
+        {"a file",                                   add_loaded   },
+        {"pages",                                    note_pagemap },
+        {"the kernel",                               note_process },
+        {"the order of mappings",                    check_tables },
+        {"a seccomp filter that a module installed", check_filters},
     };
     struct writer *w = arg;
 
@@ -497,13 +505,25 @@ static int copy_main(void *arg)
     (void)prctl(PR_SET_NAME, "image", 0, 0, 0);
     for (size_t i = 0; i < SNP_ARRAY_LEN(steps); i++) {
         if (!steps[i].run(w)) {
-            (void)dprintf(w->fd, "%s %s", steps[i].name,
-                          w->text + w->files[w->image.n_files].path);
+            const uint32_t path = w->files[w->image.n_files].path;
+            (void)dprintf(w->fd, "%s %s", steps[i].name, path == 0 ? "" : w->text + path);
             _exit(0);
         }
     }
     write_image(w);
     _exit(0);
+}
+
+long snp_image_filters(void)
+{
+    char text[STATUS_CHARS] = "";
+    snp_autoclose int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    const char *at = fd < 0 || snp_read_all(fd, text, sizeof(text) - 1) <= 0
+                         ? NULL
+                         : strstr(text, "Seccomp_filters:");
+
+    at = at == NULL ? NULL : at + strlen("Seccomp_filters:");
+    return at == NULL ? -1 : strtol(at, NULL, 10); /* banned-ok: the kernel's number */
 }
 
 void snp_image_send(const struct snp_image_source *source,
@@ -531,6 +551,11 @@ void snp_image_send(const struct snp_image_source *source,
 }
 
 #else
+
+long snp_image_filters(void)
+{
+    return -1;
+}
 
 void snp_image_send(const struct snp_image_source *source,
                     int fd,

@@ -14,6 +14,7 @@ struct snp_image_source {
     const char *files; /* what was loaded, "PATH\0"...: files, folders and what is not there */
     size_t files_len;
     time_t started_s;                       /* since 1970: when loading began */
+    long filters;                           /* snp_image_filters() of then */
     void (*entry)(void *start, size_t len); /* where the thawed process goes on; unmaps that */
 };
 
@@ -27,5 +28,8 @@ void snp_image_send(const struct snp_image_source *source,
                     int closed_fd,
                     const struct iovec *hidden,
                     size_t n_hidden);
+
+/* Seccomp filters of this process; -1: the kernel does not say. */
+long snp_image_filters(void);
 
 #endif

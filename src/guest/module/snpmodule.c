@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "guest/module/freeze.h"
 #include "guest/module/heap.h"
 #include "guest/module/hot.h"
 #include "guest/module/image.h"
@@ -76,6 +77,7 @@ static PyObject *py_gather(PyObject *self, PyObject *args)
         PyObject_GetArenaAllocator(&own_arenas);
         arenas = (struct arenas){own_arenas.ctx, arena_take, arena_give};
         hooks.started_s = time(NULL);
+        hooks.filters = snp_image_filters();
         snp_heap_begin();
         PyObject_SetArenaAllocator(&arenas);
     }

@@ -17,6 +17,7 @@ struct snp_zygote_hooks {
         *files; /* what was loaded, and since when: see guest/module/freeze.h; borrowed */
     size_t files_len;
     time_t started_s;
+    long filters;
 };
 
 /*
