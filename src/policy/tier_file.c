@@ -280,11 +280,8 @@ int snp_tier_files_get(const struct snp_tier_files *files,
     snp_buf_init(&words, WORDS_MAX);
     words_of(files, &words);
     nearest = snp_suggest(name, names, files->n);
-    return snp_fail_with(
-        err, SNP_E_UNSUPPORTED, nearest == NULL ? SNP_REMEDY_NONE : SNP_REMEDY_NEAR_NAME,
-        nearest, 0, "no tier \"%.32s\"%s%s%s; use %.300s", name,
-        nearest == NULL ? "" : "; did you mean ", nearest == NULL ? "" : nearest,
-        nearest == NULL ? "" : "?", words.len == 0 ? SNP_TIER_AUTO : snp_buf_cstr(&words));
+    return snp_fail_near(err, SNP_E_UNSUPPORTED, nearest, "no tier \"%.32s\"; use %.300s", name,
+                         words.len == 0 ? SNP_TIER_AUTO : snp_buf_cstr(&words));
 }
 
 /* What installed ones are -------------------------------------------------------------------- */

@@ -94,7 +94,7 @@ static int snapshot_take(struct snp_tx *tx,
     return r;
 }
 
-/* "no snapshot 'wrok@x'; did you mean work@x?" */
+/* "no snapshot 'wrok@x'; did you mean 'work@x'?" */
 static int unknown_tell(struct snp_tx *tx, const char *ref, struct snp_err *err)
 {
     static const char names[] =

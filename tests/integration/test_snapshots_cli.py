@@ -72,7 +72,7 @@ def test_an_unknown_snapshot_names_the_nearest(box: Sandbox) -> None:
                            ("rollback work@xyz", None)):
         done = box.cli(*words.split())
         assert done.returncode == 1 and ": no s" in done.stderr, done.stderr
-        assert (f"did you mean {nearest}?" if nearest
+        assert (f"did you mean '{nearest}'?" if nearest
                 else "\n") in done.stderr and (nearest is not None) == ("mean" in done.stderr), done.stderr
 
 
