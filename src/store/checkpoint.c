@@ -182,10 +182,7 @@ int snp_checkpoint_save(struct snp_store *store,
 
 int snp_checkpoint_load(struct snp_store *store,
                         int fd,
-                        uint64_t checkpoint,
-                        bool wants_image,
-                        snp_checkpoint_done_fn done,
-                        void *arg,
+                        const struct snp_checkpoint_load *spec,
                         struct snp_err *err)
 {
     struct snp_transfer *t = transfer_new(store, snp_transfer_load, fd, err);
@@ -193,9 +190,9 @@ int snp_checkpoint_load(struct snp_store *store,
     if (t == NULL) {
         return err->code;
     }
-    t->report.checkpoint = checkpoint;
-    t->wants_image = wants_image;
-    t->done = done;
-    t->arg = arg;
+    t->report.checkpoint = spec->checkpoint;
+    t->wants_image = spec->wants_image;
+    t->done = spec->done;
+    t->arg = spec->arg;
     return transfer_go(t, err);
 }

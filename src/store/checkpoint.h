@@ -63,19 +63,23 @@ int snp_checkpoint_save(struct snp_store *store,
                         const struct snp_checkpoint_save *spec,
                         struct snp_err *err) SNP_NODISCARD;
 
+struct snp_checkpoint_load {
+    uint64_t checkpoint;
+    bool
+        wants_image; /* its bytes, and then part "files" of the bundle; SNP_E_UNSUPPORTED: it has none */
+    snp_checkpoint_done_fn done;
+    void *arg;
+};
+
 /*
- * Write a checkpoint's bundle to fd (consumed); wants_image: the bytes of its image, and then part "files" of the
- * bundle, or SNP_E_UNSUPPORTED if it has none. The checkpoint is kept until the end. done()
+ * Write a checkpoint's bundle to fd (consumed). The checkpoint is kept until the end. done()
  * with SNP_E_NOT_FOUND: no such checkpoint, or a blob turned out to be damaged (the
  * checkpoint is unusable from then on: the session's row names the one before);
  * SNP_E_PEER: the reader has gone; SNP_E_TIMEOUT. Report: checkpoint, items, bytes, us.
  */
 int snp_checkpoint_load(struct snp_store *store,
                         int fd,
-                        uint64_t checkpoint,
-                        bool wants_image,
-                        snp_checkpoint_done_fn done,
-                        void *arg,
+                        const struct snp_checkpoint_load *spec,
                         struct snp_err *err) SNP_NODISCARD;
 
 /* Garbage collection -------------------------------------------------------------------- */

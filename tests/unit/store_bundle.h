@@ -185,8 +185,12 @@ static SNP_UNUSED void bundle_load(struct rig *rig,
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     pump.fd = fds[0];
     assert_int_equal(pthread_create(&pump.thread, NULL, pump_read, &pump), 0);
-    assert_int_equal(
-        snp_checkpoint_load(rig->store, fds[1], checkpoint, false, transfer_done, t, &err), 0);
+    assert_int_equal(snp_checkpoint_load(rig->store, fds[1],
+                                         &(struct snp_checkpoint_load){.checkpoint = checkpoint,
+                                                                       .done = transfer_done,
+                                                                       .arg = t},
+                                         &err),
+                     0);
     transfer_wait(t);
     assert_int_equal(pthread_join(pump.thread, NULL), 0);
     *got = pump.got;

@@ -139,6 +139,8 @@ static void bundle_written(void *arg,
 static void head_written(void *arg, const struct snp_err *head_err)
 {
     struct exporting *exporting = arg;
+    const struct snp_checkpoint_load spec = {
+        .checkpoint = exporting->source.checkpoint, .done = bundle_written, .arg = exporting};
     struct snp_err err = *head_err;
     int fd = -1;
 
@@ -152,9 +154,7 @@ static void head_written(void *arg, const struct snp_err *head_err)
         fd = fcntl(exporting->fd, F_DUPFD_CLOEXEC, 3);
         if (fd < 0) {
             (void)snp_fail_sys(&err, errno, "duplicate a descriptor");
-        } else if (snp_checkpoint_load(exporting->server->store, fd,
-                                       exporting->source.checkpoint, false, bundle_written,
-                                       exporting, &err) == 0) {
+        } else if (snp_checkpoint_load(exporting->server->store, fd, &spec, &err) == 0) {
             return;
         }
     }

@@ -124,8 +124,13 @@ int snp_load_start(struct snp_executor *executor,
         free(load);
         return r;
     }
-    if (snp_checkpoint_load(executor->server->store, fd, checkpoint, effort == SNP_LOAD_IMAGE,
-                            written, load, &load->err) == 0) {
+    if (snp_checkpoint_load(
+            executor->server->store, fd,
+            &(struct snp_checkpoint_load){.checkpoint = checkpoint,
+                                          .wants_image = effort == SNP_LOAD_IMAGE,
+                                          .done = written,
+                                          .arg = load},
+            &load->err) == 0) {
         load->pending++;
     } /* else the tier meets the end of the pipe, and its answer ends it */
     return 0;
