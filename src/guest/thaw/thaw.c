@@ -73,12 +73,11 @@ static long call(long number, const long *args)
     register long r10 __asm__("r10") = args[3];
     register long r8 __asm__("r8") = args[4];
     register long r9 __asm__("r9") = args[5];
-    long r;
+    long r = number;
 
     __asm__ volatile("syscall"
-                     : "=a"(r)
-                     : "a"(number), "D"(args[0]), "S"(args[1]), "d"(args[2]), "r"(r10), "r"(r8),
-                       "r"(r9)
+                     : "+a"(r)
+                     : "D"(args[0]), "S"(args[1]), "d"(args[2]), "r"(r10), "r"(r8), "r"(r9)
                      : "rcx", "r11", "memory");
     return r;
 }
@@ -395,7 +394,7 @@ static void helper_start(void)
 {
     register uint32_t *ended __asm__("r10") = &thaw.helper;
     register long none __asm__("r8") = 0;
-    long r;
+    long r = SYS_clone;
 
     thaw.helper = 1;
     __asm__ volatile("syscall\n\t"
@@ -404,10 +403,9 @@ static void helper_start(void)
                      "xor %%ebp, %%ebp\n\t"
                      "call *%[begin]\n\t"
                      "1:"
-                     : "=a"(r)
-                     : "a"((long)SYS_clone), "D"((long)HELPER_FLAGS),
-                       "S"(thaw.helper_stack + STACK_BYTES), "d"(0L), "r"(ended),
-                       "r"(none), [begin] "r"(helper_main)
+                     : "+a"(r)
+                     : "D"((long)HELPER_FLAGS), "S"(thaw.helper_stack + STACK_BYTES), "d"(0L),
+                       "r"(ended), "r"(none), [begin] "r"(helper_main)
                      : "rcx", "r11", "memory");
     if (r < 0) {
         thaw.helper = 0;
