@@ -640,6 +640,9 @@ static void show_restored(const struct shown *shown)
         notef(SNP_STYLE_YELLOW, "not restored", "%s: %s", snp_json_str(item, "name", "?"),
               snp_json_str(item, "reason", "?"));
     }
+    if (json_array_size(restored.failed) > 0 && restored.no_image != NULL) {
+        note(SNP_STYLE_YELLOW, "no image", restored.no_image);
+    }
 }
 
 /* told: the hint that has a line already; the one that has it now is returned. */
