@@ -214,7 +214,8 @@ class Lies:
         show = {"id": "0" * 31 + "1", "name": "work", "tier": "native", "project": str(folder),
                 "created": time.time() + 10}
         self.daemon = ScriptedDaemon({
-            "sessions.show": show, "diff": {"variables": [], "files": rows, "lost_a": [], "lost_b": []},
+            "sessions.list": {"sessions": [show]}, "sessions.show": show,
+            "diff": {"variables": [], "files": rows, "lost_a": [], "lost_b": []},
             "blob": ({"size": len(contents), "eof": True}, contents)})
 
     def apply(self, *words: str) -> subprocess.CompletedProcess[str]:

@@ -268,8 +268,12 @@ def test_what_cannot_be_saved_is_named(box: lib.Sandbox) -> None:
     box.start(*SOON)
     box.exec("numbers = (n for n in range(9))\nkept = 1", "s")
     saved(box, 1)
-    assert box.cli("hibernate", "s").returncode == 0
+    slept = box.cli("hibernate", "s")
+    assert slept.returncode == 0 and "numbers (generator)" in slept.stderr, slept
     done = box.exec("kept, 'numbers' in globals()", "s")
+    if box.tier == "native":  # its memory was saved, too
+        assert done["value"] == "(1, True)" and done["restored"]["image"], done
+        return
     assert done["value"] == "(1, False)"
     assert [item["name"] for item in done["restored"]["failed"]] == ["numbers"], done["restored"]
     assert "generator" in json.dumps(done["restored"]["failed"])
