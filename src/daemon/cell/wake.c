@@ -664,6 +664,22 @@ static void clone_refused(struct snp_wake *wake, const struct snp_err *why)
     snp_log(SNP_LOG_INFO, "fork", "session=%s no_image=\"%s\"", session->id, why->msg);
 }
 
+static void go_on_without(struct snp_wake *wake, const struct snp_err *why)
+{
+    struct snp_executor *executor = wake->session->live.executor;
+
+    if (why->code == SNP_E_UNSUPPORTED && executor != NULL) {
+        load_begin(wake);
+        return;
+    }
+    wake->pending++; /* half filled: another one */
+    if (executor == NULL) {
+        image_gone(wake, NULL);
+    } else {
+        snp_executor_close(executor, image_gone, wake);
+    }
+}
+
 static void clone_ended(void *ctx, json_t *failed, const struct snp_err *why)
 {
     struct snp_wake *wake = ctx;
@@ -678,16 +694,7 @@ static void clone_ended(void *ctx, json_t *failed, const struct snp_err *why)
         return;
     }
     clone_refused(wake, why);
-    if (why->code == SNP_E_UNSUPPORTED && session->live.executor != NULL) {
-        load_begin(wake);
-        return;
-    }
-    wake->pending++; /* half filled: another one */
-    if (session->live.executor == NULL) {
-        image_gone(wake, NULL);
-    } else {
-        snp_executor_close(session->live.executor, image_gone, wake);
-    }
+    go_on_without(wake, why);
 }
 
 /* What lies in no workspace, of which no variable has such a name, is in no image. */
@@ -726,16 +733,7 @@ static void image_ended(void *ctx, json_t *failed, const struct snp_err *why)
         memcpy(session->live.fork_of.why, wake->no_image, sizeof(wake->no_image));
     }
     snp_log(SNP_LOG_INFO, "wake", "session=%s no_image=\"%s\"", session->id, why->msg);
-    if (why->code == SNP_E_UNSUPPORTED && session->live.executor != NULL) {
-        load_begin(wake);
-        return;
-    }
-    wake->pending++; /* half filled: another one */
-    if (session->live.executor == NULL) {
-        image_gone(wake, NULL);
-    } else {
-        snp_executor_close(session->live.executor, image_gone, wake);
-    }
+    go_on_without(wake, why);
 }
 
 /* What variables cannot hold is in an image, if one could be made. */
