@@ -109,7 +109,9 @@ int snp_transfer_write(struct snp_transfer *t,
         for (int i = 0; i < 2 && done > 0; i++) {
             size_t step = (size_t)done < parts[i].iov_len ? (size_t)done : parts[i].iov_len;
 
-            parts[i].iov_base = (char *)parts[i].iov_base + step;
+            if (step > 0) { /* an empty head has no bytes at all */
+                parts[i].iov_base = (char *)parts[i].iov_base + step;
+            }
             parts[i].iov_len -= step;
             done -= (ssize_t)step;
         }
