@@ -98,14 +98,24 @@ static int candidate_start(struct race *race, char **argv, struct snp_err *err)
     eno = posix_spawn(&one->pid, "/proc/self/exe", &actions, NULL, argv, environ);
     (void)posix_spawn_file_actions_destroy(&actions);
     snp_closep(&pair[1]);
+    if (eno != 0) {
+        snp_closep(&pair[0]);
+        return snp_fail_sys(err, eno, "run a candidate");
+    }
     one->fd = pair[0];
     snp_buf_init(&one->out, OUT_MAX);
     race->n++;
-    if (eno != 0) {
-        return snp_fail_sys(err, eno, "run a candidate");
-    }
     race->n_open++;
     return 0;
+}
+
+static void others_stop(const struct race *race)
+{
+    for (size_t i = 0; i < race->n; i++) {
+        if (race->all[i].fd >= 0) {
+            (void)kill(race->all[i].pid, SIGTERM); /* the usual end, on record */
+        }
+    }
 }
 
 /* It has ended. */
@@ -122,11 +132,7 @@ static void candidate_end(struct race *race, struct candidate *one)
     (void)!snp_json_parse(text, strlen(text), &one->result, &ignored);
     if (status == 0 && one->result != NULL && race->winner < 0) {
         race->winner = one - race->all;
-        for (size_t i = 0; i < race->n; i++) {
-            if (race->all[i].fd >= 0) {
-                (void)kill(race->all[i].pid, SIGTERM); /* the usual end, on record */
-            }
-        }
+        others_stop(race);
     }
 }
 
@@ -279,9 +285,13 @@ int snp_race_run(
                                   "from standard input");
     }
     argv = argv_make(cli, more);
-    (void)sigaction(SIGINT, &ignore, NULL); /* each candidate ends by itself */
     while (race.n < n && r == 0) {
         r = candidate_start(&race, argv, &err);
+    }
+    /* Not before: a program begins with what its parent ignores. Each candidate ends by itself. */
+    (void)sigaction(SIGINT, &ignore, NULL);
+    if (r < 0) {
+        others_stop(&race);
     }
     race_watch(&race);
     if (r < 0) {

@@ -93,7 +93,7 @@ int snp_scan_lint(const struct snp_box_spec *spec,
 
         if (after > before && before >= 0) {
             snp_verdict_add(reasons, snp_verdict_unproven,
-                            "%.20s has %lld findings, and %lld without the change", tool,
+                            "%.20s has %lld findings; without the change it has %lld", tool,
                             (long long)after, (long long)before);
         }
     }
