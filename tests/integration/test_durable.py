@@ -484,8 +484,8 @@ def test_two_daemons_on_one_state_folder(start: Callable[..., Daemon], place: st
 
 def test_an_idle_session_is_saved_and_comes_back(start: Callable[..., Daemon]) -> None:
     client = start(*SOON).client()
-    client.run("globals().update(x={'a': [1, 2]}, y=2)", "s")
     client.call("put", b"data", session="s", path="f", offset=0, truncate=True, mode=0)
+    client.run("globals().update(x={'a': [1, 2]}, y=2)", "s")
     assert saved(client, 1)
     client = start(*SOON).client()
     assert row(client)["state"] == "hibernated"

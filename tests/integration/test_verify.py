@@ -561,7 +561,8 @@ def test_words_that_are_wrong(box: Sandbox) -> None:
 def test_the_first_proven_candidate_is_kept(box: Sandbox) -> None:
     runs = Runs(box)
     logs = os.path.join(runs.folder, "logs")
-    asked = box.popen("agent", "Fix add()", *runs.options(runs.script(turn(edit("a - b", "a + b"), final("adds")))),
+    script = runs.script(turn(edit("a - b", "a + b")), turn(final("adds"), delay_ms=5000))  # time to stop one of them
+    asked = box.popen("agent", "Fix add()", *runs.options(script),
                       "--cost-limit", "none", *TEST, "--json", "--candidates", "2", "--budget", "5000", cwd=runs.folder,
                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert lib.wait_for(lambda: os.path.isdir(logs) and len(os.listdir(logs)) == 2)
