@@ -484,14 +484,15 @@ def test_two_daemons_on_one_state_folder(start: Callable[..., Daemon], place: st
 
 def test_an_idle_session_is_saved_and_comes_back(start: Callable[..., Daemon]) -> None:
     client = start(*SOON).client()
+    client.run("1", "s")
     client.call("put", b"data", session="s", path="f", offset=0, truncate=True, mode=0)
     client.run("globals().update(x={'a': [1, 2]}, y=2)", "s")
-    assert saved(client, 1)
+    assert saved(client, 2)
     client = start(*SOON).client()
     assert row(client)["state"] == "hibernated"
     done = result(client, "x, y")
     assert done["value"] == "({'a': [1, 2]}, 2)" and done["epoch"] == 2
-    assert done["restored"]["cell"] == 1 and done["restored"]["missing"] == []
+    assert done["restored"]["cell"] == 2 and done["restored"]["missing"] == []
     assert done["restored"]["failed"] == [] and done["restored"]["wake_us"] > 0
     assert client.call("get", session="s", path="f", offset=0, length=9)[2] == b"data"
 
