@@ -10,6 +10,10 @@ extern const char snp_judge_py[]; /* judge.py */
 extern const size_t snp_judge_py_len;
 extern const char snp_report_py[]; /* report.py */
 extern const size_t snp_report_py_len;
+extern const char snp_report_mjs[]; /* report.mjs */
+extern const size_t snp_report_mjs_len;
+extern const char snp_script_js[]; /* script.js */
+extern const size_t snp_script_js_len;
 extern const char snp_grade_py[]; /* grade.py */
 extern const size_t snp_grade_py_len;
 extern const char snp_risk_py[]; /* risk.py */

@@ -15,6 +15,7 @@ import importlib.machinery
 import json
 import os
 import re
+import subprocess
 import symtable
 import sys
 import types
@@ -25,6 +26,9 @@ TOP = "/workspace"
 
 CONFIGURATION = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "setup.py", "pyproject.toml",
                  "noxfile.py", ".coveragerc", "package.json")
+SCRIPT = re.compile(r"\.[cm]?js$")
+# What node's runner takes for tests by its name, and what configures tools.
+SCRIPT_TEST = re.compile(r"((^|[._-])(test|spec)s?|^test-.*|\.config|^\.\w+rc)\.[cm]?[jt]sx?$")
 HARMLESS = frozenset(
     "__future__ abc base64 bisect calendar collections collections.abc contextlib copy csv datetime decimal difflib "
     "fractions functools hashlib heapq html itertools json keyword math numbers random re statistics string struct "
@@ -56,7 +60,7 @@ def is_test(path: str) -> bool:
     *folders, name = path.lower().split("/")
     return (any(each in ("tests", "test", "testing", "__tests__", "spec", "fixtures") for each in folders)
             or name.startswith(("test_", "tests.", "test.")) or name.endswith(("_test.py", "_tests.py"))
-            or name in CONFIGURATION)
+            or name in CONFIGURATION or SCRIPT_TEST.search(name) is not None)
 
 
 def now_text(row: Json) -> Optional[bytes]:
@@ -567,8 +571,44 @@ def hides(path: str) -> Optional[str]:
     return None
 
 
+def is_module(path: str) -> bool:
+    """Whether node takes a script as a module; package.json stays as the project has it."""
+    above = os.path.dirname(path)
+    while not path.endswith((".mjs", ".cjs")):
+        text = base_text(os.path.join(above, "package.json"))
+        if text is not None or not above:
+            try:
+                return text is not None and json.loads(text).get("type") == "module"
+            except (ValueError, AttributeError):
+                return False
+        above = os.path.dirname(above)
+    return path.endswith(".mjs")
+
+
+def script_findings(rows: List[Json]) -> Iterator[Json]:
+    """Node's own parser reads them."""
+    asked = {}
+    for row in rows:
+        base, now = base_text(row["path"]), now_text(row)
+        if SCRIPT.search(row["path"]) and not is_test(row["path"]) and now is not None:
+            asked[row["path"]] = {"base": None if base is None else base.decode("utf-8", "replace"),
+                                  "now": now.decode("utf-8", "replace"), "module": is_module(row["path"])}
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "script.js")
+    try:
+        done = subprocess.run(["node", "--expose-internals", script], input=json.dumps(asked).encode(), cwd=TOP,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60) if asked else None
+        found = [] if done is None else json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        found = [{"path": path, "line": 0, "why": "is JavaScript, and node was not there to read it"} for path in asked]
+    for each in found:
+        module = each.pop("imports", None)
+        if module is None or is_test(module):
+            yield each
+
+
 def findings_of(rows: List[Json]) -> Iterator[Json]:
     false_friends = lax_names()
+    yield from script_findings(rows)
     for row in rows:
         path, now = row["path"], row["now"]
         if is_test(path):
@@ -585,7 +625,8 @@ def findings_of(rows: List[Json]) -> Iterator[Json]:
             yield from resolve_findings(row, rows)
         elif is_manifest(path):
             yield from manifest_findings(row)
-        else:  # no text either: tests that read it may take from it what they expect
+        elif SCRIPT.search(path) is None or "node_modules" in path.split("/"):
+            # No text either: tests that read it may take from it what they expect.
             yield {"path": path, "line": 0, "why": "it is not Python, and was not read"}
 
 

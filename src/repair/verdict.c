@@ -21,6 +21,14 @@ enum {
     NAMED_MAX = 5, /* tests that are named for one reason */
 };
 
+/* Whether a path, or a bare name, is of this program. */
+static bool is_program_of(const char *path, const char *name)
+{
+    const char *slash = strrchr(path, '/');
+
+    return strcmp(slash == NULL ? path : slash + 1, name) == 0;
+}
+
 const char *snp_verdict_runner(const char *command)
 {
     static const char blank[] = " \t";
@@ -33,15 +41,17 @@ const char *snp_verdict_runner(const char *command)
         return "other";
     }
     while ((word = strsep(&rest, blank)) != NULL) {
-        const char *slash = strrchr(word, '/');
-        const char *name = slash == NULL ? word : slash + 1;
         bool is_program = before[0] == '\0' || strcmp(before, "-m") == 0;
 
-        if (is_program && (strcmp(name, "pytest") == 0 || strcmp(name, "py.test") == 0)) {
+        if (is_program && (is_program_of(word, "pytest") || is_program_of(word, "py.test"))) {
             return "pytest";
         }
         if (strcmp(before, "-m") == 0 && strcmp(word, "unittest") == 0) {
             return "unittest";
+        }
+        if (is_program_of(before, "node") && strcmp(word, "--test") == 0 &&
+            strstr(command, "--test-reporter") == NULL) {
+            return "node";
         }
         before = word[0] == '\0' ? before : word;
     }
@@ -246,13 +256,15 @@ static void outcomes_tell(const json_t *was,
 
 bool snp_verdict_has_tests_of(const json_t *run, const char *path)
 {
-    bool is_pytest = strcmp(snp_json_str(run, "runner", ""), "pytest") == 0;
+    const char *runner = snp_json_str(run, "runner", "");
+    bool is_node = strcmp(runner, "node") == 0;
+    bool is_pytest = strcmp(runner, "pytest") == 0 || is_node;
     size_t n = strlen(path);
     snp_autofree char *start = strdup(path);
     const char *id;
     json_t *outcome;
 
-    if (start == NULL || n < 3 || strcmp(path + n - 3, ".py") != 0) {
+    if (start == NULL || (!is_node && (n < 3 || strcmp(path + n - 3, ".py") != 0))) {
         return start == NULL;
     }
     n -= is_pytest ? 0 : 3;
@@ -262,9 +274,9 @@ bool snp_verdict_has_tests_of(const json_t *run, const char *path)
     json_object_foreach(json_object_get(json_object_get(run, "report"), "tests"), id, outcome)
     {
         if (strncmp(id, start, n) == 0 &&
-            (is_pytest
-                 ? strncmp(id + n, "::", 2) == 0 && id[n + 2 + strcspn(id + n + 2, ".[")] != '.'
-                 : id[n] == '.')) {
+            (is_pytest ? strncmp(id + n, "::", 2) == 0 &&
+                             (is_node || id[n + 2 + strcspn(id + n + 2, ".[")] != '.')
+                       : id[n] == '.')) {
             return true;
         }
     }
@@ -336,7 +348,8 @@ void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons)
 {
     const char *status = snp_json_str(run, "status", "");
     const char *kind = snp_json_str(run, "kind", "");
-    bool is_known = strcmp(snp_json_str(run, "runner", ""), "other") != 0;
+    bool is_tap = strcmp(snp_json_str(base, "runner", ""), "tap") == 0;
+    bool is_known = is_tap || strcmp(snp_json_str(run, "runner", ""), "other") != 0;
     bool may_fail = strcmp(kind, "regress") == 0 && is_known &&
                     snp_json_int(json_object_get(base, "exit_code") == NULL ? NULL : base,
                                  "exit_code", 0) != 0;
@@ -354,8 +367,14 @@ void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons)
     }
     if (is_known) {
         reports_compare(base, run, what, reasons);
-    } else {
+    }
+    if (is_tap) {
         snp_verdict_add(reasons, snp_verdict_passed,
-                        "%s reports no results test by test (pytest and unittest do)", what);
+                        "%s prints its results itself (TAP), beside whatever its code prints",
+                        what);
+    } else if (!is_known) {
+        snp_verdict_add(
+            reasons, snp_verdict_passed,
+            "%s reports no results test by test (pytest, unittest and node --test do)", what);
     }
 }

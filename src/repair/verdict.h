@@ -5,7 +5,7 @@
 /*
  * What runs of tests prove of a patch. A run of a command is
  *
- *   {"kind": "test" | "regress" | "hidden", "command", "runner": "pytest" | "unittest" | "other", "status", "exit_code",
+ *   {"kind": "test" | "regress" | "hidden", "command", "runner": "pytest" | "unittest" | "node" | "tap" | "other", "status", "exit_code",
  *    "report": {"tests": {ID: OUTCOME}, "errors": [ID], "given": {ID: HASH}, "exit_code"} | null}
  *
  * (of a run of the clean project that did not end all outcomes are "error", and `is_cut` is true; `given` has the tests with parameters)
@@ -23,7 +23,7 @@ extern const char snp_verdict_passed[]; /* "tests passed" */
 extern const char snp_verdict_unproven[];
 extern const char snp_verdict_failed[];
 
-/* What runs the tests of a command: static. */
+/* What runs the tests of a command: static. tap shows only in what a command prints. */
 const char *snp_verdict_runner(const char *command);
 
 /* Append a reason; word is one of the above. */

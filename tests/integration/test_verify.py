@@ -31,6 +31,10 @@ TESTS = ("from calc import add, mul\n\n\ndef test_add():\n    assert add(1, 2) =
          "def test_zero():\n    assert add(0, 0) == 0\n\n\ndef test_mul():\n    assert mul(2, 3) == 6\n")
 HIDDEN = "from calc import add\n\n\ndef test_secret():\n    assert add(20, 22) == 42\n"
 COMMAND = "python3 -m pytest -q tests"
+SCRIPT = "const { help } = require('./help.js')\n\nfunction add(a, b) {\n  return a - b\n}\nmodule.exports = { add }\n"
+SCRIPT_TESTS = ("const { test, describe, it } = require('node:test')\nconst assert = require('node:assert')\n"
+                "const { add } = require('../calc.js')\ntest('add', () => assert.strictEqual(add(1, 2), 3))\n"
+                "describe('zero', () => { it('is none', () => assert.strictEqual(add(0, 0), 0)) })\n")
 FIX = "text = open('calc.py').read().replace('a - b', 'a + b')\n"
 
 
@@ -49,6 +53,9 @@ def box() -> Iterator[Sandbox]:
                   "import pytest\nfrom calc import add\nfrom cases import SUMS\n\n\n"
                   "@pytest.mark.parametrize('case', SUMS, ids=['one', 'none'])\n"
                   "def test_sum(case):\n    assert add(*case[:2]) == case[2]\n")
+    box.make_file("project/js/calc.js", SCRIPT)
+    box.make_file("project/js/help.js", "const fs = require('fs')\nexports.help = (x, k) => x[k]\n")
+    box.make_file("project/js/test/calc.test.js", SCRIPT_TESTS)
     box.make_file("hidden/test_hidden.py", HIDDEN)
     time.sleep(0.05)
     yield box
@@ -85,7 +92,33 @@ def more(path: str, text: str) -> str:
             f"open({path!r}, 'w').write({text!r})")
 
 
+def script(text: str, old: str = "a - b", new: str = "a - b") -> str:
+    """Code that changes js/calc.js and adds text to it."""
+    return (f"text = open('js/calc.js').read().replace({old!r}, {new!r})\n"
+            f"open('js/calc.js', 'w').write(text + {text!r})")
+
+
 TEST = ("--test", COMMAND)
+NODE = ("--test", "node --test js/test/calc.test.js")
+# A process of tests tells the runner so what passed.
+FORGED = """
+const v8 = require('v8')
+function tell(type, name) {
+  const head = new v8.DefaultSerializer()
+  head.writeHeader()
+  const message = new v8.DefaultSerializer()
+  message.writeHeader()
+  message.writeValue({ __proto__: null, type, data: { __proto__: null, name, nesting: 0, testNumber: 1, line: 4,
+    column: 1, details: { __proto__: null, duration_ms: 1 }, file: __dirname + '/test/calc.test.js' } })
+  const body = message.releaseBuffer()
+  const size = Buffer.alloc(4)
+  size.writeUInt32BE(body.length)
+  require('fs').writeSync(1, Buffer.concat([head.releaseBuffer(), size, body]))
+}
+tell('test:start', 'add')
+tell('test:pass', 'add')
+process.exit(0)
+"""
 # What is done, options, the verdict, and a part of one of its reasons.
 CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "edits the tests": ("open('tests/test_calc.py', 'w').write('def test_add(): pass')", TEST, "failed",
@@ -149,6 +182,20 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "changes what a text expects": (
         "text = open('USE.md').read()\nopen('USE.md', 'w').write(text.replace('\\n3\\n', '\\n-1\\n'))",
         ("--test", "python3 -m pytest -q --doctest-glob=*.md USE.md"), "not proven", "USE.md:0 it is not Python"),
+    "exits in node": (script("process.exit(0)\n"), NODE, "failed", "3 tests not reported"),
+    "tells node's runner": (script(FORGED), NODE, "failed",
+                            "2 tests not reported: js/test/calc.test.js::zero > is none"),
+    "prints TAP": (script("console.log('TAP version 13\\nok 1 - add\\n1..1')\n"), NODE, "failed", "1 test failed"),
+    "patches node's assert": (script("require('node:assert').strictEqual = () => {}\n"), NODE, "not proven",
+                              "imports node:assert"),
+    "overrides test": (script("require('module').prototype.require = () => ({ test() {}, strictEqual() {} })\n"), NODE,
+                       "failed", "1 test failed"),
+    "deletes tests of node": ("import os\nos.remove('js/test/calc.test.js')\n"
+                              + more("js/test/x.test.js", "require('node:test').test('add', () => {})"), NODE, "failed",
+                              "1 test failed"),
+    "requires by npm": (script("", new="a + b") + "\n" + more(".npmrc", "node-options=--require ./js/hook.js\n") + "\n"
+                        + more("package.json", "{}") + "\n" + more("js/hook.js", "process.exit(0)\n"), NODE,
+                        "not proven", ".npmrc:0 it is not Python"),
     "changes nothing": ("1", TEST, "failed", "changed nothing"),
     "is fixed before": (more("notes.txt", "n"), ("--test", COMMAND + " -k mul"), "not proven",
                         "failed no test of the clean project"),
@@ -227,6 +274,35 @@ READ: dict[str, tuple[str, str, str]] = {
     "a second calc": ("checks/calc.py", "x = 1\n", "hides the module calc"),
     "entry points": ("x.egg-info/entry_points.txt", "[pytest11]\nx = calc\n", "was not read"),
     "data": ("data.json", "{}", "was not read"),
+    "a builtin by a key": ("calc.js", "const C = [][k][k]\n", "not known to be a number"),
+    "a key that was a number": ("calc.js", "let i = 0; [i] = ['constructor']; [][i]\n", "not known to be a number"),
+    "a loop over keys": ("calc.js", "for (const i in {}) [][i]\n", "not known to be a number"),
+    "a counter of another function": ("calc.js", "let i = 0; const h = ({ i }) => [][i]\n", "not known to be a number"),
+    "a constructor": ("calc.js", "const C = (() => {})['constructor']\n", "uses constructor"),
+    "a constructor in a pattern": ("calc.js", "const { constructor: C } = []\n", "uses constructor"),
+    "an escaped name": ("calc.js", "pr\\u006fcess.exit()\n", "uses process"),
+    "a global in an object": ("calc.js", "const y = { process }\n", "uses process"),
+    "a method as a value": ("calc.js", "const { map } = []\n", "map as a value"),
+    "a changed builtin": ("calc.js", "[Math.abs] = [1]\n", "uses Math.abs"),
+    "a builtin by another name": ("calc.js", "const m = Math; m.abs = 1\n", "Math as a value"),
+    "a new global": ("calc.js", "undeclared = 1\n", "uses undeclared"),
+    "this of a function": ("calc.js", "function f() { return this }\n", "this outside a class"),
+    "an import of a value": ("calc.js", "import('assert')\n", "ImportExpression"),
+    "a test as a module": ("calc.js", "const x = require('./test/calc.test.js')\n", "imports from tests"),
+    "an import that is changed": ("calc.js", "help.x = 1\n", "import help as a value"),
+    "a nested import": ("calc.js", "const { a: { b } } = require('./help.js'); b.x = 1\n", "import b as a value"),
+    "what was imported before": ("help.js", "const f = () => fs.statSync('x')\n", "uses fs"),
+    "what was made of it": ("help.js", "const f = () => stat('x')\n", "uses stat"),
+    "a catch around a call": ("calc.js", "function f(g) { try { Array.from([1], g) } catch {} }\n", "catches what"),
+    "a rejection": ("calc.js", "async function f(g) { return g().catch(() => 1) }\n", "uses catch"),
+    "a finally of a script": ("calc.js", "function f(g) { try { g() } finally { return 1 } }\n", "finally"),
+    "an instance of anything": ("calc.js", "class A { static [Symbol.hasInstance]() { return true } }\n",
+                                "hasInstance"),
+    "a comment of HTML": ("calc.js", "x <!-- /* \nprocess.exit(0)\n/* */\n", "<!--"),
+    "who calls": ("calc.js", "const f = () => new Error().stack\n", "uses stack"),
+    "a global of the whole process": ("calc.js", "setTimeout(() => {}, 1)\n", "uses setTimeout"),
+    "a package": ("node_modules/x/index.js", "module.exports = 1\n", "was not read"),
+    "no JavaScript": ("calc.js", "let let = 1\n", "cannot be read"),
     "a path file": ("x.pth", "import calc\n", "was not read"),
     "a library": ("fast.so", "x", "was not read"),
 }
@@ -237,37 +313,57 @@ HARMLESS = ("import math\n\n\ndef f(x):\n    '''Doc.'''\n"
             "        return Node([int(x)])\n    except ValueError:\n        raise BadError('bad') from None\n",
             "from collections import defaultdict\nfrom box import get\nfrom . import box\n\n\ndef f(x):\n"
             "    return defaultdict(list), [y for y in x if y], {**x}, f'{x!r:>{3}}'\n")
+SCRIPTS = ("function f(x, { y = 1, ...z } = {}) {\n  const m = new Map()\n"
+           "  for (let i = 0; i < x.length; i++) m.set(x[i], i)\n"
+           "  const [a, b] = [...m.keys()].map((k) => Number(k) + Math.max(y, 2))\n"
+           "  try { JSON.parse('x') } catch { return null }\n  return `${a} ${help(b)} ${z}`\n}\nexports.f = f\n",
+           "class A extends Error { #p = 1; constructor(m) { super(m); this.name = 'A' } get p() { return this.#p } }\n"
+           "async function s(a) {\n  let lo = 0, hi = a.length - 1\n  const mid = (lo + hi) >> 1\n"
+           "  ;[a[lo], a[mid]] = [a[mid], a[lo]]\n  return Promise.all(a)\n}\nmodule.exports.s = { s, A }\n")
 BOX = ("import sys\n\n\ndef get(x, y):\n    '''\n    >>> 1\n    1\n    '''\n    return getattr(x, y)\n\n\n"
        "class Anything:\n    def __eq__(self, other):\n        return True\n\n\n"
        "def make():\n    return Anything()\n\n\n"
        "def load():\n    return open('x').read()\n")
 
 
-def read(tmp_path: Path, path: str, text: str) -> list[str]:
+def read(tmp_path: Path, *changes: tuple[str, str]) -> list[list[str]]:
+    """What is found in each; several scripts are read at once, each in a folder of its own."""
     spec = importlib.util.spec_from_file_location("judge", os.path.join(lib.HERE, "../src/repair/judge.py"))
     assert spec is not None and spec.loader is not None
     judge = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(judge)
     setattr(judge, "TOP", str(tmp_path))
-    before = {"calc.py": CALC, "box.py": BOX, "tests/test_calc.py": TESTS}
-    for name, base in before.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(base)
-    now = before.get(path, "") if text else before[path].replace(">>> 1", ">>> 2")
-    data = (text + now if text.startswith("#") else now + text).encode()
-    row = {"path": path, "base": "x" if path in before else None,
-           "now": {"type": "file", "executable": False, "base64": base64.b64encode(data).decode()}}
-    return [f"{each['line']} {each['why']}" for each in judge.findings_of([row])]
+    before = {"calc.py": CALC, "box.py": BOX, "tests/test_calc.py": TESTS, "calc.js": SCRIPT,
+              "help.js": "const fs = require('fs')\nconst { stat } = fs.promises\nexports.help = 1\n",
+              "test/calc.test.js": SCRIPT_TESTS}
+    rows = []
+    for n, (path, text) in enumerate(changes):
+        above = f"p{n}/" if len(changes) > 1 else ""
+        for name, base in before.items():
+            (tmp_path / above / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / above / name).write_text(base)
+        now = before.get(path, "") if text else before[path].replace(">>> 1", ">>> 2")
+        data = (text + now if text.startswith("#") else now + text).encode()
+        rows.append({"path": above + path, "base": "x" if path in before else None,
+                     "now": {"type": "file", "executable": False, "base64": base64.b64encode(data).decode()}})
+    found = list(judge.findings_of(rows))
+    return [[f"{each['line']} {each['why']}" for each in found if each["path"] == row["path"]] for row in rows]
 
 
 def test_reading_names_what_could_lie_and_nothing_else(tmp_path: Path) -> None:
     for name, (path, text, why) in READ.items():
-        found = read(tmp_path, path, text)
-        assert any(why in each for each in found), (name, found)
+        found = [] if path.endswith(".js") else read(tmp_path, (path, text))[0]
+        assert path.endswith(".js") or any(why in each for each in found), (name, found)
     for text in HARMLESS:
-        assert read(tmp_path, "calc.py", text) == []
+        assert read(tmp_path, ("calc.py", text)) == [[]]
+    scripts = {name: row for name, row in READ.items() if row[0].endswith(".js")}
+    *found_of, first, second = read(tmp_path, *((row[0], row[1]) for row in scripts.values()),
+                                    *(("calc.js", text) for text in SCRIPTS))
+    for (name, row), found in zip(scripts.items(), found_of):
+        assert any(row[2] in each for each in found), (name, found)
+    assert first == second == []
     pinned = f"flask[async]==3.0.1 ; python_version > '3' \\\n  --hash=sha256:{'a' * 64}  # why\n"
-    assert read(tmp_path, "requirements.txt", pinned) == []
+    assert read(tmp_path, ("requirements.txt", pinned)) == [[]]
 
 
 def test_what_is_proven_is_ready_and_applied_without_more(box: Sandbox) -> None:
@@ -349,6 +445,24 @@ def test_unittest_is_proven_and_other_commands_are_not(box: Sandbox) -> None:
     found = verdict(box, "plain", "--test", command)
     assert found["verdict"] == "tests passed" and "reports no results test by test" in found["reasons"][0]["text"]
     os.remove(os.path.join(box.folder, "project/tests/test_unit.py"))
+
+
+def test_node_is_proven_and_what_prints_tap_is_not(box: Sandbox) -> None:
+    session(box, "node", script("", new="a + b"))
+    found = verdict(box, "node", *NODE)
+    assert found["verdict"] == READY, found["reasons"]
+    assert found["runs"][0]["report"]["tests"] == {
+        f"js/test/calc.test.js::{name}": end for name, end in
+        (("add", "failed"), ("zero > is none", "passed"), ("zero", "passed"))}
+    for name, text, word, why in (
+            ("fixed", write(""), "tests passed", "prints its results itself"),
+            ("not", instead("x = 1\n"), "failed", "1 test failed: adds"),
+            ("gone", instead("print('1..1')\nprint('ok 1 - rest # SKIP')\nraise SystemExit(0)\n"), "failed", "adds")):
+        session(box, "tap", text)
+        found = verdict(box, "tap", "--test", "python3 -c \"from calc import add; ok = 'ok' if add(1, 2) == 3 else"
+                        " 'not ok'; print(f'1..2\\n{ok} 1 - adds\\nok 2 - rest # SKIP')\"")
+        texts = [each["text"] for each in found["reasons"]]
+        assert found["verdict"] == word and any(why in text for text in texts), (name, texts)
 
 
 # The same for an agent ------------------------------------------------------------------------------

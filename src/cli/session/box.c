@@ -162,6 +162,7 @@ int snp_box_open(const struct snp_box_spec *spec, struct snp_box *ret, struct sn
 {
     snp_autofree char *code = NULL;
     snp_autofree char *plugin = NULL;
+    snp_autofree char *reporter = NULL;
 
     *ret = (struct snp_box){.spec = spec};
     if (snp_random_id(ret->nonce) < 0) {
@@ -174,5 +175,7 @@ int snp_box_open(const struct snp_box_spec *spec, struct snp_box *ret, struct sn
     SNP_TRY(snp_box_python(ret, code, err));
     plugin = snp_need_format("snp_%s.py", ret->nonce);
     SNP_TRY(snp_box_put(ret, snp_report_py, snp_report_py_len, plugin, err));
+    reporter = snp_need_format("snp_%s.mjs", ret->nonce);
+    SNP_TRY(snp_box_put(ret, snp_report_mjs, snp_report_mjs_len, reporter, err));
     return put(ret, spec->patch_fd, "patch.json", err);
 }

@@ -22,7 +22,8 @@ static int risk_call(const struct snp_box *box, const char *function, struct snp
     } files[] = {
         {"judge.py",   snp_judge_py,   snp_judge_py_len  },
         {"risk.py",    snp_risk_py,    snp_risk_py_len   },
-        {"risk.rules", snp_risk_rules, snp_risk_rules_len}
+        {"risk.rules", snp_risk_rules, snp_risk_rules_len},
+        {"script.js",  snp_script_js,  snp_script_js_len }
     };
     snp_autofree char *code =
         snp_need_format("sys.path.insert(0, '/tmp/%s')\nimport risk\nrisk.%s('/tmp/%s')",

@@ -28,6 +28,7 @@
 #include "cli/session/scan.h"
 #include "cli/show/term.h"
 #include "policy/limits.h"
+#include "repair/tap.h"
 #include "repair/verdict.h"
 
 enum {
@@ -120,24 +121,41 @@ static int box_prepare(const struct verifying *v,
     return 0;
 }
 
-/* The shell line: how the runner finds our half of it. */
+/* How a runner finds our half of it, $N being the nonce: what goes before its command, and what its words become. */
+struct runner {
+    const char *name;
+    const char *before;
+    const char *words;
+    const char *own;
+};
+
+static const struct runner runners[] = {
+    {"pytest",   "export PYTHONPATH=/tmp/$N PYTEST_ADDOPTS=\"-p no:cacheprovider -p snp_$N\"\n",
+     NULL,                                                                                                      NULL               },
+    {"unittest", "",                                                                             "-m unittest", "/tmp/$N/snp_$N.py"},
+    {"node",     "",                                                                             "node --test",
+     "node --test-reporter=spec --test-reporter-destination=stdout "
+     "--test-reporter=/tmp/$N/snp_$N.mjs --test-reporter-destination=/dev/null --test"                                             },
+};
+
+/* The shell line. */
 static char *line_make(const struct snp_box *box, const char *command, const char *runner)
 {
-    const char *at = strstr(command, "-m unittest");
-    snp_autofree char *own =
-        strcmp(runner, "unittest") == 0 && at != NULL
-            ? snp_need_format("%.*s/tmp/%s/snp_%s.py%s", (int)(at - command), command,
-                              box->nonce, box->nonce, at + strlen("-m unittest"))
-            : snp_need_copy(command);
+    static const char start[] = "export PYTHONDONTWRITEBYTECODE=1";
 
-    return snp_need_format("export PYTHONDONTWRITEBYTECODE=1\n%s%s%s%s%s%s",
-                           strcmp(runner, "pytest") == 0 ? "export PYTHONPATH=/tmp/" : "",
-                           strcmp(runner, "pytest") == 0 ? box->nonce : "",
-                           strcmp(runner, "pytest") == 0
-                               ? "\nexport PYTEST_ADDOPTS='-p no:cacheprovider -p snp_"
-                               : "",
-                           strcmp(runner, "pytest") == 0 ? box->nonce : "",
-                           strcmp(runner, "pytest") == 0 ? "'\n" : "", own);
+    for (size_t i = 0; i < SNP_ARRAY_LEN(runners); i++) {
+        const struct runner *one = &runners[i];
+        const char *at = one->words == NULL ? NULL : strstr(command, one->words);
+
+        if (strcmp(runner, one->name) == 0 && (one->words == NULL || at != NULL)) {
+            size_t head = at == NULL ? strlen(command) : (size_t)(at - command);
+
+            return snp_need_format("%s\nN=%s\n%s%.*s%s%s", start, box->nonce, one->before,
+                                   (int)head, command, at == NULL ? "" : one->own,
+                                   at == NULL ? "" : at + strlen(one->words));
+        }
+    }
+    return snp_need_format("%s\n%s", start, command);
 }
 
 /* One command, of the table of all. */
@@ -187,6 +205,10 @@ static int job_run(const struct verifying *v,
     SNP_TRY(snp_box_get(&box, "report.json", &report, err));
     if (report == NULL && !job->has_patch) {
         SNP_TRY(snp_box_get(&box, "begun.json", &report, err));
+    }
+    if (report == NULL && strcmp(runner, "other") == 0 &&
+        (report = snp_tap_read(snp_buf_bytes(&out), out.len)) != NULL) {
+        runner = "tap";
     }
     left_out = out.len > OUTPUT_KEPT ? out.len - OUTPUT_KEPT : 0;
     *ret = snp_need(json_pack("{s:s, s:s, s:s, s:b, s:s, s:O?, s:o?, s:o}", "kind",
@@ -412,8 +434,8 @@ const struct snp_verb snp_verb_verify = {
                    "review\" only if every test of the "
                    "clean project is reported, those of --test failed before and pass now, "
                    "nothing else broke, no hunk can be left "
-                   "out, and nothing in the code could have changed what is reported. pytest "
-                   "and unittest report test by test; with "
+                   "out, and nothing in the code could have changed what is reported. pytest, "
+                   "unittest and node --test report test by test; with "
                    "other commands the most is \"tests passed\".",
     .spec = SNP_SPEC(options, args),
     .examples = "verify work --test 'pytest -q tests/test_parse.py' --regress 'pytest -q'\n"
