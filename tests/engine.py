@@ -183,7 +183,7 @@ class Engine:
 
     def command(self) -> list[str]:
         # gVisor would need a network of its own to bring up a loopback in the container's
-        runtimes: dict[str, dict[str, Any]] = {"crun": {"path": "/usr/bin/crun"}}
+        runtimes: dict[str, dict[str, Any]] = {"crun": {"path": "/usr/bin/crun"}, "broken": {"path": "/bin/false"}}
         gvisor = runsc()
         if gvisor is not None:
             runtimes["runsc"] = {"path": gvisor, "runtimeArgs": ["--platform=systrap", "--network=none"]}
@@ -230,6 +230,17 @@ class Engine:
             return answer.status, json.loads(said)
         except ValueError:
             return answer.status, said
+
+    def build(self, name: str, dockerfile: str, **files: bytes) -> None:
+        """An image; files are programs."""
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as tar:
+            for path, content in {"Dockerfile": dockerfile.encode(), **files}.items():
+                info = tarfile.TarInfo(path)
+                info.size, info.mode = len(content), 0o755
+                tar.addfile(info, io.BytesIO(content))
+        status, said = self.ask("POST", f"/build?t={name}", out.getvalue(), {"Content-Type": "application/x-tar"})
+        assert status == 200 and b"Successfully" in bytes(str(said), "utf-8"), said
 
     def containers(self, state: str | None = None) -> list[str]:
         """All, or those of the tier with that folder."""

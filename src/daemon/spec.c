@@ -9,6 +9,7 @@
 
 #include "base/str.h"
 #include "daemon/tiers.h"
+#include "policy/guarantee.h"
 #include "policy/session_name.h"
 #include "policy/template_name.h"
 #include "store/job.h"
@@ -243,6 +244,20 @@ static int limits_fit(const struct snp_exec_spec *spec,
     return 0;
 }
 
+static int guarantees_fit(const struct snp_exec_spec *spec,
+                          const struct snp_session_policy *policy,
+                          struct snp_err *err)
+{
+    snp_autojson json_t *manifest = NULL;
+
+    if (json_array_size(spec->guarantees) == 0) {
+        return 0;
+    }
+    manifest = policy->manifest == NULL ? NULL : json_loads(policy->manifest, 0, NULL);
+    SNP_TRY(snp_tier_guarantees(policy->tier, policy->rootfs, spec->guarantees, err));
+    return snp_guarantees_in(policy->tier->name, manifest, spec->guarantees, err);
+}
+
 int snp_exec_spec_fits(const struct snp_exec_spec *spec,
                        const struct snp_session_policy *policy,
                        uint64_t *ret_wall_ms,
@@ -251,7 +266,7 @@ int snp_exec_spec_fits(const struct snp_exec_spec *spec,
     const char *key;
     json_t *value;
 
-    SNP_TRY(snp_tier_guarantees(policy->tier, policy->rootfs, spec->guarantees, err));
+    SNP_TRY(guarantees_fit(spec, policy, err));
     if (spec->has_tier && strcmp(spec->tier, policy->tier->name) != 0) {
         return snp_fail(err, SNP_E_INVALID,
                         "the session is in the %s tier, not %s; move it, destroy it or use "

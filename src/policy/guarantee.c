@@ -105,3 +105,26 @@ int snp_guarantees_of(const char *tier,
                : snp_fail(err, SNP_E_UNSUPPORTED, "the %.32s tier does not guarantee %.400s",
                           tier, snp_buf_cstr(&text));
 }
+
+int snp_guarantees_in(const char *tier,
+                      const json_t *manifest,
+                      const json_t *wanted,
+                      struct snp_err *err)
+{
+    const json_t *controls = json_object_get(manifest, "controls");
+    size_t i;
+    json_t *one;
+
+    json_array_foreach((json_t *)(uintptr_t)wanted, i, one)
+    {
+        const char *name = json_string_value(one);
+        const json_t *control = name == NULL ? NULL : json_object_get(controls, name);
+
+        if (!snp_json_bool(control, "enforced", true)) {
+            return snp_fail(err, SNP_E_UNSUPPORTED,
+                            "the %.32s tier does not guarantee %.32s here (%.200s)", tier, name,
+                            snp_json_str(control, "how", "see manifest.degraded"));
+        }
+    }
+    return 0;
+}

@@ -20,4 +20,10 @@ int snp_guarantees_of(const char *tier,
                       const json_t *wanted,
                       struct snp_err *err) SNP_NODISCARD;
 
+/* Is each in force where it turned out to run? What its manifest says. SNP_E_UNSUPPORTED. */
+int snp_guarantees_in(const char *tier,
+                      const json_t *manifest,
+                      const json_t *wanted,
+                      struct snp_err *err) SNP_NODISCARD;
+
 #endif

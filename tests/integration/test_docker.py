@@ -148,14 +148,36 @@ def test_what_is_refused(sandbox: lib.Sandbox, session: str, code: str, error: s
     assert sandbox.exec("x", session)["value"] == "1"
 
 
-def test_volumes_of_an_image_cannot_be_written(engine: engines.Engine, sandbox: lib.Sandbox) -> None:
-    status, made = engine.ask("POST", "/containers/create", json.dumps(
-        {"Image": engines.IMAGE, "Cmd": ["true"], "Volumes": {"/data": {}}}).encode())
-    assert status == 201
-    assert engine.ask("POST", f"/commit?container={made['Id']}&repo=volumes&tag=1")[0] == 201
-    engine.ask("DELETE", f"/containers/{made['Id']}?v=1")
-    done = sandbox.exec("open('/data/x', 'w')", env={"SNIPARA_SANDBOX_DOCKER_IMAGE": "volumes:1"})
-    assert done["error"]["type"] == "PermissionError"
+HOSTILE = f"""FROM {engines.IMAGE}
+ENV LD_PRELOAD=/x PYTHONHOME=/none PATH=/none SNIPARA_SANDBOX_ROOM=99999999 SNIPARA_SANDBOX_SPACE=1
+VOLUME /data /workspace /tmp /run /run/snipara
+ENTRYPOINT ["/bin/false"]
+HEALTHCHECK --interval=1s CMD kill -9 1
+LABEL snipara-sandbox.state=/x snipara-sandbox.mark=0
+ONBUILD RUN false
+USER root
+STOPSIGNAL SIGCONT
+WORKDIR /none
+"""
+
+
+@pytest.mark.parametrize("runtime", ["runc", "runsc"])
+def test_an_image_changes_nothing_but_its_files(
+        engine: engines.Engine, sandbox: lib.Sandbox, runtime: str) -> None:
+    engine.build("hostile:1", HOSTILE)
+    done = sandbox.exec("""
+import os
+found = []
+for path in "/data", "/run", "/run/snipara":
+    for step in lambda: os.chmod(path, 0o777), lambda: open(path + "/x", "w"):
+        try:
+            step()
+        except OSError:
+            found.append(path)
+open("f", "w").close()
+os.getuid(), len(found), os.environ.get("LD_PRELOAD")""", env={
+        "SNIPARA_SANDBOX_DOCKER_IMAGE": "hostile:1", "SNIPARA_SANDBOX_DOCKER_RUNTIME": runtime})
+    assert done["value"] == "(65534, 6, None)", done
 
 
 def test_memory_and_processes_are_bounded(sandbox: lib.Sandbox) -> None:
@@ -164,6 +186,10 @@ def test_memory_and_processes_are_bounded(sandbox: lib.Sandbox) -> None:
     done = sandbox.exec("import os, time\nn = 0\ntry:\n    while os.fork(): n += 1\n    time.sleep(60)\n"
                         "except OSError: print(n)", options=["--processes", "8"])
     assert done["status"] == "ok" and 8 - 1 <= int(done["stdout"]) <= 8 + 2
+    assert [denial["operation"] for denial in done["denials"]] == ["fork"]
+    done = sandbox.exec("import subprocess; subprocess.run(['sleep', '0.3'])", options=["--processes", "2"])
+    assert not done["denials"], done
+    assert not sandbox.exec("__import__('time').sleep(0.3)", options=["--processes", "1"])["denials"]
 
 
 def test_code_cannot_take_the_processes_of_ours(sandbox: lib.Sandbox) -> None:
@@ -299,6 +325,7 @@ def test_cells_are_the_same_in_all_of_them(other: tuple[Kind, lib.Sandbox]) -> N
     assert (done["value"] != repr(os.uname().release)) == kind.has_own_kernel
     assert done["manifest"]["controls"]["syscalls"]["runtime"] == kind.runtime
     assert any(text.startswith(kind.degraded) for text in done["manifest"]["degraded"])
+    assert sum(text.startswith("processes: ") for text in done["manifest"]["degraded"]) == 1
     assert not any("warns" in text or "does not bound" in text for text in done["manifest"]["degraded"]), done
     change = "import signal\nsignal.signal(2, signal.SIG_IGN)\nx = 2\nopen('f', 'w').write('two')\n"
     assert box.exec(change + "os._exit(1)", "s")["state"] == "rolled_back"
@@ -336,6 +363,7 @@ def test_a_session_is_saved_woken_and_moved_in_all_of_them(other: tuple[Kind, li
 @pytest.mark.parametrize("runtime, words", [
     ("nothing", ("runtime", "nothing", "docker info", "docker_runtime")),
     ("a b", ("not a valid runtime name", "runc, runsc or crun")),
+    ("broken", ("could not start the container", "/bin/false", "docker_runtime")),
 ])
 def test_a_runtime_that_the_engine_does_not_have(
         sandbox: lib.Sandbox, runtime: str, words: tuple[str, ...]) -> None:
@@ -361,6 +389,7 @@ def test_podman_says_which_runtime_it_has(podman: engines.Engine) -> None:
 @pytest.mark.parametrize("image, words", [
     ("nobody/has:this", ("no image nobody/has:this", "docker pull nobody/has:this", "docker_image")),
     (engines.NO_PYTHON, ("has no python3", "Python 3.8 or later")),
+    ("mislabelled:1", ("python3 of image mislabelled:1 does not work here", "Exec format error")),
     ("arm:1", ("is for linux/arm64", "this host is linux/", "--platform linux/")),
     ("../etc", ("not a valid image name", "NAME:TAG")),
 ])
@@ -368,6 +397,9 @@ def test_an_image_that_cannot_be_used(
         engine: engines.Engine, sandbox: lib.Sandbox, image: str, words: tuple[str, ...]) -> None:
     if image == "arm:1":
         assert engine.ask("POST", "/images/load", engines.foreign_image(image))[0] == 200
+    if image == "mislabelled:1":  # a program for another machine
+        other = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\0\xff\xff\x01" + bytes(400)
+        engine.build(image, f"FROM {engines.IMAGE}\nCOPY python3 /usr/bin/python3\n", python3=other)
     env = {"SNIPARA_SANDBOX_DOCKER_IMAGE": image}
     done = sandbox.cli("exec", "--env", "docker", "1", env=env)
     assert done.returncode != 0 and len(done.stderr.strip().splitlines()) <= 2, done.stderr
@@ -463,6 +495,9 @@ def test_a_network_only_where_the_user_says_so(
     assert not box.exec(code, "net", env=asked)["denials"]  # this engine's leads nowhere, but nobody has refused it
     assert any(line.startswith("network: ") for line in done["manifest"]["degraded"])
     assert box.cli("exec", "--env", "docker", "--require-exact", "1", env=asked).returncode == 1
+    for words in ("-s", "net"), ():
+        said = box.cli("exec", "--env", "docker", *words, "1", env={**asked, "SNIPARA_SANDBOX_GUARANTEES": "network"})
+        assert said.returncode == 1 and "does not guarantee network here (the engine's" in said.stderr, said
     box.destroy("net")
     path = box.make_file(os.path.join(box.home, "untrusted", "snipara-sandbox.toml"),
                          "[snipara_sandbox]\ndocker_network_disabled = false\n")

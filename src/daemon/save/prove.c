@@ -10,6 +10,7 @@
 #include "daemon/session/executor.h"
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
+#include "policy/guarantee.h"
 
 struct snp_proof {
     struct snp_session *session;   /* one reference */
@@ -90,6 +91,8 @@ static int trial_open(struct snp_proof *proof, const json_t *manifest, struct sn
         return 0;
     }
     SNP_TRY(snp_state_key_check_elsewhere(proof->session, manifest, err));
+    SNP_TRY(snp_guarantees_in(trial->place->tier->name, manifest,
+                              proof->session->policy.guarantees, err));
     trial->place->manifest = snp_json_text(manifest);
     SNP_TRY_MEMORY(trial->place->manifest, err);
     if (proof->checkpoint == 0) {

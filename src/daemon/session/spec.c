@@ -13,6 +13,7 @@
 #include "daemon/server.h"
 #include "daemon/session/missing_cells.h"
 #include "daemon/session/result.h"
+#include "policy/guarantee.h"
 #include "store/job.h"
 #include "wire/record.h"
 
@@ -48,8 +49,10 @@ int snp_session_policy_opened(struct snp_session *session,
                               struct snp_err *err)
 {
     struct snp_session_policy *policy = &session->policy;
-    char *text = snp_json_text(manifest);
+    char *text;
 
+    SNP_TRY(snp_guarantees_in(policy->tier->name, manifest, policy->guarantees, err));
+    text = snp_json_text(manifest);
     SNP_TRY_MEMORY(text, err);
     free(policy->manifest);
     policy->manifest = text;

@@ -174,7 +174,7 @@ void snp_memory_watch(struct snp_init *in)
         sample.anonymous = 0;
     }
     (void)snp_processes_each(in, add_memory, &sample);
-    in->was_crowded |= in->most_threads > 0 && sample.threads >= in->most_threads;
+    in->was_crowded |= in->most_threads > 1 && sample.threads >= in->most_threads;
     if (in->watch_limit == 0) {
         return;
     }

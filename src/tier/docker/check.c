@@ -20,6 +20,7 @@ bool snp_docker_is_gvisor(const struct snp_sandbox *s)
     return false;
 }
 
+/* In the place of what is said of the same subject. */
 static void degrade(struct snp_sandbox *s, const char *text)
 {
     size_t i;
@@ -27,7 +28,8 @@ static void degrade(struct snp_sandbox *s, const char *text)
 
     json_array_foreach(s->degraded, i, known)
     {
-        if (snp_streq(json_string_value(known), text)) {
+        if (strncmp(json_string_value(known), text, strcspn(text, ":") + 1) == 0) {
+            (void)json_array_set_new(s->degraded, i, json_string(text));
             return;
         }
     }
@@ -40,17 +42,21 @@ static void check_limits(struct snp_sandbox *s, const json_t *host)
     const struct {
         const char *key;
         uint64_t wanted;
+        enum snp_limit limit;
         const char *text;
     } rows[] = {
-        {"Memory",    snp_docker_memory(s),                           "memory: the container engine does not bound it"},
-        {"PidsLimit", snp_docker_pids(s),
-         "processes: the container engine does not bound them"                                                        },
-        {"NanoCpus",  s->spec.limits.value[SNP_LIMIT_CPUS] * 1000000,
-         "cpus: the container engine does not bound them"                                                             },
+        {"Memory",    snp_docker_memory(s),                           SNP_LIMIT_MEMORY,
+         "memory: approximate (RLIMIT_DATA and sampling; the container engine does not bound "
+         "it)"                                                },
+        {"PidsLimit", snp_docker_pids(s),                             SNP_LIMIT_PROCESSES,
+         "processes: the container engine does not bound them"},
+        {"NanoCpus",  s->spec.limits.value[SNP_LIMIT_CPUS] * 1000000, SNP_LIMIT_CPUS,
+         "cpus: the container engine does not bound them"     },
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         if (snp_json_int(host, rows[i].key, 0) != (json_int_t)rows[i].wanted) {
+            snp_docker_sandbox_of(s)->is_unbounded[rows[i].limit] = true;
             degrade(s, rows[i].text);
         }
     }
@@ -72,15 +78,15 @@ int snp_docker_check(struct snp_sandbox *s,
         snp_autojson json_t *line =
             json_sprintf("the container engine warns: %.200s", json_string_value(text));
 
-        degrade(s, json_string_value(line));
+        (void)json_array_append(s->degraded, line);
     }
     (void)snprintf(d->runtime, sizeof(d->runtime), "%s",
                    snp_json_str(found, "OCIRuntime", snp_json_str(host, "Runtime", "")));
-    check_limits(s, host);
     if (snp_docker_is_gvisor(s)) {
-        degrade(s,
-                "processes: gVisor's own threads count, too, so the container's pids limit is "
-                "higher by 1024");
+        degrade(
+            s,
+            "processes: gVisor's own threads count, too, so code can have up to 1024 more than "
+            "the limit");
         degrade(s,
                 "copies: gVisor has no Landlock; code can change the copies of its workspace, "
                 "and signal what is ours inside");
@@ -88,6 +94,7 @@ int snp_docker_check(struct snp_sandbox *s,
     if (snp_docker_of(s->supervisor)->is_podman) {
         degrade(s, "workspace: podman bounds its size, but not its number of files");
     }
+    check_limits(s, host);
     if (asked[0] != '\0' && !snp_streq(asked, d->runtime)) {
         return snp_fail(err, SNP_E_UNSUPPORTED,
                         "the container engine runs %s, not docker_runtime %s; name that, or "

@@ -38,6 +38,7 @@ enum {
     NO_PROGRAM = 127,
     NO_PRELOAD = 3,
     PATH_LEN = 512,
+    SAID_MAX = 250, /* shown of an engine's reason */
 };
 
 static void step_image(struct snp_sandbox *s);
@@ -200,6 +201,11 @@ static void stream_ended(struct snp_sandbox *s)
 {
     struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
 
+    if (d->stage == SNP_DOCKER_STARTING && !d->is_started) {
+        d->has_hung_up = true; /* the engine knows why, and will say it */
+        snp_handle_close(&d->poll);
+        return;
+    }
     if (s->state == SNP_SANDBOX_OPENING && s->open_err.code == SNP_OK) {
         (void)snp_fail(&s->open_err, SNP_E_INTERNAL,
                        "the container ended before it was ready: %s",
@@ -264,16 +270,20 @@ static void refused(struct snp_sandbox *s, const char *what, const json_t *body)
         {"cgroup",                    "; see its cgroup driver (docker info): native.cgroupdriver=cgroupfs works "
                    "without systemd"                               },
         {"executable file not found", "; its runtime is not installed where it looks"},
+        {"OCI runtime error",         "; its runtime does not work: try it with docker run, or name "
+                              "another: docker_runtime" },
     };
     const char *said = snp_docker_message(body);
+    size_t n = strcspn(said, "\n");
+    const size_t cut = n > SAID_MAX ? n - SAID_MAX : 0; /* the end of it says what is wrong */
     const char *way_out = "";
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(known) && way_out[0] == '\0'; i++) {
         way_out = strstr(said, known[i].said) != NULL ? known[i].way_out : "";
     }
-    (void)snp_fail(&s->open_err, SNP_E_UNSUPPORTED, "the container engine could not %s: %.*s%s",
-                   what, (int)(strcspn(said, "\n") > 300 ? 300 : strcspn(said, "\n")), said,
-                   way_out);
+    (void)snp_fail(&s->open_err, SNP_E_UNSUPPORTED,
+                   "the container engine could not %s: %s%.*s%s", what, cut > 0 ? "..." : "",
+                   (int)(n - cut), said + cut, way_out);
     give_up(s);
 }
 
@@ -423,6 +433,11 @@ static void on_started(void *data, int status, json_t *body, const struct snp_er
     }
     if (status != SNP_DOCKER_NO_CONTENT) {
         refused(s, "start the container", body);
+        return;
+    }
+    snp_docker_sandbox_of(s)->is_started = true;
+    if (snp_docker_sandbox_of(s)->has_hung_up) {
+        stream_ended(s);
     }
 }
 

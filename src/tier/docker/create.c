@@ -22,6 +22,7 @@ enum {
     RESERVE = 64 << 20, /* of memory, for what is ours inside, and for copies */
     FILES_STORE = SNP_COPIES_BYTES_MAX,
     SMALL = 4096,
+    MOUNT_POINTS = 16,         /* of ours, where the image has a volume above them */
     PROGRAM_DATA = 32 << 20,   /* of an interpreter; most of it stacks that are not used */
     PROGRAM_SPACE = 128 << 20, /* ..., files mapped */
     OWN_FILES = 64,            /* descriptors of pid 1, before code has its limit */
@@ -49,6 +50,7 @@ static void add_tmpfs(const struct snp_sandbox *s, json_t *tmpfs, const struct t
 {
     const unsigned mode = (t->mode & 0200U) == 0 ? t->mode : 01777;
     const unsigned long long bytes = t->bytes;
+    const int owner = (t->mode & 0200U) == 0 ? 0 : SNP_DOCKER_USER;
 
     (void)json_object_set_new(
         tmpfs, t->path,
@@ -56,8 +58,8 @@ static void add_tmpfs(const struct snp_sandbox *s, json_t *tmpfs, const struct t
             ? json_sprintf("rw,nosuid,nodev,%s,size=%llu,mode=%o,notmpcopyup",
                            strstr(t->flags, "noexec") != NULL ? "noexec" : "exec", bytes, mode)
             : json_sprintf("rw,nosuid,nodev,%s,size=%llu,nr_inodes=%llu,mode=%o,uid=%d,gid=%d",
-                           t->flags, bytes, (unsigned long long)t->files, t->mode,
-                           SNP_DOCKER_USER, SNP_DOCKER_USER));
+                           t->flags, bytes, (unsigned long long)t->files, t->mode, owner,
+                           owner));
 }
 
 /* All that can be written; volumes that the image declares would be writable without bound. */
@@ -74,7 +76,7 @@ static json_t *make_tmpfs(const struct snp_sandbox *s)
     (void)snp_sandbox_room(s, &room);
     json_object_foreach((json_t *)(uintptr_t)volumes, path, ignored)
     {
-        add_tmpfs(s, tmpfs, &(const struct tmpfs){path, "noexec", 0555, SMALL, 1});
+        add_tmpfs(s, tmpfs, &(const struct tmpfs){path, "noexec", 0555, SMALL, MOUNT_POINTS});
     }
     const struct tmpfs own[] = {
         {"/tmp",       "noexec",           01777,     tmp,            tmp / 4096 + 64},
@@ -250,25 +252,26 @@ int snp_docker_suit_podman(struct snp_supervisor *supervisor)
     return 0;
 }
 
+/* All of them, 0 for none: an image may have variables of the same names. */
 static json_t *make_env(const struct snp_sandbox *s)
 {
-    const unsigned long long memory = limit_of(s, SNP_LIMIT_MEMORY);
+    const bool is_gvisor = snp_docker_is_gvisor(s); /* there pids are not its processes */
+    const uint64_t memory = limit_of(s, SNP_LIMIT_MEMORY);
+    const struct {
+        const char *name;
+        uint64_t value;
+    } rows[] = {
+        {SNP_CONTAINER_DATA,                      memory + PROGRAM_DATA},
+        {                   SNP_CONTAINER_SPACE, is_gvisor ? memory + PROGRAM_SPACE : 0                     },
+        { SNP_CONTAINER_FILES,                  limit_of(s,                                       SNP_LIMIT_OPEN_FILES)},
+        {  SNP_CONTAINER_ROOM,
+         is_gvisor ? 0 : snp_docker_pids(s) - limit_of(s,                               SNP_LIMIT_PROCESSES) - UNHELD},
+    };
     json_t *list = json_array();
 
-    (void)json_array_append_new(
-        list, json_sprintf(SNP_CONTAINER_DATA "=%llu", memory + PROGRAM_DATA));
-    (void)json_array_append_new(
-        list, json_sprintf(SNP_CONTAINER_FILES "=%llu",
-                           (unsigned long long)limit_of(s, SNP_LIMIT_OPEN_FILES)));
-    if (!snp_docker_is_gvisor(s)) { /* there pids of the container are not its processes */
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         (void)json_array_append_new(
-            list, json_sprintf(SNP_CONTAINER_ROOM "=%llu",
-                               (unsigned long long)(snp_docker_pids(s) -
-                                                    limit_of(s, SNP_LIMIT_PROCESSES)) -
-                                   UNHELD));
-    } else {
-        (void)json_array_append_new(
-            list, json_sprintf(SNP_CONTAINER_SPACE "=%llu", memory + PROGRAM_SPACE));
+            list, json_sprintf("%s=%llu", rows[i].name, (unsigned long long)rows[i].value));
     }
     return list;
 }

@@ -164,13 +164,18 @@ static void sweep(struct snp_sandbox *s)
     snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_SWEEP, NULL, 0, -1), on_swept, s);
 }
 
-/* The container's own bound leaves room for copies of the interpreter; pid 1 looks at the code's part. */
+/*
+ * The container's own bound leaves room for copies of the interpreter; pid 1 looks at the code's part. One more than its
+ * limit it has when it is refused, and gVisor refuses none.
+ */
 static void watch(struct snp_sandbox *s, bool is_running)
 {
     const uint64_t *value = s->spec.limits.value;
-    const struct snp_init_watch raw = {
-        .memory = is_running ? value[SNP_LIMIT_MEMORY] : 0,
-        .processes = is_running ? (uint32_t)value[SNP_LIMIT_PROCESSES] : 0};
+    const struct snp_init_watch raw = {.memory = is_running ? value[SNP_LIMIT_MEMORY] : 0,
+                                       .processes =
+                                           is_running && !snp_docker_is_gvisor(s)
+                                               ? (uint32_t)value[SNP_LIMIT_PROCESSES] + 1
+                                               : 0};
 
     snp_sandbox_ask_init(s, SNP_ASK(SNP_INIT_WATCH, &raw, sizeof(raw), -1), snp_sandbox_ignore,
                          NULL);

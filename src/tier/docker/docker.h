@@ -63,10 +63,13 @@ struct snp_docker_sandbox {
     unsigned n_asked; /* answers of the engine that are awaited */
     bool has_ended;   /* the engine has been told */
     bool is_removed;
+    bool is_started;  /* the engine says so */
+    bool has_hung_up; /* before it did */
     char id[SNP_DOCKER_ID_LEN + 1];
     json_t *image; /* owned: what the engine says of it */
     json_t *made;  /* owned: its answer to create, until that is checked */
     char runtime[SNP_DOCKER_RUNTIME_MAX + 1]; /* that runs it, as the engine says */
+    bool is_unbounded[SNP_LIMIT_N];           /* the engine ignores that limit */
     struct snp_line line;
     struct snp_channels
         *channels;   /* owned; NULL = not attached. They carry what line does not */
