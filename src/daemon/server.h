@@ -59,6 +59,8 @@ struct snp_hooks {
     void (*cells)(struct snp_session *session);
     void (*wake)(struct snp_session *session);
     void (*wake_step)(struct snp_session *session);
+    /* It has a sandbox for the first time, in which nothing has run. */
+    void (*begun)(struct snp_session *session);
     /* Its executor: it ended by itself; nothing of it is left, for whatever reason. */
     void (*lost)(struct snp_session *session, const char *reason);
     void (*executor_gone)(struct snp_session *session);

@@ -257,9 +257,19 @@ bool snp_tier_can(const struct snp_found_tier *tier, const char *verb)
     return !json_is_array(verbs);
 }
 
+static bool says(const struct snp_found_tier *tier, const char *verb)
+{
+    return json_is_array(json_object_get(tier->about, "verbs")) && snp_tier_can(tier, verb);
+}
+
 bool snp_tier_has_images(const struct snp_found_tier *tier)
 {
-    return json_is_array(json_object_get(tier->about, "verbs")) && snp_tier_can(tier, "images");
+    return says(tier, "images");
+}
+
+bool snp_tier_copies_projects(const struct snp_found_tier *tier)
+{
+    return says(tier, "copies");
 }
 
 int snp_tier_mark(const struct snp_found_tier *tier, json_t *manifest)

@@ -88,6 +88,9 @@ bool snp_tier_can(const struct snp_found_tier *tier, const char *verb);
 /* Whether it says that it saves and loads images; who does not say is not asked. */
 bool snp_tier_has_images(const struct snp_found_tier *tier);
 
+/* Whether it says that a project is copied into the workspace: then its files are the session's. */
+bool snp_tier_copies_projects(const struct snp_found_tier *tier);
+
 /* What the daemon itself knows of the tier, into a manifest that it made. 0 or SNP_E_NOMEM. */
 int snp_tier_mark(const struct snp_found_tier *tier, json_t *manifest);
 

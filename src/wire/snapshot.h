@@ -10,6 +10,9 @@
 
 extern const char *const snp_diff_changes[];
 
+/* Taken by the daemon, of a copy of a project. */
+#define SNP_SNAPSHOT_PROJECT "project"
+
 /* clang-format off */
 #define SNP_SNAPSHOT_REQUEST(F, S) \
     F(S, STR,  session,   MUST,   SNP_SESSION_NAME_MAX, 0, "id or name") \

@@ -17,15 +17,30 @@ from typing import Any
 
 import pytest
 
+import engine as engines
 from lib import Json, Sandbox
 from scripted_daemon import PROGRAM, ScriptedDaemon
 
 FLAGS = ("--yes", "--unverified")
 
 
-@pytest.fixture(params=["root", "user"])
+BOXES = [("root", "native"), ("user", "native")]
+COPIES = {"test_what_is_shown_is_applied_and_nothing_else": [("user", "local"), ("root", "docker")],
+          "test_a_project_that_moved_is_not_overwritten": [("user", "local")],
+          "test_an_apply_that_is_killed_is_finished_by_the_next": [("user", "local")]}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Over a project, and where it is a copy."""
+    if "box" in metafunc.fixturenames:
+        rows = [*BOXES, *COPIES.get(metafunc.function.__name__, [])]
+        metafunc.parametrize("box", rows, indirect=True, ids=map("-".join, rows), scope="function")
+
+
+@pytest.fixture
 def box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    box = Sandbox(request.param)
+    who, tier = request.param
+    box = Sandbox(who, tier=tier, env=engines.env_for(request, tier))
     yield box
     box.close()
 
@@ -104,6 +119,14 @@ def test_what_is_shown_is_applied_and_nothing_else(box: Sandbox) -> None:
         "a.txt", "blob", "keep", "l", "new", "quiet", "z"]
     assert stat.S_IMODE(os.stat(os.path.join(folder, "quiet")).st_mode) == 0o600
     assert "Session work has what its project has." in box.cli("diff", "work", "--project").stderr
+    if box.tier != "native":  # the copy is a snapshot like others, which only native does without
+        moved = box.cli("sessions", "move", "work", "--to", "native")
+        assert moved.returncode == 1 and "has a project, of which" in moved.stderr and "apply" in moved.stderr
+        assert box.cli("rollback", "work@project").returncode == 0
+        assert box.exec("open('a.txt').read()", session="work")["value"] == "'one\\ntwo\\n'"
+        assert box.cli("snapshots", "remove", "work@project").returncode == 0
+        refused = box.cli("diff", "work", "--project")
+        assert refused.returncode != 0 and 'no snapshot "project"' in refused.stderr and "native" in refused.stderr
 
 
 def test_a_second_apply_writes_what_came_since(box: Sandbox) -> None:
@@ -338,7 +361,7 @@ def test_what_changes_between_question_and_answer_stays(folder: Path, what: str)
     assert not (folder.parent / "c").exists()
 
 
-def test_a_session_without_a_project_and_one_that_copies_it(box: Sandbox) -> None:
+def test_a_session_without_a_project(box: Sandbox) -> None:
     box.exec("1", session="plain")
     done = box.cli("diff", "plain", "--project")
     assert done.returncode == 2 and "session plain has no project; make one with: exec --project DIR" in done.stderr

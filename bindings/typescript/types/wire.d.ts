@@ -936,7 +936,7 @@ export interface Methods {
       guarantees: string[];
       /** runtimes (parts of their names) with which it has its own kernel: the guarantee `kernel` */
       kernels?: string[] | null;
-      /** methods of the tier protocol that it serves; `rootfs`: other file systems; `images`: `save` and `load` with images */
+      /** methods of the tier protocol that it serves; `rootfs`: other file systems; `images`: `save` and `load` with images; `copies`: a project is copied into the workspace */
       verbs: string[];
       /** of each limit's key how it is enforced; `approximate: ...` where not exactly */
       limits: Record<string, unknown>;

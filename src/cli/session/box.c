@@ -68,11 +68,12 @@ int snp_box_exec(const struct snp_box *box,
 {
     const struct snp_changes *changes = box->spec->changes;
     size_t n = code == NULL ? 0 : strlen(code);
-    snp_autojson json_t *head = SNP_WRITE(
-        snp_exec_request, SNP_EXEC_DEFAULTS, .session = box->name,
-        .kind = argv == NULL ? "python" : "command", .code_len = n, .argv = argv,
-        .limits = box->spec->limits, .tier = changes->tier, .template = changes->template,
-        .project = changes->project, .durability = "process", .checkpoint = "off");
+    snp_autojson json_t *head =
+        SNP_WRITE(snp_exec_request, SNP_EXEC_DEFAULTS, .session = box->name,
+                  .kind = argv == NULL ? "python" : "command", .code_len = n, .argv = argv,
+                  .limits = box->spec->limits, .tier = changes->tier,
+                  .template = changes->template, .project = changes->project,
+                  .rootfs = changes->rootfs, .durability = "process", .checkpoint = "off");
     snp_autoreply struct snp_reply reply = {0};
     const struct snp_call call = {
         .head = head, .raw = code, .raw_len = n, .event = on_output, .ctx = out};

@@ -18,6 +18,7 @@
 #include "repair/project.h"
 #include "wire/file.h"
 #include "wire/session.h"
+#include "wire/snapshot.h"
 
 void snp_changes_done(struct snp_changes *changes)
 {
@@ -28,6 +29,7 @@ void snp_changes_done(struct snp_changes *changes)
     snp_patch_done(&changes->patch);
     free(changes->tier);
     free(changes->template);
+    free(changes->rootfs);
     json_decref(changes->limits);
     json_decref(changes->lost);
 }
@@ -204,6 +206,19 @@ static int folder_hidden(struct reading *all, const char *path, struct snp_err *
     return snp_project_walk(all->changes->project_fd, path, hidden_found, all, err);
 }
 
+/* A file of the copy that the session removed. Its folders go with their files. */
+static int removed_add(struct reading *all,
+                       const struct snp_diff_file *row,
+                       const char *path,
+                       struct snp_err *err)
+{
+    struct snp_patch_side none = {0};
+
+    return snp_streq(row->type_a, "dir") || !is_asked_for(all, path)
+               ? 0
+               : change_add(all, path, &none, err);
+}
+
 /* A folder of the session, or a name that it deleted. New folders come with their files. */
 static int name_add(struct reading *all,
                     const struct snp_diff_file *row,
@@ -233,6 +248,9 @@ static int row_add(struct reading *all,
 {
     struct snp_patch_side now = {.mode = row->mode_b > 0 ? (unsigned)row->mode_b & 0777U : 0};
 
+    if (row->type_b == NULL) {
+        return removed_add(all, row, path, err);
+    }
     if (snp_streq(row->type_b, "dir") || snp_streq(row->type_b, "deleted")) {
         return name_add(all, row, path, err);
     }
@@ -303,13 +321,35 @@ static int session_read(struct snp_cli *cli,
     ret->tier = snp_need_copy(shown.tier);
     ret->template = snp_need_copy(shown.template);
     ret->limits = json_incref(shown.limits);
-    if (!snp_streq(shown.tier, "native")) {
-        return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "session %.80s is of tier %.20s, where a project is a copy; only tier "
-                        "native knows what changed over it",
-                        ret->name, shown.tier);
+    if (snp_streq(shown.tier, "docker")) {
+        const json_t *controls = json_object_get(shown.manifest, "controls");
+
+        ret->rootfs =
+            snp_need_format("%s#%s", snp_json_str(shown.manifest, "rootfs", ""),
+                            snp_json_str(json_object_get(controls, "syscalls"), "runtime", ""));
     }
     return snp_project_open(ret->project, &ret->project_fd, err);
+}
+
+/* Where a project is a copy, that is what the session is compared with; native has the changes alone. */
+static int diff_ask(struct snp_cli *cli,
+                    const struct snp_changes *changes,
+                    struct snp_reply *reply,
+                    struct snp_err *err)
+{
+    bool is_copy = !snp_streq(changes->tier, "native");
+    snp_autofree char *copied = snp_need_format("%s@" SNP_SNAPSHOT_PROJECT, changes->session);
+    int r = snp_remote_call(
+        cli, SNP_WRITE(snp_diff_request, .a = is_copy ? copied : NULL, .b = changes->session),
+        reply, err);
+
+    return r == SNP_E_NOT_FOUND && is_copy
+               ? snp_fail(err, SNP_E_UNSUPPORTED,
+                          "session %.80s has no snapshot \"" SNP_SNAPSHOT_PROJECT
+                          "\", which tier %.20s needs to know what changed; only tier native "
+                          "knows without one",
+                          changes->name, changes->tier)
+               : r;
 }
 
 int snp_changes_read(struct snp_cli *cli,
@@ -328,7 +368,7 @@ int snp_changes_read(struct snp_cli *cli,
 
     *ret = (struct snp_changes){.project_fd = -1};
     SNP_TRY(session_read(cli, session, ret, err));
-    SNP_TRY(snp_remote_call(cli, SNP_WRITE(snp_diff_request, .b = ret->session), &reply, err));
+    SNP_TRY(diff_ask(cli, ret, &reply, err));
     if (snp_json_bool(reply.head, "truncated", false)) {
         return snp_fail(err, SNP_E_LIMIT,
                         "more files differ from the project than one answer can hold");

@@ -15,6 +15,7 @@ struct snp_changes {
     int project_fd; /* owned */
     char *tier;     /* owned */
     char *template; /* owned */
+    char *rootfs;   /* owned: image and runtime of the docker tier; else NULL */
     json_t *limits; /* owned: as limits.h writes them */
     double created; /* unix seconds: when the session began */
     struct snp_patch patch;

@@ -342,6 +342,12 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
 
     v.spec.changes = &v.changes;
     SNP_TRY(snp_changes_read(asked->cli, asked->session, NULL, 0, &v.changes, err));
+    if (!snp_streq(v.changes.tier, "native") && !snp_streq(v.changes.tier, "docker")) {
+        return snp_fail(err, SNP_E_UNSUPPORTED,
+                        "session %.80s is of tier %.20s, where tests see the host; a verdict "
+                        "needs tier native or docker",
+                        v.changes.name, v.changes.tier);
+    }
     SNP_TRY(limits_set(&v, err));
     SNP_TRY(snp_applied_open(&v.changes, &applied, err));
     if (v.changes.patch.n == 0) {

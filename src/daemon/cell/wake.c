@@ -306,6 +306,9 @@ static void wake_done(struct snp_wake *wake)
         snp_checkpoint_schedule(session);
     }
     snp_session_event(session, SNP_EV_AWAKE);
+    if (wake->checkpoint == 0 && session->cells == 0) {
+        session->server->hooks->begun(session);
+    }
     snp_session_go_on(session);
     wake_release(wake);
 }

@@ -12,6 +12,7 @@
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
 #include "daemon/session/turn.h"
+#include "daemon/snapshot/project.h"
 
 static void files(struct snp_session *session)
 {
@@ -64,6 +65,7 @@ const struct snp_hooks snp_daemon_hooks = {
     .cells = snp_exec_next,
     .wake = snp_wake_start,
     .wake_step = snp_wake_go_on,
+    .begun = snp_snapshot_project,
     .lost = snp_session_lost,
     .executor_gone = snp_memory_check,
     .saved = saved,

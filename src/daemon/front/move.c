@@ -127,6 +127,22 @@ static void lacks_checked(void *arg, const struct snp_err *why)
     }
 }
 
+/* Over a project a session has what it changed, in a copy of one all of its files: neither stands for the other. */
+static int project_check(const struct snp_session *session,
+                         const struct snp_found_tier *to,
+                         struct snp_err *err)
+{
+    bool is_copy = snp_tier_copies_projects(session->policy.tier);
+
+    return session->policy.project == NULL || snp_tier_copies_projects(to) == is_copy
+               ? 0
+               : snp_fail(err, SNP_E_UNSUPPORTED,
+                          "session %s has a project, of which %s has %s; put its changes into "
+                          "the project (apply) and begin a session in %s",
+                          session->name, session->policy.tier->name,
+                          is_copy ? "a copy" : "the files themselves", to->name);
+}
+
 static int session_check(const struct snp_session *session, struct snp_err *err)
 {
     const char *rootfs = session->policy.rootfs;
@@ -165,6 +181,7 @@ static int place_read(struct moving *moving,
         return snp_fail(err, SNP_E_INVALID, "session %s is in the %s tier already",
                         moving->session->name, place->tier->name);
     }
+    SNP_TRY(project_check(moving->session, place->tier, err));
     SNP_TRY(snp_tier_guarantees(place->tier, asked->rootfs, moving->session->policy.guarantees,
                                 err));
     place->rootfs = asked->rootfs == NULL ? NULL : strdup(asked->rootfs);

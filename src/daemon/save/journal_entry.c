@@ -493,6 +493,7 @@ static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)
     struct snp_journal_session row;
     struct snp_journal_session wanted = row_of(entry);
 
+    SNP_TRY(row_add(tx, entry, err));
     SNP_TRY(snp_journal_session_get(tx, entry->id, &row, err));
     if (row.epoch > entry->epoch) {
         return snp_fail(err, SNP_E_DENIED, "the session is at epoch %llu already, not %llu",
@@ -516,6 +517,7 @@ static struct snp_entry *session_new(struct snp_session *session,
     struct snp_entry *entry = entry_new(session, done, ctx);
 
     if (entry != NULL) {
+        entry->has_row = !session->durable.is_recorded;
         entry->spec = snp_session_spec_text(session);
         if (entry->spec == NULL) {
             entry_free(SNP_TAKE_PTR(entry));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `diff` and `blob`: two checkpoints (source.h), one after the other, then the comparison of them in
- * one job; and the contents that differ.
+ * one job; and the contents that differ. The second side comes first: it may be a session whose first
+ * snapshot, the other side, is still being saved, and its turn is after that.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ struct comparing {
     char refs[2][SNP_SOURCE_REF_MAX + 1];
     uint64_t checkpoints[2];
     json_t *lost[2]; /* owned */
-    unsigned n;      /* found so far */
+    int at;          /* which of them is looked for: 1, then 0; -1 = all are found */
     struct snp_diff_answer
         answer; /* variables and files are owned; made by the store's thread */
 };
@@ -71,8 +72,12 @@ static void compared(void *arg, const struct snp_err *compare_err)
 
 static void next_find(struct comparing *comparing)
 {
-    if (comparing->n < 2) {
-        snp_source_find(comparing->server, comparing->refs[comparing->n], source_found,
+    if (comparing->at == 0 && comparing->refs[0][0] == '\0') { /* nothing: checkpoint 0 */
+        comparing->lost[0] = json_array();
+        comparing->at = -1;
+    }
+    if (comparing->at >= 0) {
+        snp_source_find(comparing->server, comparing->refs[comparing->at], source_found,
                         comparing);
     } else {
         SNP_STORE_DO(comparing->server->store, .run = run_compare, .done = compared,
@@ -89,9 +94,9 @@ static void source_found(void *ctx, const struct snp_source *source, const struc
         comparing_free(comparing);
         return;
     }
-    comparing->checkpoints[comparing->n] = source->checkpoint;
-    comparing->lost[comparing->n] = json_incref(source->lost);
-    comparing->n++;
+    comparing->checkpoints[comparing->at] = source->checkpoint;
+    comparing->lost[comparing->at] = json_incref(source->lost);
+    comparing->at--;
     next_find(comparing);
 }
 
@@ -109,10 +114,7 @@ void snp_run_diff(const struct snp_work *work)
     (void)snprintf(comparing->refs[0], sizeof(comparing->refs[0]), "%s",
                    asked.a == NULL ? "" : asked.a);
     (void)snprintf(comparing->refs[1], sizeof(comparing->refs[1]), "%s", asked.b);
-    if (asked.a == NULL) { /* nothing: there is no checkpoint 0 */
-        comparing->lost[0] = json_array();
-        comparing->n = 1;
-    }
+    comparing->at = 1;
     next_find(comparing);
 }
 

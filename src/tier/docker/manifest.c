@@ -15,7 +15,7 @@ enum {
 static const char *const guarantees[] = {"network",    "filesystem", "syscalls", "resources",
                                          "disposable", "namespaces", NULL};
 const char *const snp_docker_kernels[] = {"runsc", "gvisor", NULL};
-static const char *const verbs[] = {"rootfs", NULL};
+static const char *const verbs[] = {"rootfs", "copies", NULL};
 const struct snp_about snp_docker_about = {.rank = 150,
                                            .is_by_name = true,
                                            .guarantees = guarantees,

@@ -17,7 +17,7 @@ enum {
 
 static const char *const guarantees[] = {"network",   "filesystem", "syscalls",
                                          "resources", "disposable", NULL};
-static const char *const verbs[] = {NULL};
+static const char *const verbs[] = {"copies", NULL};
 const struct snp_about snp_local_about = {.rank = 50, .guarantees = guarantees, .verbs = verbs};
 
 json_t *snp_local_controls(const struct snp_sandbox *s, json_t *resources)
