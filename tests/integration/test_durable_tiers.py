@@ -129,8 +129,7 @@ def test_a_session_moves_and_comes_back(who: str, other: str, request: pytest.Fi
 def test_what_cannot_move_is_named_and_stays(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     box = fresh_sandbox()
     box.start("--checkpoint-after", "600")
-    box.exec("import os\nx = 1\nrest = (i for i in range(9))\nnext(rest)", "s",
-             options=["--project", box.make_folder("project")])
+    box.exec("import os\nx = 1\nrest = (i for i in range(9))\nnext(rest)", "s")
     pid = box.exec("os.getpid()", "s")["value"]
     done = move(box, "local")
     assert done.returncode == 1 and "cannot move: rest (generator)" in done.stderr and "--yes" in done.stderr, done
