@@ -62,6 +62,7 @@ static const char template_names[] = "template list --names";
 static const char tier_names[] = "doctor --names";
 static const char session_names[] = "sessions list --names";
 static const char snapshot_names[] = "snapshots list --names";
+static const char run_names[] = "runs list --names";
 /* What may be either. */
 static const char both_names[] = "snapshots list --names --sessions";
 
@@ -103,6 +104,12 @@ static const struct arguments *arguments_of(const struct place *place)
         {"rerun",            session_names,  NULL,            true,  false},
         {"checkpoint",       session_names,  NULL,            false, false},
         {"hibernate",        session_names,  NULL,            false, false},
+        {"back",             run_names,      NULL,            false, false},
+        {"resume",           run_names,      NULL,            false, false},
+        {"replay",           run_names,      NULL,            false, false},
+        {"logs show",        run_names,      NULL,            false, false},
+        {"runs show",        run_names,      NULL,            false, false},
+        {"runs cancel",      run_names,      NULL,            false, false},
         {"template show",    template_names, NULL,            false, false},
         {"template remove",  template_names, NULL,            false, false},
         {"put",              session_names,  NULL,            true,  true },

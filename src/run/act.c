@@ -180,7 +180,59 @@ static uint64_t cell_ms(const struct snp_run *run)
     return (uint64_t)left < most ? (uint64_t)left : most;
 }
 
+/* not_kept: why `back` cannot open the session as it is now; NULL = it can, or there is none yet. */
+static int step_record(struct snp_run *run,
+                       const struct snp_run_tool *tool,
+                       const struct snp_err *not_kept)
+{
+    bool is_first = not_kept == NULL ? !run->has_session : not_kept->code == SNP_E_NOT_FOUND;
+    json_t *members =
+        json_pack("{s:O?, s:O?, s:s, s:s, s:I, s:I, s:b}", "call_id",
+                  json_object_get(run->state.answer, "call_id"), "tool_call_id",
+                  json_object_get(snp_run_call_now(run), "id"), "name", tool->name, "session",
+                  run->box.session, "after_cell", (json_int_t)run->seen_cell, "number",
+                  (json_int_t)run->state.steps + 1, "opens", is_first);
+
+    if (members != NULL && not_kept != NULL && !is_first &&
+        json_object_set_new(members, "not_kept",
+                            snp_json_bytes(not_kept->msg, strlen(not_kept->msg))) < 0) {
+        json_decref(members);
+        members = NULL;
+    }
+    return snp_run_step(run, "tool", members);
+}
+
+static enum snp_run_then cell_begin(struct snp_run *run,
+                                    const struct snp_run_tool *tool,
+                                    const struct snp_err *not_kept);
+
+static void on_kept(void *ctx, const struct snp_err *err, const json_t *result)
+{
+    struct snp_run *run = ctx;
+    (void)result;
+    if (run->is_cancelled || snp_run_left_ms(run) <= 0 ||
+        cell_begin(run, tool_now(run), err) == SNP_RUN_AGAIN) {
+        snp_run_advance(run);
+    }
+}
+
+/* First the session is kept as it is before the step; one that was not opened yet is nothing but the project. */
 static enum snp_run_then cell_run(struct snp_run *run, const struct snp_run_tool *tool)
+{
+    struct snp_err err;
+
+    if (run->state.tool != NULL || !run->has_session) {
+        return cell_begin(run, tool, NULL);
+    }
+    if (snp_box_keep(&run->box, run->state.steps + 1, on_kept, run, &err) < 0) {
+        return cell_begin(run, tool, &err);
+    }
+    return SNP_RUN_WAIT;
+}
+
+static enum snp_run_then cell_begin(struct snp_run *run,
+                                    const struct snp_run_tool *tool,
+                                    const struct snp_err *not_kept)
 {
     snp_autofree char *code = NULL;
     snp_autofree char *input = NULL;
@@ -191,13 +243,7 @@ static enum snp_run_then cell_run(struct snp_run *run, const struct snp_run_tool
     if (r == SNP_E_INVALID) {
         return snp_run_refuse(run, err.msg, false);
     }
-    if (r == 0 && run->state.tool == NULL &&
-        snp_run_step(run, "tool",
-                     json_pack("{s:O?, s:O?, s:s, s:s, s:I}", "call_id",
-                               json_object_get(run->state.answer, "call_id"), "tool_call_id",
-                               json_object_get(snp_run_call_now(run), "id"), "name", tool->name,
-                               "session", run->box.session, "after_cell",
-                               (json_int_t)run->seen_cell)) < 0) {
+    if (r == 0 && run->state.tool == NULL && step_record(run, tool, not_kept) < 0) {
         return SNP_RUN_AGAIN;
     }
     if (r == 0) {

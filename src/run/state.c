@@ -634,6 +634,7 @@ static int apply_sub(struct snp_run_state *state, const json_t *record)
 static int apply_tool(struct snp_run_state *state, const json_t *record)
 {
     put(&state->tool, share(record));
+    state->steps = bounded(record, "number", state->steps, state->steps);
     state->n_begun++;
     return 0;
 }

@@ -137,6 +137,7 @@ struct snp_run_state {
     bool is_judged;      /* and nothing follows it */
     struct snp_run_attempt attempt; /* at what the verdict will be on */
 
+    int64_t steps;     /* cells that it has begun, in all of its sessions */
     int64_t last_cell; /* of the session */
     struct snp_run_files files;
     json_t *end; /* what the last end said; NULL = it goes on */

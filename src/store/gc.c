@@ -3,8 +3,8 @@
  * Clearing up, in slices, while no job waits.
  *
  * First what nobody needs: checkpoints that are not complete, blobs without references, files
- * without rows. Then, when asked to keep to a budget, what is old: results and outputs of cells, and
- * checkpoints that are neither the latest usable one of their session nor a snapshot's. Code of
+ * without rows. Then, when asked to keep to a budget, what is old: what runs kept of their steps, then results and
+ * outputs of cells, and checkpoints that are neither the latest usable one of their session nor a snapshot's. Code of
  * cells stays.
  *
  * A file is unlinked after the commit that removed its row has reached the disk, and before
@@ -51,6 +51,7 @@ struct snp_gc {
     int64_t cell;         /* the last row that was looked at */
     uint64_t cells;       /* whose results were removed */
     uint64_t checkpoints; /* removed for the budget's sake */
+    uint64_t steps;       /* of runs, likewise */
 };
 
 bool snp_gc_is_busy(struct snp_store *store, uint64_t checkpoint)
@@ -150,7 +151,11 @@ static int reap_session(struct snp_tx *tx, void *arg, struct snp_err *err)
     uint64_t removed = 0;
     int64_t row = 0;
     int r = snp_db_number(tx->db, 0, &row, err,
-                          "SELECT row FROM sessions WHERE state = 'removed' LIMIT 1", "");
+                          "SELECT row FROM sessions AS s WHERE state = 'removed'"
+                          " AND (EXISTS (SELECT 1 FROM cells WHERE session = s.row)"
+                          " OR NOT EXISTS (SELECT 1 FROM snapshots WHERE session = s.row))"
+                          " LIMIT 1",
+                          "");
 
     for (size_t i = 0; r == 0 && row != 0 && removed == 0 && i < SNP_ARRAY_LEN(slices); i++) {
         r = snp_db_run(tx->db, &removed, err, slices[i], "ii", row, (int64_t)SLICE_CELLS);
@@ -423,13 +428,46 @@ static int cells_drop(struct snp_tx *tx,
 }
 _Static_assert(SNP_PART_RESULT == 2, "parts from 2 on are results and outputs");
 
+/* The oldest step that a run kept. Of a session that is gone its checkpoint goes at once. */
+static int step_drop(struct snp_tx *tx, struct victims *victims, struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    char id[SNP_STORE_ID_LEN + 1] = "";
+    int64_t checkpoint = 0;
+    int r = snp_db_row(tx->db, &rows, err,
+                       "SELECT id, checkpoint FROM snapshots WHERE checkpoint IS NOT NULL"
+                       " AND NOT " SNP_IS_NO_STEP " ORDER BY row LIMIT 1",
+                       "");
+
+    if (r <= 0) {
+        return r;
+    }
+    (void)snprintf(id, sizeof(id), "%s", snp_col_text(&rows, 0));
+    checkpoint = (int64_t)snp_col_u64(&rows, 1);
+    snp_rows_done(&rows);
+    r = snp_journal_snapshot_remove(tx, id, err);
+    SNP_THEN(r, snp_db_run(tx->db, NULL, err,
+                           "UPDATE checkpoints SET complete = 0 WHERE row = ?1 AND session IN"
+                           " (SELECT row FROM sessions WHERE state = 'removed') AND NOT EXISTS"
+                           " (SELECT 1 FROM snapshots WHERE checkpoint = ?1)",
+                           "i", checkpoint));
+    victims->gc->steps += r == 0 ? 1 : 0;
+    victims->found = r == 0;
+    return r;
+}
+
 static int drop(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
     struct victims *victims = arg;
     int64_t checkpoint = 0;
     int64_t created = INT64_MAX;
-    int r = snp_db_ask(
+    int r = step_drop(tx, victims, err);
+
+    if (r < 0 || victims->found) {
+        return r;
+    }
+    r = snp_db_ask(
         tx->db, &rows, err,
         "SELECT row, created_us FROM checkpoints AS c WHERE complete = 1"
         " AND NOT EXISTS (SELECT 1 FROM snapshots WHERE checkpoint = c.row)"
@@ -463,10 +501,10 @@ static int say(struct snp_tx *tx, void *arg, struct snp_err *err)
     char text[256];
 
     (void)snprintf(text, sizeof(text),
-                   "removed the results of %llu cells and %llu checkpoints to stay within the "
-                   "budget of %llu bytes",
-                   (unsigned long long)gc->cells, (unsigned long long)gc->checkpoints,
-                   (unsigned long long)gc->budget);
+                   "removed %llu steps of runs, the results of %llu cells and %llu checkpoints "
+                   "to stay within the budget of %llu bytes",
+                   (unsigned long long)gc->steps, (unsigned long long)gc->cells,
+                   (unsigned long long)gc->checkpoints, (unsigned long long)gc->budget);
     row.text = text;
     return snp_journal_event_add(tx, &row, err);
 }
@@ -510,7 +548,7 @@ static void gc_step(struct snp_store *store, struct snp_gc *gc)
             return;
         }
     }
-    if (r == 0 && gc->cells + gc->checkpoints > 0 &&
+    if (r == 0 && gc->steps + gc->cells + gc->checkpoints > 0 &&
         snp_store_own(store, say, gc, SNP_DURABILITY_PROCESS, &gc->err) < 0) {
         snp_log(SNP_LOG_WARN, "gc-event", "why=\"%s\"", gc->err.msg);
     }

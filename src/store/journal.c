@@ -207,15 +207,19 @@ int snp_journal_session_each(struct snp_tx *tx,
 
 /*
  * What a session had may be thousands of rows, for which no job should wait: it is out of
- * reach at once, under an id that no session has, and removed in slices (gc.c).
+ * reach at once, under an id that no session has, and removed in slices (gc.c). What a run kept of its
+ * steps may stay; then the row does, too, until gc has taken the last of these.
  */
-static int give_up(struct snp_tx *tx, int64_t row, struct snp_err *err)
+static int give_up(struct snp_tx *tx, int64_t row, bool keep_steps, struct snp_err *err)
 {
-    static const char *const steps[] = {
+    const char *const steps[] = {
         ("UPDATE sessions SET id = 'removed-' || row, name = NULL, state = 'removed'"
          " WHERE row = ?"),
-        "DELETE FROM snapshots WHERE session = ?",
-        "UPDATE checkpoints SET complete = 0 WHERE session = ?",
+        keep_steps ? "DELETE FROM snapshots WHERE session = ?"
+                     " AND (checkpoint IS NULL OR " SNP_IS_NO_STEP ")"
+                   : "DELETE FROM snapshots WHERE session = ?",
+        ("UPDATE checkpoints SET complete = 0 WHERE session = ?"
+         " AND NOT EXISTS (SELECT 1 FROM snapshots WHERE checkpoint = checkpoints.row)"),
     };
     int r = 0;
 
@@ -238,7 +242,7 @@ int snp_journal_session_clear(struct snp_tx *tx,
     tx->frees = true;
     SNP_THEN(r, snp_journal_session_epoch(tx, id, epoch, err));
     SNP_THEN(r, snp_journal_session_get(tx, id, &was, err));
-    SNP_THEN(r, give_up(tx, row, err));
+    SNP_THEN(r, give_up(tx, row, false, err));
     return r < 0 ? r
                  : snp_db_run(tx->db, NULL, err,
                               "INSERT INTO sessions(id, name, spec, state, epoch, cells,"
@@ -247,13 +251,26 @@ int snp_journal_session_clear(struct snp_tx *tx,
                               (int64_t)was.created_us, (int64_t)was.used_us);
 }
 
-int snp_journal_session_remove(struct snp_tx *tx, const char *id, struct snp_err *err)
+static int session_remove(struct snp_tx *tx,
+                          const char *id,
+                          bool keep_steps,
+                          struct snp_err *err)
 {
     int64_t row = 0;
     int r = snp_session_row(tx, id, &row, NULL, err);
 
     tx->frees = true;
-    return r < 0 ? r : give_up(tx, row, err);
+    return r < 0 ? r : give_up(tx, row, keep_steps, err);
+}
+
+int snp_journal_session_remove(struct snp_tx *tx, const char *id, struct snp_err *err)
+{
+    return session_remove(tx, id, false, err);
+}
+
+int snp_journal_session_retire(struct snp_tx *tx, const char *id, struct snp_err *err)
+{
+    return session_remove(tx, id, true, err);
 }
 
 /* Parts --------------------------------------------------------------------------------- */

@@ -55,6 +55,10 @@ int snp_journal_session_clear(struct snp_tx *tx,
 int snp_journal_session_remove(struct snp_tx *tx,
                                const char *id,
                                struct snp_err *err) SNP_NODISCARD;
+/* The same, but for the snapshots that a run took before its steps. */
+int snp_journal_session_retire(struct snp_tx *tx,
+                               const char *id,
+                               struct snp_err *err) SNP_NODISCARD;
 
 /* Cells --------------------------------------------------------------------------------- */
 

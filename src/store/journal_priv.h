@@ -6,6 +6,7 @@
 
 #include "store/journal.h"
 #include "store/state.h"
+#include "wire/snapshot.h"
 
 /*
  * The order of a session's checkpoints: by the state they hold, not by when they were written. c: what the
@@ -13,6 +14,9 @@
  */
 #define SNP_NEWEST_FIRST(c) \
     " ORDER BY " c "epoch DESC, " c "cell DESC, " c "effect DESC, " c "row DESC"
+
+/* Of a row of snapshots: no run took it before a step. */
+#define SNP_IS_NO_STEP "IFNULL(name NOT LIKE '" SNP_STEP_PREFIX "%', 1)"
 
 /* The row of a session. ret_epoch may be NULL. SNP_E_NOT_FOUND. */
 int snp_session_row(struct snp_tx *tx,

@@ -71,6 +71,9 @@
     F(S, INT,  cell,      MUST,   0, 0, "the cell that ran, which is cut off") \
     F(S, INT,  ran_ms,    MUST,   0, 0, "for how long") \
     F(S, INT,  waiting,   MUST,   0, 0, "how many cells waited")
+#define SNP_SESSIONS_DESTROY_REQUEST(F, S) \
+    SNP_SESSION_ONLY(F, S) \
+    F(S, BOOL, keep_steps, OPT,   0, 0, "snapshots that a run took before its steps stay")
 #define SNP_SESSIONS_DESTROY_ANSWER(F, S) \
     F(S, BOOL, destroyed, MUST,   0, 0, "true") \
     F(S, BOOL, reset,     OPT,    0, 0, "true: it is the session `default`, which is cleared instead") \
@@ -220,7 +223,7 @@
     R(snp_sessions_show_request, "sessions.show", SNP_SESSION_ONLY, .tag = "method") \
     R(snp_sessions_show_answer, "sessions.show", SNP_SESSIONS_SHOW_ANSWER) \
     R(snp_ended_row, "ended", SNP_ENDED) \
-    R(snp_sessions_destroy_request, "sessions.destroy", SNP_SESSION_ONLY, .tag = "method") \
+    R(snp_sessions_destroy_request, "sessions.destroy", SNP_SESSIONS_DESTROY_REQUEST, .tag = "method") \
     R(snp_sessions_destroy_answer, "sessions.destroy", SNP_SESSIONS_DESTROY_ANSWER) \
     R(snp_sessions_clear_request, "sessions.clear", SNP_SESSIONS_CLEAR_REQUEST, .tag = "method") \
     R(snp_sessions_clear_answer, "sessions.clear", SNP_SESSIONS_CLEAR_ANSWER) \

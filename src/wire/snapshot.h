@@ -13,11 +13,19 @@ extern const char *const snp_diff_changes[];
 /* Taken by the daemon, of a copy of a project. */
 #define SNP_SNAPSHOT_PROJECT "project"
 
+/*
+ * Snapshots that a run takes of its session before each step have names that nobody else can give: this, the name
+ * of the run's session, a colon, the number of the step. No list has them, but that of the run.
+ */
+#define SNP_STEP_PREFIX "step:"
+
 /* clang-format off */
 #define SNP_SNAPSHOT_REQUEST(F, S) \
     F(S, STR,  session,   MUST,   SNP_SESSION_NAME_MAX, 0, "id or name") \
     F(S, STR,  name,      OPTNIL, SNP_SESSION_NAME_MAX, 0, "else s1, s2...") \
-    F(S, BOOL, wait,      OPT,    0, 0, "answer only once it is on disk")
+    F(S, BOOL, wait,      OPT,    0, 0, "answer only once it is on disk") \
+    F(S, STR,  run,       OPT,    SNP_SESSION_NAME_MAX / 2, 0, "name of the session of a run that is about to make a step in it: no list but the run's has this snapshot, it is kept on disk only, and goes first when room is needed") \
+    F(S, INT,  step,      OPT,    0, 0, "number of that step, from 1")
 #define SNP_SNAPSHOT_ANSWER(F, S) \
     F(S, STR,  snapshot,  MUST,   0, 0, "id") \
     F(S, STR,  name,      MUST,   0, 0, "given or made") \
@@ -31,7 +39,8 @@ extern const char *const snp_diff_changes[];
     F(S, STR,  not_in_memory, NIL, 0, 0, "why it is not")
 
 #define SNP_SNAPSHOTS_LIST_REQUEST(F, S) \
-    F(S, STR,  session,   OPTNIL, SNP_SESSION_NAME_MAX, 0, "only snapshots of this session")
+    F(S, STR,  session,   OPTNIL, SNP_SESSION_NAME_MAX, 0, "only snapshots of this session") \
+    F(S, STR,  run,       OPT,    SNP_SESSION_NAME_MAX / 2, 0, "those taken before steps of the run with this session, which may be gone; no others")
 #define SNP_SNAPSHOT_ROW(F, S) \
     F(S, STR,  id,        MUST,   0, 0, "of the snapshot") \
     F(S, STR,  name,      NIL,    0, 0, "of the snapshot") \
@@ -76,6 +85,7 @@ extern const char *const snp_diff_changes[];
     F(S, STR,  from,      MUST,   SNP_CAP_REF, 0, "a session or snapshot") \
     F(S, NUM,  n,         OPT,    SNP_CAP_FORKS, 0, "sessions to make, 1 if not given") \
     F(S, STR,  name,      OPTNIL, SNP_SESSION_NAME_MAX, 0, "prefix of their names") \
+    F(S, BOOL, exact,     OPT,    0, 0, "`name` is the name of the one session to make") \
     F(S, BOOL, temporary, OPT,    0, 0, "they are destroyed soon after the process of this client has ended")
 #define SNP_FORK_ROW(F, S) \
     F(S, STR,  session,   MUST,   0, 0, "id") \

@@ -492,6 +492,54 @@ def test_a_daemon_that_dies_in_a_cell_is_told_and_recovered_from() -> None:
         box.close()
 
 
+def test_back_opens_a_run_as_it_was_before_a_step() -> None:
+    """Its session is gone at its end; a half consumed generator comes back, and after kill -9 what variables hold."""
+    box = Sandbox("user")
+    runs = Runs(box)
+    big = 6 << 20
+    try:
+        result = runs.run(
+            turn(call("execute_code", code="state = ['good']\ng = (i for i in range(9))\nnext(g)")),
+            turn(call("execute_code", code=f"import os\nnext(g)\nbig = os.urandom({big})")),
+            turn(call("execute_code", code="state[0] = 'broken'\nlist(g)\ndel big")),
+            turn(call("execute_code", code="print(state)")), turn(text="done"))
+        ident = result["trajectory_id"][:8]
+        assert result["success"] and result["session"] is None and "run-" not in runs.cli("sessions").stdout
+        shown = runs.cli("logs", ident)
+        assert "Step 3 [execute_code]" in shown.stdout and f"next: snipara-sandbox back {ident} STEP" in shown.stderr
+        opened = runs.cli("back", ident, "3")
+        assert opened.stdout == f"back-{ident}-3\n" and f"exec -s back-{ident}-3 'CODE'" in opened.stderr, opened
+        code = f"print(state, next(g), len(big) == {big})"
+        assert box.exec(code, session=f"back-{ident}-3")["stdout"] == "['good'] 2 True\n"
+        some(box.daemon).kill()
+        some(box.daemon).wait()
+        box.start()
+        listed = json.loads(runs.cli("back", ident, "--json").stdout)["steps"]
+        assert [(each["step"], each["state"]) for each in listed] == [
+            (1, "new"), (2, "kept"), (3, "kept"), (4, "kept")], listed
+        again = runs.cli("back", ident, "3")
+        assert again.returncode == 1 and "exists already" in again.stderr and "-s" in again.stderr
+        assert json.loads(runs.cli("back", ident, "4", "-s", "later", "--json").stdout)["session"] == "later"
+        assert box.exec("print(state, 'big' in globals())", session="later")["stdout"] == "['broken'] False\n"
+        assert runs.cli("back", ident, "1").returncode == 0
+        assert box.exec("print('state' in globals())", session=f"back-{ident}-1")["stdout"] == "False\n"
+        missing = runs.cli("back", ident, "5")
+        assert missing.returncode == 1 and f"run {ident} has no step 5; it made 4" in missing.stderr
+        for name in ("later", f"back-{ident}-1", f"back-{ident}-3"):
+            box.destroy(name)
+        # Steps go first when room is needed, the oldest before the others; and all of them if their user says so.
+        runs.cli("gc", "--budget", "20m")
+        assert wait_for(lambda: [each["state"] for each in json.loads(
+            runs.cli("back", ident, "--json").stdout)["steps"]].count("kept") < 3)
+        gone = runs.cli("back", ident, "2")
+        assert gone.returncode == 1 and "was not kept" in gone.stderr and f"replay {ident}" in gone.stderr, gone
+        runs.cli("back", ident, "--remove")
+        assert "kept" not in runs.cli("back", ident).stdout
+        assert runs.cli("snapshots").stdout == "no snapshots\n"
+    finally:
+        box.close()
+
+
 @pytest.mark.parametrize("has_begun", [True, False])
 def test_cancel_ends_a_run_and_resume_goes_on(runs: Runs, has_begun: bool) -> None:
     """In the middle of a cell; and, mostly, before it has begun: then it is run by the resumed run."""

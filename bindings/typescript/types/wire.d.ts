@@ -234,6 +234,8 @@ export interface Methods {
     request: {
       /** id or name */
       session: string;
+      /** snapshots that a run took before its steps stay */
+      keep_steps?: boolean;
     };
     answer: {
       /** true */
@@ -519,6 +521,10 @@ export interface Methods {
       name?: string | null;
       /** answer only once it is on disk */
       wait?: boolean;
+      /** name of the session of a run that is about to make a step in it: no list but the run's has this snapshot, it is kept on disk only, and goes first when room is needed */
+      run?: string;
+      /** number of that step, from 1 */
+      step?: number;
     };
     answer: {
       /** id */
@@ -548,6 +554,8 @@ export interface Methods {
     request: {
       /** only snapshots of this session */
       session?: string | null;
+      /** those taken before steps of the run with this session, which may be gone; no others */
+      run?: string;
     };
     answer: {
       /** the oldest first */
@@ -637,6 +645,8 @@ export interface Methods {
       n?: number;
       /** prefix of their names */
       name?: string | null;
+      /** `name` is the name of the one session to make */
+      exact?: boolean;
       /** they are destroyed soon after the process of this client has ended */
       temporary?: boolean;
     };

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/need.h"
 #include "cli/run/calls.h"
 #include "cli/run/logs_export.h"
 #include "cli/run/runs.h"
@@ -136,8 +137,39 @@ static int event_collect(void *ctx, json_t *record, struct snp_err *err)
     return snp_trajectory_is_event(record) ? snp_runs_collect(ctx, record, err) : 0;
 }
 
+/* What is shown of a trajectory. */
+struct shown {
+    json_t *events; /* owned */
+    json_t *steps;  /* owned: their numbers, by step_key */
+};
+
+static void shown_done(struct shown *shown)
+{
+    json_decref(shown->events);
+    json_decref(shown->steps);
+}
+
+/* Of the call of a model, and of a tool in it. */
+static char *step_key(const char *call_id, const char *tool_call_id)
+{
+    return snp_need_format("%s %s", call_id, tool_call_id);
+}
+
+static int shown_collect(void *ctx, json_t *record, struct snp_err *err)
+{
+    struct shown *shown = ctx;
+
+    if (json_is_integer(json_object_get(record, "number"))) {
+        snp_autofree char *key = step_key(snp_json_str(record, "call_id", ""),
+                                          snp_json_str(record, "tool_call_id", ""));
+
+        (void)json_object_set(shown->steps, key, json_object_get(record, "number"));
+    }
+    return event_collect(shown->events, record, err);
+}
+
 /* Each with its result: of the same id, where there are ids. */
-static void calls_print(const json_t *event)
+static void calls_print(const json_t *event, const json_t *steps)
 {
     const json_t *results = json_object_get(event, "tool_results");
     size_t i;
@@ -148,6 +180,7 @@ static void calls_print(const json_t *event)
     json_array_foreach((json_t *)(uintptr_t)json_object_get(event, "tool_calls"), i, call)
     {
         const json_t *found = json_array_get(results, i);
+        snp_autofree char *step = NULL;
 
         json_array_foreach((json_t *)(uintptr_t)results, k, result)
         {
@@ -155,6 +188,10 @@ static void calls_print(const json_t *event)
                           snp_json_str(call, "id", NULL))) {
                 found = result;
             }
+        }
+        step = step_key(snp_json_str(event, "call_id", ""), snp_json_str(call, "id", ""));
+        if (snp_json_int(steps, step, 0) > 0) {
+            (void)printf("Step %lld ", (long long)snp_json_int(steps, step, 0));
         }
         snp_run_call_show(stdout, call);
         snp_run_result_show(stdout, json_object_get(found, "content"));
@@ -172,7 +209,7 @@ static bool is_shown(const json_t *before, const json_t *event)
 }
 
 /* before: the event before it, or NULL. */
-static void event_print(const json_t *before, const json_t *event)
+static void event_print(const json_t *before, const json_t *event, const json_t *steps)
 {
     const json_t *calls = json_object_get(event, "tool_calls");
     snp_autojson json_t *names = json_string("");
@@ -200,11 +237,11 @@ static void event_print(const json_t *before, const json_t *event)
                  (long long)snp_json_int(event, "input_tokens", 0),
                  (long long)snp_json_int(event, "output_tokens", 0));
     (void)printf("  Duration: %lldms\n", (long long)snp_json_int(event, "duration_ms", 0));
-    calls_print(event);
+    calls_print(event, steps);
 }
 
 /* How the run stands: its answer, or what it failed of. */
-static int state_print(struct snp_cli *cli, const char *path, bool has_events)
+static int state_print(struct snp_cli *cli, const char *path, const struct shown *shown)
 {
     snp_cleanup(snp_trajectory_info_done) struct snp_trajectory_info info = {0};
     const json_t *end;
@@ -218,7 +255,7 @@ static int state_print(struct snp_cli *cli, const char *path, bool has_events)
     end = json_object_get(info.end, "end");
     error = json_object_get(end, "error");
     is_open = snp_run_is_open(&info);
-    if (has_events) {
+    if (json_array_size(shown->events) > 0) {
         snp_term_put(stdout, SNP_STYLE_BOLD, "End");
         (void)printf("\n  State: %s\n", snp_trajectory_state_name(info.state));
     } else {
@@ -235,33 +272,39 @@ static int state_print(struct snp_cli *cli, const char *path, bool has_events)
     if (is_open) {
         (void)printf("  Continue with: snipara-sandbox resume %.*s\n", ID_SHOWN, info.id);
     }
+    if (json_object_size(shown->steps) > 0) {
+        snp_autofree char *next = snp_need_format("back %.*s STEP", ID_SHOWN, info.id);
+
+        snp_cli_next(cli, next);
+    }
     return SNP_EXIT_OK;
 }
 
 static int show_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autofree char *path = NULL;
-    snp_autojson json_t *events = json_array();
+    snp_cleanup(shown_done) struct shown shown = {snp_need(json_array()),
+                                                  snp_need(json_object())};
     struct snp_trajectory_check check;
     struct snp_err err;
     int r = snp_runs_find(cli, opts, 0, &path, &err);
     size_t i;
     json_t *event;
 
-    r = r < 0 ? r : snp_trajectory_read(path, event_collect, events, &check, &err);
+    r = r < 0 ? r : snp_trajectory_read(path, shown_collect, &shown, &check, &err);
     if (r < 0) {
         err.code = r == SNP_E_INVALID ? SNP_E_NOT_FOUND : err.code; /* no usage error */
         return snp_cli_fail(cli, &err);
     }
     faults_tell(cli, path, &check);
     if (cli->is_json) {
-        return snp_cli_print_json(events);
+        return snp_cli_print_json(shown.events);
     }
-    json_array_foreach(events, i, event)
+    json_array_foreach(shown.events, i, event)
     {
-        event_print(i == 0 ? NULL : json_array_get(events, i - 1), event);
+        event_print(i == 0 ? NULL : json_array_get(shown.events, i - 1), event, shown.steps);
     }
-    return state_print(cli, path, json_array_size(events) > 0);
+    return state_print(cli, path, &shown);
 }
 
 static int logs_run(struct snp_cli *cli, const struct snp_opts *opts)

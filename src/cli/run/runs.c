@@ -23,7 +23,8 @@ enum {
 
 static const struct snp_opt options[] = {
     SNP_RUNS_OPT_DIR('d'),
-    {"tail", 'n', SNP_OPT_INT, "N", "list the newest N (default 20)", 0},
+    {"names", 0,   SNP_OPT_FLAG, NULL, "print only their ids, one a line", 0},
+    {"tail",  'n', SNP_OPT_INT,  "N",  "list the newest N (default 20)",   0},
     SNP_CLI_OPT_JSON,
     SNP_CLI_OPT_CONFIG,
 };
@@ -115,6 +116,7 @@ static int runs_tell(struct snp_cli *cli,
     snp_autofree char *dir = NULL;
     snp_autojson json_t *paths = NULL;
     snp_autojson json_t *list = json_array();
+    bool names_only = next == NULL && snp_opts_flag(opts, "names", false);
     struct snp_err err;
     size_t i;
     json_t *path;
@@ -134,6 +136,13 @@ static int runs_tell(struct snp_cli *cli,
     }
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, list);
+    }
+    if (names_only) {
+        json_array_foreach(list, i, path)
+        {
+            (void)printf("%.*s\n", ID_SHOWN, snp_json_str(path, "id", ""));
+        }
+        return SNP_EXIT_OK;
     }
     list_print(list);
     if (next != NULL && json_array_size(list) > 0) {

@@ -19,6 +19,7 @@
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/durable.h"
 #include "daemon/save/journal_entry.h"
+#include "daemon/save/memory.h"
 #include "daemon/save/room.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
@@ -284,7 +285,7 @@ static void clear(struct snp_session *session,
     }
 }
 
-void snp_session_end(struct snp_session *session, struct snp_request *request)
+static void destroy(struct snp_session *session, struct snp_request *request, bool keep_steps)
 {
     struct ending *ending;
     struct snp_err failure;
@@ -308,7 +309,7 @@ void snp_session_end(struct snp_session *session, struct snp_request *request)
     ending->pending = 2;
     if (!is_in_journal(session)) {
         part_ended(ending);
-    } else if (snp_entry_remove(session, forgotten, ending, &failure) < 0) {
+    } else if (snp_entry_remove(session, keep_steps, forgotten, ending, &failure) < 0) {
         forgotten(ending, &failure);
     }
     if (session->live.executor == NULL) {
@@ -316,6 +317,52 @@ void snp_session_end(struct snp_session *session, struct snp_request *request)
     } else {
         snp_executor_close(session->live.executor, executor_closed, ending);
     }
+}
+
+void snp_session_end(struct snp_session *session, struct snp_request *request)
+{
+    destroy(session, request, false);
+}
+
+/* One whose steps stay. Some are in memory only, where they end with it, so it waits until they are not. */
+struct retiring {
+    struct snp_spill_waiter waiter;
+    struct snp_request *request; /* owned */
+    struct snp_session *session; /* one reference */
+};
+
+static void retire(struct snp_spill_waiter *waiter)
+{
+    struct retiring *retiring = snp_container_of(waiter, struct retiring, waiter);
+    struct snp_session *session = retiring->session;
+    struct snp_err err;
+
+    if (session->state == SNP_SESSION_CLOSING) {
+        (void)snp_fail(&err, SNP_E_NOT_FOUND, "the session was destroyed");
+        snp_request_fail(retiring->request, &err);
+    } else if (snp_memory_wait_any(session, waiter)) {
+        return;
+    } else {
+        destroy(session, retiring->request, true);
+    }
+    snp_session_unref(session);
+    free(retiring);
+}
+
+void snp_session_retire(struct snp_session *session, struct snp_request *request)
+{
+    struct retiring *retiring = calloc(1, sizeof(*retiring));
+    struct snp_err err;
+
+    if (retiring == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        snp_request_fail(request, &err);
+        return;
+    }
+    snp_session_ref(session);
+    *retiring =
+        (struct retiring){.waiter = {.run = retire}, .request = request, .session = session};
+    retire(&retiring->waiter);
 }
 
 void snp_session_clear(struct snp_session *session,

@@ -18,6 +18,9 @@ struct snp_session;
  */
 void snp_session_end(struct snp_session *session, struct snp_request *request);
 
+/* The same, but for what a run kept of its steps; after these have come to disk. */
+void snp_session_retire(struct snp_session *session, struct snp_request *request);
+
 /*
  * A fresh interpreter, an empty workspace, no cells, no snapshots, no checkpoints; name, id and
  * policy stay, the epoch is raised. What is being saved, hibernated or rolled back is so first.

@@ -349,7 +349,11 @@ static void run_show(const struct snp_work *work)
 
 static void run_destroy(const struct snp_work *work)
 {
-    snp_session_end(work->session, work->request);
+    if (snp_json_bool(work->head, "keep_steps", false)) {
+        snp_session_retire(work->session, work->request);
+    } else {
+        snp_session_end(work->session, work->request);
+    }
 }
 
 static void run_clear(const struct snp_work *work)

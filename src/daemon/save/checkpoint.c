@@ -123,8 +123,8 @@ static bool is_whole(const struct snp_save *save)
 /* It turned out that variables cannot hold all: once more, and only what is new is written. */
 static bool is_image_needed(const struct snp_save *save)
 {
-    return save->report != NULL && !save->has_copy && !save->wants_image &&
-           has_lost(save->lost) && save->session->live.executor == save->executor &&
+    return save->report != NULL && !save->wants_image && has_lost(save->lost) &&
+           save->session->live.executor == save->executor &&
            snp_tier_has_images(save->session->policy.tier);
 }
 

@@ -588,12 +588,21 @@ static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
     return r == SNP_E_NOT_FOUND ? 0 : r;
 }
 
+static int run_retire(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_entry *entry = arg;
+    int r = snp_journal_session_retire(tx, entry->id, err);
+
+    return r == SNP_E_NOT_FOUND ? 0 : r;
+}
+
 int snp_entry_remove(struct snp_session *session,
+                     bool keep_steps,
                      snp_entry_done *done,
                      void *ctx,
                      struct snp_err *err)
 {
-    return submit_plain(session, run_remove, done, ctx, err);
+    return submit_plain(session, keep_steps ? run_retire : run_remove, done, ctx, err);
 }
 
 /* What is owed ------------------------------------------------------------------------------ */

@@ -71,8 +71,9 @@ int snp_entry_clear(struct snp_session *session,
                     snp_entry_done *done,
                     void *ctx,
                     struct snp_err *err) SNP_NODISCARD;
-/* All of it goes. */
+/* All of it goes; keep_steps: but for what a run kept of its steps. */
 int snp_entry_remove(struct snp_session *session,
+                     bool keep_steps,
                      snp_entry_done *done,
                      void *ctx,
                      struct snp_err *err) SNP_NODISCARD;

@@ -19,6 +19,7 @@
 #include "daemon/tier.h"
 #include "store/journal.h"
 #include "wire/session.h"
+#include "wire/snapshot.h"
 #include "wire/tier.h"
 
 enum {
@@ -158,6 +159,7 @@ static int row_remove(
     struct snp_journal_snapshot row;
     snp_autofree char *text = NULL;
     snp_autofree char *session = NULL;
+    bool is_step;
     struct snp_journal_event event = {.at_us = now_us, .kind = "snapshot_lost"};
     int r = snp_journal_snapshot_get(tx, id, &row, err);
 
@@ -172,9 +174,10 @@ static int row_remove(
     SNP_TRY_MEMORY(text != NULL && session != NULL, err);
     event.session = session;
     event.text = text;
+    is_step = row.name != NULL && snp_has_prefix(row.name, SNP_STEP_PREFIX);
     r = snp_journal_snapshot_remove(tx, id, err);
-    r = r < 0 ? r : snp_journal_event_add(tx, &event, err);
-    if (r == 0 && ret_text != NULL) {
+    r = r < 0 || is_step ? r : snp_journal_event_add(tx, &event, err); /* `back` says it */
+    if (r == 0 && !is_step && ret_text != NULL) {
         free(*ret_text); /* of a try before */
         *ret_text = SNP_TAKE_PTR(text);
     }
@@ -536,6 +539,7 @@ static void spilled(void *ctx, const json_t *report, const struct snp_err *err)
     copy->users--;
     copy->is_spilling = false;
     copy->is_on_disk = report != NULL;
+    copy->is_doomed |= copy->is_step && copy->is_on_disk;
     if (err != NULL) {
         /* Who wrote it died, or another was being written: once more. */
         copy->is_doomed |= err->code == SNP_E_NOT_FOUND; /* given up: memory was short */

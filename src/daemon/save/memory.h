@@ -35,6 +35,7 @@ struct snp_memory_copy {
     bool is_spilling;   /* it is being written */
     bool is_failed;     /* writing it failed each time */
     bool is_doomed;     /* it goes when nobody uses it */
+    bool is_step;       /* of a run: it goes when it is on disk */
     struct snp_err why; /* of is_failed */
     unsigned tries;
     unsigned users; /* writing it, or going back to it */

@@ -50,6 +50,7 @@ struct forking {
     uint64_t begun_us;
     uint64_t now_us;
     char prefix[SNP_SESSION_NAME_MAX + 1];
+    bool is_exact;                    /* prefix is the name of the only one */
     char owner[SNP_PROCESS_MARK_MAX]; /* they end with it; "" = they last */
     struct snp_source source;         /* owned: texts copied */
     json_t *failed;                   /* owned: of the first fork that was not made by image */
@@ -235,7 +236,10 @@ static int names_choose(struct snp_tx *tx, struct forking *forking, struct snp_e
     for (unsigned i = 0; i < forking->n;) {
         struct child *child = &forking->children[i];
         struct snp_journal_session row;
-        int n = snprintf(child->name, sizeof(child->name), "%s-%u", forking->prefix, ++number);
+        int n = forking->is_exact
+                    ? snprintf(child->name, sizeof(child->name), "%s", forking->prefix)
+                    : snprintf(child->name, sizeof(child->name), "%s-%u", forking->prefix,
+                               ++number);
         int r;
 
         if (n < 0 || (size_t)n >= sizeof(child->name)) {
@@ -245,6 +249,9 @@ static int names_choose(struct snp_tx *tx, struct forking *forking, struct snp_e
         r = snp_journal_session_get(tx, child->name, &row, err);
         if (r < 0 && r != SNP_E_NOT_FOUND) {
             return r;
+        }
+        if (r == 0 && forking->is_exact) {
+            return snp_fail(err, SNP_E_DENIED, "session %s exists already", child->name);
         }
         i += r == SNP_E_NOT_FOUND ? 1 : 0;
     }
@@ -336,6 +343,8 @@ void snp_run_fork(const struct snp_work *work)
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
     } else if (n < 1 || n > SNP_CAP_FORKS) {
         r = snp_fail(&err, SNP_E_INVALID, "fork: 'n' must be 1 to %d", SNP_CAP_FORKS);
+    } else if (asked.exact && (n != 1 || prefix[0] == '\0')) {
+        r = snp_fail(&err, SNP_E_INVALID, "fork: 'exact' needs 'name', and 'n' must be 1");
     } else if (prefix[0] != '\0') {
         r = snp_session_name_check(prefix, &err);
     }
@@ -353,6 +362,7 @@ void snp_run_fork(const struct snp_work *work)
     forking->request = work->request;
     forking->server = work->request->server;
     forking->n = (unsigned)n;
+    forking->is_exact = asked.exact;
     if (asked.temporary) {
         snp_process_mark((uint64_t)work->request->peer->pid, forking->owner);
     }

@@ -12,6 +12,7 @@
 #include "wire/snapshot.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,7 @@ struct taking {
     struct snp_turn turn;
     struct snp_spill_waiter waiter;
     bool wants_disk;
+    bool is_step; /* of a run */
     bool has_copy;
     char executor[SNP_SESSION_ID_LEN + 1]; /* that has the copy */
     uint32_t number;
@@ -190,6 +192,21 @@ static int asleep_check(struct snp_tx *tx, const struct taking *taking, struct s
                      taking->place.name);
 }
 
+/* The same step once more: a run goes on from there. */
+static int step_forget(struct snp_tx *tx, const struct taking *taking, struct snp_err *err)
+{
+    char ref[2 * (SNP_SESSION_NAME_MAX + 1)];
+    struct snp_journal_snapshot row;
+    int r;
+
+    (void)snprintf(ref, sizeof(ref), "%s@%s", taking->session_id, taking->name);
+    r = snp_journal_snapshot_get(tx, ref, &row, err);
+    if (r == SNP_E_NOT_FOUND) {
+        return 0;
+    }
+    return r < 0 ? r : snp_journal_snapshot_remove(tx, row.id, err);
+}
+
 static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct taking *taking = arg;
@@ -203,6 +220,7 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     struct names names = {0};
     char name[SNP_SESSION_NAME_MAX + 1];
 
+    SNP_TRY(taking->is_step ? step_forget(tx, taking, err) : 0);
     SNP_TRY(snp_journal_snapshot_each(tx, taking->session_id, name_note, &names, err));
     if (taking->is_asleep) {
         SNP_TRY(asleep_check(tx, taking, err));
@@ -225,6 +243,9 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
     /* Nothing was being put when it was taken, and what is put since is noted after this. */
     SNP_TRY(
         snp_journal_effect_last(tx, taking->session_id, taking->cell, &taking->effect, err));
+    if (taking->is_step) {
+        return 0; /* nobody has asked for it: later ones are not drawn below it */
+    }
     session.head_snapshot = taking->id;
     return snp_journal_session_put(tx, &session, err);
 }
@@ -300,11 +321,19 @@ static void take_by_disk(struct taking *taking)
     }
 }
 
+/* As it is now; of a step with all that variables cannot hold. */
+static bool is_saved(const struct taking *taking)
+{
+    return snp_checkpoint_is_current(taking->session) &&
+           !(taking->is_step && snp_checkpoint_lacks_image(taking->session));
+}
+
 static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     struct snp_tier_snapshot_answer said;
     struct taking *taking = ctx;
     struct snp_session *session = taking->session;
+    struct snp_memory_copy *copy;
     struct snp_err err;
 
     (void)ret_bad;
@@ -324,13 +353,14 @@ static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp
         taking->has_copy = true;
         snp_record_read(answer->head, &snp_tier_snapshot_answer_form, &said);
         taking->number = (uint32_t)said.branch;
-        taking->checkpoint =
-            snp_checkpoint_is_current(session) ? session->durable.checkpoint : 0;
-        if (snp_memory_add(session, taking->id, taking->number) == NULL) {
+        taking->checkpoint = is_saved(taking) ? session->durable.checkpoint : 0;
+        copy = snp_memory_add(session, taking->id, taking->number);
+        if (copy == NULL) {
             snp_memory_drop(session->live.executor, taking->number);
             (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
             taking_fail(taking, &err);
         } else {
+            copy->is_step = taking->is_step;
             row_write(taking);
         }
     }
@@ -371,6 +401,11 @@ static void on_turn(struct snp_turn *turn,
     taking->epoch = session->epoch;
     taking->begun_us = snp_now_us();
     taking->created_us = snp_wall_us();
+    if (taking->is_step && session->live.executor != NULL && is_saved(taking)) {
+        taking->checkpoint = session->durable.checkpoint; /* and no copy is needed */
+        row_write(taking);
+        return;
+    }
     if (session->live.executor != NULL) {
         (void)copy_ask(taking, &err);
     } else {
@@ -422,6 +457,9 @@ void snp_run_snapshot(const struct snp_work *work)
                                                "'%s' looks like an id; give another name", name)
                                     : name_check(name, &err);
     }
+    if (r == 0 && asked.run != NULL) {
+        r = name_check(asked.run, &err);
+    }
     if (r == 0 && snp_random_id(taking->id) < 0) {
         r = snp_fail_sys(&err, errno, "random id");
     }
@@ -437,6 +475,11 @@ void snp_run_snapshot(const struct snp_work *work)
     taking->wants_disk = asked.wait;
     memcpy(taking->session_id, session->id, sizeof(taking->session_id));
     (void)snprintf(taking->name, sizeof(taking->name), "%s", name == NULL ? "" : name);
+    if (asked.run != NULL) {
+        taking->is_step = true;
+        (void)snprintf(taking->name, sizeof(taking->name), SNP_STEP_PREFIX "%s:%" PRIu64,
+                       asked.run, asked.step);
+    }
     taking->turn.run = on_turn;
     snp_turn_ask(session, &taking->turn);
 }
@@ -449,6 +492,8 @@ struct listing {
     json_t *rows;  /* owned; made by the store's thread */
     json_t *heads; /* owned, likewise */
     size_t bytes;  /* of rows, about */
+    char steps[SNP_SESSION_NAME_MAX +
+               1]; /* what the names of the run's begin with; "" = no run's */
     char head[SNP_SESSION_ID_LEN + 1];
 };
 
@@ -467,8 +512,13 @@ static int snapshot_note(const struct snp_journal_snapshot *row, void *arg, stru
 {
     struct listing *listing = arg;
     snp_autojson json_t *lost = NULL;
+    const char *name = row->name == NULL ? "" : row->name;
+    bool is_step = snp_has_prefix(name, SNP_STEP_PREFIX);
     json_t *json;
 
+    if (listing->steps[0] == '\0' ? is_step : !snp_has_prefix(name, listing->steps)) {
+        return 0;
+    }
     listing->bytes += 400 + (row->lost == NULL ? 0 : strlen(row->lost));
     if (listing->bytes > LIST_BYTES_MAX) {
         return snp_fail(err, SNP_E_LIMIT,
@@ -564,6 +614,7 @@ void snp_run_snapshots_list(const struct snp_work *work)
 {
     struct snp_request *request = work->request;
     const char *name = snp_json_str(work->head, "session", NULL);
+    const char *run = snp_json_str(work->head, "run", NULL);
     struct snp_session *session = NULL;
     struct listing *listing = calloc(1, sizeof(*listing));
     struct snp_err err;
@@ -581,6 +632,9 @@ void snp_run_snapshots_list(const struct snp_work *work)
     listing->request = request;
     if (session != NULL) {
         memcpy(listing->session, session->id, sizeof(listing->session));
+    }
+    if (run != NULL) {
+        (void)snprintf(listing->steps, sizeof(listing->steps), SNP_STEP_PREFIX "%s:", run);
     }
     SNP_STORE_DO(request->server->store, .run = run_list, .done = listed, .arg = listing);
 }

@@ -20,6 +20,7 @@
 #include "daemon/session/table.h"
 #include "daemon/session/turn.h"
 #include "store/journal.h"
+#include "wire/snapshot.h"
 
 struct search {
     struct snp_server *server; /* borrowed */
@@ -187,7 +188,10 @@ static int run_snapshot(struct snp_tx *tx, void *arg, struct snp_err *err)
 
     SNP_TRY(snp_journal_snapshot_get(tx, search->ref, &row, err));
     (void)snprintf(source->snapshot, sizeof(source->snapshot), "%s", row.id);
-    (void)snprintf(source->head, sizeof(source->head), "%s", row.id);
+    (void)snprintf(source->head, sizeof(source->head), "%s",
+                   row.name == NULL || !snp_has_prefix(row.name, SNP_STEP_PREFIX) ? row.id
+                   : row.parent == NULL                                           ? ""
+                                                                                  : row.parent);
     (void)snprintf(source->session, sizeof(source->session), "%s", row.session);
     (void)snprintf(source->session_name, sizeof(source->session_name), "%s",
                    row.session_name == NULL ? "" : row.session_name);
@@ -219,12 +223,15 @@ static void snapshot_read(void *arg, const struct snp_err *read_err)
     if (err.code == SNP_E_NOT_FOUND && strchr(search->ref, '@') == NULL) {
         (void)snp_sessions_unknown(search->server, "session or snapshot", search->ref, &err);
     }
-    if (err.code == SNP_OK && !search->is_usable) {
+    /* What variables cannot hold comes to disk after them. */
+    if (err.code == SNP_OK && !search->has_waited) {
         search->waiter.run = spilled;
-        if (!search->has_waited &&
-            snp_memory_wait(search->server, search->source.snapshot, true, &search->waiter)) {
+        if (snp_memory_wait(search->server, search->source.snapshot, !search->is_usable,
+                            &search->waiter)) {
             return;
         }
+    }
+    if (err.code == SNP_OK && !search->is_usable) {
         (void)snp_fail_with(&err, SNP_E_DENIED, SNP_REMEDY_DOCTOR, NULL, 0,
                             "snapshot %s is not on disk, or its copy there is damaged",
                             search->ref);

@@ -11,6 +11,7 @@
 #include "text/image.h"
 #include "wire/exec.h"
 #include "wire/session.h"
+#include "wire/snapshot.h"
 
 enum {
     STREAM_MAX = 1 << 20, /* bytes kept of a stream; the daemon sends less */
@@ -247,13 +248,31 @@ void snp_box_interrupt(struct snp_box *box)
     }
 }
 
+int snp_box_keep(struct snp_box *box,
+                 int64_t step,
+                 void (*done)(void *ctx, const struct snp_err *err, const json_t *result),
+                 void *ctx,
+                 struct snp_err *err)
+{
+    const struct snp_async_call call = {
+        .head = SNP_WRITE(snp_snapshot_request, .session = box->session, .run = box->session,
+                          .step = (uint64_t)step),
+        .done = on_done,
+        .ctx = box,
+    };
+
+    begin(box, done, ctx);
+    return ask(box, &call, err);
+}
+
 int snp_box_destroy(struct snp_box *box,
                     void (*done)(void *ctx, const struct snp_err *err, const json_t *result),
                     void *ctx,
                     struct snp_err *err)
 {
     const struct snp_async_call call = {
-        .head = SNP_WRITE(snp_sessions_destroy_request, .session = box->session),
+        .head = SNP_WRITE(snp_sessions_destroy_request, .session = box->session,
+                          .keep_steps = true),
         .done = on_done,
         .ctx = box,
     };

@@ -84,7 +84,16 @@ void snp_box_answer(struct snp_box *box, uint32_t number, bool is_ok, json_t *an
 /* Ask the running cell to end; its end comes as usual. */
 void snp_box_interrupt(struct snp_box *box);
 
-/* End the session. done: once, later, whatever comes of it; err as above. */
+/*
+ * Keep the session as it is before a step of a run, for `back`. done: once, later; err: it is not kept, and why.
+ */
+int snp_box_keep(struct snp_box *box,
+                 int64_t step,
+                 void (*done)(void *ctx, const struct snp_err *err, const json_t *result),
+                 void *ctx,
+                 struct snp_err *err) SNP_NODISCARD;
+
+/* End the session, but for what was kept of steps. done: once, later, whatever comes of it; err as above. */
 int snp_box_destroy(struct snp_box *box,
                     void (*done)(void *ctx, const struct snp_err *err, const json_t *result),
                     void *ctx,
