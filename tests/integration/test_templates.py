@@ -433,9 +433,11 @@ def is_older(box: lib.Sandbox) -> bool:
 
 
 def about_images(box: lib.Sandbox) -> lib.Json:
-    """What doctor says."""
-    row: lib.Json
-    row, = [row for row in json.loads(box.cli("doctor", "--json").stdout)["checks"] if row["name"] == "template images"]
+    """What doctor says; of images of sessions the same, because those outlive a template only with one."""
+    rows = {row["name"]: row for row in json.loads(box.cli("doctor", "--json").stdout)["checks"]}
+    row: lib.Json = rows["template images"]
+    assert rows["session images"]["status"] == row["status"]
+    assert row["status"] == "ok" or rows["session images"]["detail"].endswith(f": {row['detail']}"), rows
     return row
 
 

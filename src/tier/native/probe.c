@@ -276,6 +276,7 @@ static void add_images(const struct snp_supervisor *supervisor, json_t *features
     bool is_on = host->image_idle_ms > 0;
     bool ok = is_on && host->image_trouble[0] == '\0';
     const char *why = is_on ? host->image_trouble : "turned off";
+    char detail[sizeof(host->image_trouble) + 64];
 
 #ifndef __x86_64__
     why = "for x86-64 only";
@@ -287,6 +288,15 @@ static void add_images(const struct snp_supervisor *supervisor, json_t *features
                       "the first command of a daemon waits for imports",
                       is_on ? "the daemon's log says more"
                             : "unset SNIPARA_SANDBOX_TEMPLATE_IMAGES and restart the daemon"));
+    (void)snprintf(detail, sizeof(detail), "only until the daemon or the template ends: %s",
+                   why);
+    (void)json_array_append_new(
+        features,
+        snp_probe_row("session images", ok,
+                      ok ? "forks, steps of runs and sessions that wake go on where they stood"
+                         : detail,
+                      "then variables are restored, without generators, locks and the like",
+                      "as of template images"));
 }
 
 static const char *const guarantees[] = {"network",    "filesystem", "syscalls", "resources",
