@@ -135,6 +135,35 @@ def restart(story: Story, rig: Rig) -> None:
     story.row()
 
 
+def images(story: Story, _: Rig) -> None:
+    """What variables cannot hold is saved, woken, gone back to and forked by image."""
+    story.cell("image")
+    story.hibernate()
+    story.cell()
+    story.fork(f"{story.name}-a")
+    story.snapshot("one")
+    story.cell("image")
+    story.hibernate()
+    story.rollback("one")
+    story.cell()
+
+
+def thaw(story: Story, rig: Rig) -> None:
+    """A template writes its image, and the next daemon starts it from there; what was woken before wakes again."""
+    folder = os.path.join(rig.box.state, "images")
+    for is_thawed in (False, True):
+        story.cell("image")
+        story.hibernate()
+        story.hang_up()
+        rig.kill()
+        for name in os.listdir(folder) if os.path.isdir(folder) and not is_thawed else ():
+            os.unlink(os.path.join(folder, name))
+        rig.start()
+        story.cell()
+        if not is_thawed:
+            lib.wait_for(lambda: glob.glob(os.path.join(folder, "*.image")), 3)
+
+
 NEEDS: dict[str, tuple[Callable[[Story, Rig], None], tuple[str, ...]]] = {
     "cells": (cells, ()),
     "files": (files, ()),
@@ -147,6 +176,8 @@ NEEDS: dict[str, tuple[Callable[[Story, Rig], None], tuple[str, ...]]] = {
     "collect": (collect, ("gc", "checkpoint")),
     "destroy": (destroy, ("checkpoint",)),
     "restart": (restart, ("checkpoint",)),
+    "images": (images, ("hibernate", "fork", "snapshot", "rollback")),
+    "thaw": (thaw, ("hibernate",)),
 }
 
 
@@ -218,7 +249,7 @@ class Harness:
 
     def open(self) -> Rig:
         if self.rig is None:
-            self.rig = Rig(self.who, tier=self.tier)
+            self.rig = Rig(self.who, {"SNIPARA_SANDBOX_TEMPLATE_IMAGES": "50"}, tier=self.tier)
             self.runs = 0
         self.rig.start()
         return self.rig

@@ -34,8 +34,10 @@ KINDS = {
     "killed": KEEPS + "import os\nos.kill(os.getpid(), 9)\n",
     "loud": KEEPS + "print('x' * 300_000)\n",
     "large": KEEPS + "import os\nblock = os.urandom(3 << 20)\n",
+    # No variable can hold a generator: an image does, or it is said that it is gone.
+    "image": KEEPS + "def _hold(log):\n    while True:\n        yield list(log)\nheld = _hold(log)\nnext(held)\n",
 }
-STATUS = {"ok": "ok", "error": "error", "killed": "killed", "loud": "ok", "large": "ok"}
+STATUS = {"ok": "ok", "error": "error", "killed": "killed", "loud": "ok", "large": "ok", "image": "ok"}
 PROBE = """
 import hashlib, json, os
 def _look():
@@ -44,7 +46,8 @@ def _look():
         with open(name, "rb") as data:
             files[name] = data.read()
             files[name] = files[name].decode() if name == "log" else hashlib.sha256(files[name]).hexdigest()
-    return json.dumps({"log": globals().get("log", []), "files": files})
+    held = next(globals()["held"]) if "held" in globals() else None
+    return json.dumps({"log": globals().get("log", []), "files": files, "held": held})
 print(_look())
 del hashlib, json, os, _look
 """
@@ -116,6 +119,8 @@ class Story:
         self.box = box
         self.name = name
         self.recover = recover
+        self.held: list[str] | None = None  # what its generator yields; None = it has none
+        self.is_told = False  # that its generator was lost, in some session of this story
         self.is_shot = False  # whether somebody kills its guest: then cells may end otherwise
         self.options = options if box.tier == "native" else {"tier": box.tier, **options}
         self.world = World()
@@ -207,6 +212,7 @@ class Story:
             whole.log.append((number, token))
         self.may_be([before, unknown, whole])
         result, _ = self.call("exec", code, session=self.name, **request, **{**self.options, **members})
+        self.hear(result)
         if self.is_shot and result["cell"] == number + 1:
             # Its interpreter had ended when it came there: that number was refused, and it ran as the next.
             before = self.after_run(before, number, ("refused", "kept"), None)
@@ -223,6 +229,12 @@ class Story:
         whole.epoch = result.get("epoch", 0)
         self.is_now(whole)
         return result
+
+    def hear(self, answer: lib.Json) -> None:
+        """What of the generator is told lost."""
+        said = answer.get("restored") or answer
+        rows = [*(said.get("failed") or []), *(said.get("lost") or [])]
+        self.is_told = self.is_told or any(row.get("name") == "held" for row in rows)
 
     @staticmethod
     def after_run(before: World, number: int, got: tuple[str, str], token: str | None) -> World:
@@ -284,7 +296,9 @@ class Story:
                 if number > at and known is not None:
                     world.cells[number] = (known[0], "undone", known[2])
 
-        return self.ask("rollback", after, session=self.name, snapshot=f"{self.name}@{name}")
+        done = self.ask("rollback", after, session=self.name, snapshot=f"{self.name}@{name}")
+        self.hear(done)
+        return done
 
     def fork(self, name: str, of: str | None = None) -> tuple[lib.Json, bytes]:
         world = self.world
@@ -292,7 +306,9 @@ class Story:
         log, files, _, fresh_from = now if of is None else world.snapshots[of]
         self.forks.append((name, list(log), dict(files), fresh_from))
         origin: dict[str, Any] = {"from": self.name if of is None else f"{self.name}@{of}"}
-        return self.call("fork", n=1, name=name, **origin)
+        made = self.call("fork", n=1, name=name, **origin)
+        self.hear(made[0])
+        return made
 
     def clear(self) -> lib.Json:
         def after(world: World) -> None:
@@ -362,6 +378,7 @@ class Story:
         for attempt in range(6):
             try:
                 result = self.look(name or self.name, members)
+                self.hear(result)
                 missing.update((result.get("restored") or {}).get("missing", ()))
                 missing_puts.update((result.get("restored") or {}).get("missing_puts", ()))
             except Refused as error:
@@ -384,6 +401,7 @@ class Story:
         self.asked += len((result.get("restored") or {}).get("replayed", ()))
         found = json.loads(self.output())
         log: list[str] = found["files"].pop("log", "").split()
+        self.held = found["held"]
         return found["log"], log, found["files"], result
 
     # Judging
@@ -462,6 +480,7 @@ class Story:
             bad.append(f"torn: variable {variable}, file {disk}")
         if len(set(disk)) != len(disk):
             bad.append(f"twice: {disk}")
+        bad += self.held_differences(variable)
         if restored is not None:
             hidden = {number for number, _ in world.log} - {number for number, _ in log} - set(restored["missing"])
             if hidden:
@@ -473,6 +492,14 @@ class Story:
         if changed:
             bad.append(f"lost: files {sorted(changed)} are not what they should be (restored: {restored})")
         return bad
+
+    def held_differences(self, variable: list[str]) -> list[str]:
+        """The generator is as the last cell that made it left it, or was told lost."""
+        made = [i for i, token in enumerate(variable) if token.startswith("image-")]
+        want = variable[:made[-1] + 1] if made else None
+        if self.held == want or (self.held is None and self.is_told):
+            return []
+        return [f"{'unreported' if self.held is None else 'torn'}: the generator holds {self.held}, should be {want}"]
 
     @staticmethod
     def fresh_from(world: World, restored: lib.Json | None) -> int:
@@ -523,6 +550,7 @@ class Story:
             self.rollback(name)
             variable, disk, there, result = self.probe()
             held, tokens = tokens_of(log, fresh_from), tokens_of(log)
+            bad += self.held_differences(variable)
             if variable != held or disk != tokens or there != files:
                 bad.append(f"torn: snapshot {name} holds {variable}, {disk}, should be {held}, {tokens}")
             self.world.cells[result["cell"]] = ("ok", "kept", None)
@@ -538,6 +566,7 @@ class Story:
             name = row["name"]
             variable, disk, there, _ = self.probe(name)
             held, tokens = tokens_of(log, fresh_from), tokens_of(log)
+            bad += self.held_differences(variable)
             if variable != held or disk != tokens or there != files:
                 bad.append(f"torn: fork {name} holds {variable}, {disk}, should be {held}, {tokens}")
             self.call("sessions.destroy", session=name)
