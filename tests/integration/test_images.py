@@ -114,6 +114,17 @@ def test_a_fork_goes_on_where_the_session_stands(sandbox: Sandbox, named: Any) -
     assert value(sandbox, "count(), own[1] is own", "whole-2") == "(4, True)"
 
 
+def test_a_fork_while_the_session_is_saved_is_exact(sandbox: Sandbox, named: Any) -> None:
+    name = named("saved")
+    value(sandbox, "squares = (n * n for n in range(99)); held = __import__('random').randbytes(32 << 20)", name)
+    for number in (1, 2):
+        first = value(sandbox, f"held += b'x'; open('n', 'w').write('{number}'); next(squares)", name)
+        with sandbox.popen("checkpoint", name) as saving:
+            assert fork(sandbox, name)["how"] == "image"
+            assert saving.wait(60) == 0
+        assert value(sandbox, "open('n').read(), next(squares)", f"{name}-{number}") == f"('{number}', {number ** 2})", first
+
+
 def test_a_session_wakes_as_it_stood(sandbox: Sandbox, named: Any) -> None:
     name = named("asleep")
     value(sandbox, WHOLE + "\nkept_list = [1]", name)

@@ -22,8 +22,9 @@
 
 enum {
     OPS_MAX = 4 * SNP_IMAGE_VMAS_MAX,
-    BATCH = 1024,
-    BELOW = 64 << 10, /* of the stack, under what the one had there */
+    BATCH = 1024,       /* parts of one read */
+    BUFFER = 512 << 10, /* bytes of one read that are compared: they stay in the cache */
+    BELOW = 64 << 10,   /* of the stack, under what the one had there */
     STACK_MAX = 7 << 20,
     EXIT_TORN = 72,
 };
@@ -45,6 +46,18 @@ struct op {
     bool is_shared;
 };
 
+struct range {
+    uint64_t at;
+    uint64_t end;
+};
+
+/* What was read beside, and is written only if it differs: a page that is written is a copy from then on. */
+struct compared {
+    uint64_t at;
+    uint64_t len;
+    uint64_t *bytes;
+};
+
 struct plan {
     struct snp_image_room *image;
     struct snp_image_room *ours;
@@ -56,10 +69,13 @@ struct plan {
     struct op before[OPS_MAX];
     size_t n_after;
     struct op after[OPS_MAX];
-    size_t n_parts;
-    struct iovec parts[SNP_IMAGE_RUNS_MAX];
     struct op drops[SNP_IMAGE_RUNS_MAX];
     size_t n_drops;
+    struct range own[SNP_IMAGE_RUNS_MAX]; /* where both have pages: some, of one at rest */
+    size_t n_own;
+    struct iovec parts[BATCH];
+    struct compared compared[BATCH];
+    uint64_t buffer[BUFFER / sizeof(uint64_t)];
     bool is_rest;
     uint64_t run; /* of the image, and its mapping, that a page of ours may be in */
     uint64_t vma;
@@ -288,16 +304,6 @@ static int check_ours(const struct plan *p, const void *place)
 
 /* Runs --------------------------------------------------------------------------------------------- */
 
-static void plan_run(struct plan *p, const struct snp_image_run *run)
-{
-    if (run->is_drop != 0) {
-        p->drops[p->n_drops++] =
-            (struct op){.at = run->at, .len = run->len, .fd = -1, .kind = OP_DROP};
-    } else {
-        p->parts[p->n_parts++] = (struct iovec){snp_image_at(run->at), run->len};
-    }
-}
-
 /* Pages that may not be written can be for a moment. */
 static int open_to_write(struct plan *p, const struct snp_image_vma *vma)
 {
@@ -346,15 +352,27 @@ static int plan_runs(struct plan *p)
             return snp_image_fail(p->why, "the image has wrong parts");
         }
         last = run->at + run->len;
-        if (run->is_drop == 0 && open_to_write(p, vma) < 0) {
+        if (run->is_drop != 0) {
+            p->drops[p->n_drops++] =
+                (struct op){.at = run->at, .len = run->len, .fd = -1, .kind = OP_DROP};
+        } else if (open_to_write(p, vma) < 0) {
             return -1;
         }
-        plan_run(p, run);
     }
     return 0;
 }
 
-/* What we have and one at rest has not. */
+/* Where there are too many, a page is written as it comes. */
+static void note_own(struct plan *p, uint64_t at)
+{
+    if (p->n_own > 0 && p->own[p->n_own - 1].end == at) {
+        p->own[p->n_own - 1].end += PAGE;
+    } else if (p->n_own < SNP_IMAGE_RUNS_MAX) {
+        p->own[p->n_own++] = (struct range){at, at + PAGE};
+    }
+}
+
+/* What we have and one at rest has not goes; what both have is mostly the same. */
 static int drop_page(void *data, uint64_t at, bool is_own)
 {
     struct plan *p = data;
@@ -372,8 +390,11 @@ static int drop_page(void *data, uint64_t at, bool is_own)
     vma = &image->vmas[p->vma];
     if (!is_own || p->vma == image->head.n_vmas || vma->start > at ||
         vma->kind == SNP_IMAGE_KERNEL ||
-        (vma->kind == SNP_IMAGE_STACK && at < image->head.stack_low) ||
-        (p->run < image->head.n_runs && image->runs[p->run].at <= at)) {
+        (vma->kind == SNP_IMAGE_STACK && at < image->head.stack_low)) {
+        return 0;
+    }
+    if (p->run < image->head.n_runs && image->runs[p->run].at <= at) {
+        note_own(p, at);
         return 0;
     }
     if (last != NULL && last->at + last->len == at) {
@@ -460,34 +481,131 @@ static void run_ops(const struct op *ops, size_t n)
 }
 
 /* No function of a library may be needed here: its own memory is on its way. */
-static void skip(struct plan *p, struct iovec **parts, size_t done)
+static void *place(uint64_t at)
 {
-    while (p->n_parts > 0 && done >= (*parts)->iov_len) {
-        done -= (*parts)->iov_len;
-        (*parts)++;
-        p->n_parts--;
+    const union {
+        uint64_t number;
+        void *place;
+    } u = {.number = at};
+
+    return u.place;
+}
+
+static void read_parts(struct plan *p, size_t n)
+{
+    struct iovec *part = p->parts;
+    struct iovec *end = p->parts + n;
+
+    while (part < end) {
+        long got = syscall(SYS_readv, p->fd, part, (long)(end - part));
+
+        if (got <= 0) {
+            _exit(EXIT_TORN);
+        }
+        for (; part < end && (size_t)got >= part->iov_len; part++) {
+            got -= (long)part->iov_len;
+        }
+        if (part < end) {
+            part->iov_base = (char *)part->iov_base + got;
+            part->iov_len -= (size_t)got;
+        }
     }
-    if (p->n_parts > 0) {
-        (*parts)->iov_base = (char *)(*parts)->iov_base + done;
-        (*parts)->iov_len -= done;
+}
+
+static bool is_equal(const uint64_t *a, const uint64_t *b)
+{
+    for (size_t i = 0; i < PAGE / sizeof(*a); i += 4) {
+        if (((a[i] ^ b[i]) | (a[i + 1] ^ b[i + 1]) | (a[i + 2] ^ b[i + 2]) |
+             (a[i + 3] ^ b[i + 3])) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void copy_page(volatile uint64_t *to, const uint64_t *from) /* else it would be memcpy */
+{
+    for (size_t i = 0; i < PAGE / sizeof(*from); i++) {
+        to[i] = from[i];
+    }
+}
+
+static void write_changed(const struct compared *c)
+{
+    for (uint64_t done = 0; done < c->len; done += PAGE) {
+        const uint64_t *from = c->bytes + done / sizeof(*from);
+        uint64_t *to = place(c->at + done);
+
+        if (!is_equal(from, to)) {
+            copy_page(to, from);
+        }
+    }
+}
+
+/* How far it has come. */
+struct taking {
+    uint64_t run;
+    uint64_t done; /* bytes of it */
+    size_t own;
+    size_t n_parts; /* of this read */
+    size_t n_compared;
+    size_t used; /* bytes of the buffer */
+};
+
+/* What comes next of the run, into its place or beside. */
+static void add_part(struct plan *p, struct taking *t, const struct snp_image_run *run)
+{
+    const uint64_t start = run->at + t->done;
+    uint64_t end = run->at + run->len;
+
+    while (t->own < p->n_own && p->own[t->own].end <= start) {
+        t->own++;
+    }
+    if (t->own == p->n_own || p->own[t->own].at > start) {
+        end = t->own < p->n_own && p->own[t->own].at < end ? p->own[t->own].at : end;
+        p->parts[t->n_parts++] = (struct iovec){place(start), end - start};
+    } else {
+        uint64_t *bytes = p->buffer + t->used / sizeof(*bytes);
+
+        end = p->own[t->own].end < end ? p->own[t->own].end : end;
+        end = end - start < BUFFER - t->used ? end : start + BUFFER - t->used;
+        p->parts[t->n_parts++] = (struct iovec){bytes, end - start};
+        p->compared[t->n_compared++] = (struct compared){start, end - start, bytes};
+        t->used += end - start;
+    }
+    t->done = end - run->at;
+}
+
+static void take_in(struct plan *p)
+{
+    struct taking t = {.run = 0};
+
+    while (t.run < p->image->head.n_runs) {
+        const struct snp_image_run *run = &p->image->runs[t.run];
+
+        if (run->is_drop == 0) {
+            add_part(p, &t, run);
+        }
+        if (run->is_drop != 0 || t.done == run->len) {
+            t.run++;
+            t.done = 0;
+        }
+        if (t.run < p->image->head.n_runs && t.n_parts < BATCH && t.used < BUFFER) {
+            continue;
+        }
+        read_parts(p, t.n_parts);
+        for (size_t i = 0; i < t.n_compared; i++) {
+            write_changed(&p->compared[i]);
+        }
+        t.n_parts = t.n_compared = t.used = 0;
     }
 }
 
 static SNP_NORETURN __attribute__((noinline)) void become(struct plan *p)
 {
-    struct iovec *parts = p->parts;
-
     run_ops(p->before, p->n_before);
     run_ops(p->drops, p->n_drops);
-    while (p->n_parts > 0) {
-        const size_t n = p->n_parts < BATCH ? p->n_parts : BATCH;
-        const long got = syscall(SYS_readv, p->fd, parts, (long)n);
-
-        if (got <= 0) {
-            _exit(EXIT_TORN);
-        }
-        skip(p, &parts, (size_t)got);
-    }
+    take_in(p);
     run_ops(p->after, p->n_after);
     snp_image_self.given = p->given;
     snp_image_self.leftovers = p->left;

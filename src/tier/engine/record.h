@@ -153,7 +153,8 @@ struct snp_state {
     struct snp_loading *loading; /* likewise */
     struct snp_cloning *cloning; /* likewise: it is to become another */
     struct snp_cloning *copied;  /* who become it, in order; the first does; borrowed */
-    bool has_run;                /* a cell, or a load: too late for another load */
+    void (*copied_next)(struct snp_sandbox *s); /* the first of them begins, if it may */
+    bool has_run; /* a cell, or a load: too late for another load */
 };
 
 #endif

@@ -6,7 +6,8 @@
  *
  * The copy that writes is the session's code, as in a save (state.c), and what it writes may be
  * anything: it goes into an interpreter that is confined as the copy is, and nowhere else. Memory counts
- * where it is: what is on its way is in the socket. One after the other for each session that is copied.
+ * where it is: what is on its way is in the socket. One after the other for each session that is copied, and
+ * not while pid 1 writes its files for a save.
  */
 #include "tier/engine/snapshot/clone.h"
 
@@ -58,6 +59,7 @@ struct snp_cloning {
     uint64_t epoch;
     uint64_t cell;
     enum clone_step step;
+    bool has_begun;
     bool has_changed;      /* the new one is not as it was */
     bool is_using;         /* number is counted as used */
     bool is_waking;        /* pid 1 has been asked for the writer */
@@ -111,23 +113,29 @@ static void end_writer(struct snp_cloning *v)
     }
 }
 
-/* Out of the line of those who copy the origin; the next begins. */
+/* Whose turn it is begins, unless a save is in the way. */
+static void clone_next(struct snp_sandbox *origin)
+{
+    struct snp_cloning *first = origin->transfer.copied;
+
+    if (first != NULL && !first->has_begun && origin->state == SNP_SANDBOX_READY &&
+        snp_state_lets_clone(origin)) {
+        clone_begin(first);
+    }
+}
+
+/* Out of the line of those who copy the origin; the next begins, a save first. */
 static void leave_line(struct snp_cloning *v)
 {
     struct snp_cloning **at = &v->origin->transfer.copied;
     bool was_first = *at == v;
-    struct snp_cloning *first;
 
     while (*at != v) {
         at = &(*at)->next;
     }
     *at = v->next;
-    first = v->origin->transfer.copied;
-    if (was_first && first != NULL) {
-        clone_begin(first);
-    } else if (first == NULL && v->origin->transfer.saving != NULL &&
-               v->origin->state == SNP_SANDBOX_READY) {
-        snp_state_save_begin(v->origin);
+    if (was_first && !snp_state_save_next(v->origin)) {
+        clone_next(v->origin);
     }
 }
 
@@ -404,6 +412,7 @@ static void clone_begin(struct snp_cloning *v)
     struct snp_sandbox *o = v->origin;
     bool is_running = snp_cell_has_begun(o) && !o->snapshots.making.is_on;
 
+    v->has_begun = true;
     if (is_running || o->returning.is_on || snp_snapshot_prepare(o, choose, v)) {
         choose(v);
     }
@@ -416,10 +425,7 @@ static const char *why_not(const struct snp_sandbox *s, const struct snp_sandbox
     if (o == NULL || o == s) {
         return "the session is not live";
     }
-    if (snp_sandbox_why_no_image(s) != NULL) {
-        return snp_sandbox_why_no_image(s);
-    }
-    return o->transfer.saving != NULL ? "the session is being saved" : NULL;
+    return snp_sandbox_why_no_image(s);
 }
 
 int snp_method_clone(struct snp_sandbox *s,
@@ -462,9 +468,8 @@ int snp_method_clone(struct snp_sandbox *s,
     for (at = &o->transfer.copied; *at != NULL; at = &(*at)->next) {
     }
     *at = v;
-    if (o->transfer.copied == v) {
-        clone_begin(v);
-    }
+    o->transfer.copied_next = clone_next;
+    clone_next(o);
     return 0;
 }
 

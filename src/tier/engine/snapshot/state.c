@@ -10,7 +10,8 @@
  * again. What pid 1 writes waits in a pipe of its own meanwhile; only where pid 1 takes the
  * workspace as it is, which the saver might change, does it begin afterwards. Where there is no copy
  * (threads run) the interpreter itself forks the saver, and where there is none of the files pid 1
- * takes the workspace as it is; both between cells only, and no cell begins meanwhile.
+ * takes the workspace as it is; both between cells only, and no cell begins meanwhile. Who becomes a copy of
+ * the session (clone.c) and a save wait for one another, but not once pid 1 has written.
  */
 #include "tier/engine/snapshot/state.h"
 
@@ -66,6 +67,7 @@ struct snp_saving {
     bool has_files;     /* ... has files */
     bool uses_snapshot; /* it is counted as a user */
     bool is_held;       /* no cell may begin */
+    bool is_waiting;    /* for those who become a copy of the session */
     bool is_waking;     /* pid 1 has been asked for a saver */
     bool is_saved;      /* SAVED has come */
     bool has_all;       /* the relay is at its end */
@@ -170,6 +172,14 @@ static void let_go(struct snp_saving *v)
     }
 }
 
+/* Who waits to become a copy of the session may begin. */
+static void copied_next(struct snp_sandbox *s)
+{
+    if (s->transfer.copied != NULL) {
+        s->transfer.copied_next(s);
+    }
+}
+
 /* Answer, and forget it; err NULL = it is written. */
 static void saving_end(struct snp_saving *v, const struct snp_err *err)
 {
@@ -194,6 +204,7 @@ static void saving_end(struct snp_saving *v, const struct snp_err *err)
         snp_answer_response(s->supervisor, id, answer, NULL, 0);
     }
     let_go(v);
+    copied_next(s);
 }
 
 static void saving_fail(struct snp_saving *v, enum snp_code code, const char *why)
@@ -209,6 +220,13 @@ bool snp_state_is_aside(const struct snp_sandbox *s)
     const struct snp_saving *v = s->transfer.saving;
 
     return v != NULL && !v->wants_snapshot && v->uses_snapshot && !v->is_held;
+}
+
+bool snp_state_lets_clone(const struct snp_sandbox *s)
+{
+    const struct snp_saving *v = s->transfer.saving;
+
+    return v == NULL || (snp_state_is_aside(s) && v->is_ahead && v->is_packed);
 }
 
 void snp_state_give_up(struct snp_sandbox *s)
@@ -248,6 +266,7 @@ static void on_packed(void *data, int eno, const char *bytes, size_t n)
         saving_unref(v);
     } else if (eno == 0) {
         v->is_packed = true;
+        copied_next(v->sandbox);
         files_step(v);
     } else if (eno == EBUSY && v->is_ahead) { /* with the end of a save before this one */
         v->is_ahead = false;
@@ -654,15 +673,27 @@ static void vars_start(void *data)
     }
 }
 
-void snp_state_save_begin(struct snp_sandbox *s)
+static void save_begin(struct snp_saving *v)
 {
-    struct snp_saving *v = s->transfer.saving;
+    struct snp_sandbox *s = v->sandbox;
     bool is_running = snp_cell_has_begun(s) && !s->snapshots.making.is_on;
 
+    v->is_waiting = false;
     if (v->wants_snapshot || is_running || s->returning.is_on ||
         snp_snapshot_prepare(s, vars_start, v)) {
         vars_start(v);
     }
+}
+
+bool snp_state_save_next(struct snp_sandbox *s)
+{
+    struct snp_saving *v = s->transfer.saving;
+
+    if (v == NULL || !v->is_waiting || s->state != SNP_SANDBOX_READY) {
+        return false;
+    }
+    save_begin(v);
+    return true;
 }
 
 int snp_method_save(struct snp_sandbox *s,
@@ -713,9 +744,10 @@ int snp_method_save(struct snp_sandbox *s,
     }
     v->out_fd = SNP_TAKE_FD(*fd);
     s->transfer.saving = v;
-    if (s->transfer.copied == NULL) {
-        snp_state_save_begin(s);
-    } /* else once nobody becomes a copy of it: no new one begins meanwhile */
+    v->is_waiting = s->transfer.copied != NULL;
+    if (!v->is_waiting) {
+        save_begin(v);
+    } /* else when who becomes a copy of it now has done so */
     return 0;
 }
 

@@ -39,8 +39,10 @@ int snp_method_save(struct snp_sandbox *s,
                     const struct snp_save_request *rq,
                     int *fd,
                     struct snp_err *err) SNP_NODISCARD;
-/* A save that has waited for those who became a copy of the session begins. */
-void snp_state_save_begin(struct snp_sandbox *s);
+/* A save that has waited for who became a copy of the session begins; false = there is none. */
+bool snp_state_save_next(struct snp_sandbox *s);
+/* May somebody become a copy of it now? pid 1 writes the files for one at a time. */
+bool snp_state_lets_clone(const struct snp_sandbox *s);
 
 struct snp_load_request {
     uint32_t id;
