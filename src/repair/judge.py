@@ -622,7 +622,7 @@ def findings_of(rows: List[Json]) -> Iterator[Json]:
             yield {"path": path, "line": 0, "why": f"it hides the module {hides(path)}"}
         elif path.endswith(".py"):
             yield from code_findings(row, false_friends)
-            yield from resolve_findings(row, rows)
+            yield from ({**each, "is_unresolved": True} for each in resolve_findings(row, rows))
         elif is_manifest(path):
             yield from manifest_findings(row)
         elif SCRIPT.search(path) is None or "node_modules" in path.split("/"):
@@ -630,11 +630,59 @@ def findings_of(rows: List[Json]) -> Iterator[Json]:
             yield {"path": path, "line": 0, "why": "it is not Python, and was not read"}
 
 
+# Measures -----------------------------------------------------------------------------------
+
+
+def parameters(text: Optional[bytes]) -> Dict[str, str]:
+    """Of functions and methods that are not private, by where they stand."""
+    found = {}
+    todo: List[Tuple[str, ast.AST]] = [("", ast.parse(text or b""))]
+    while todo:
+        above, node = todo.pop()
+        for child in getattr(node, "body", []):
+            if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                name = f"{above}.{child.name}"
+                if isinstance(child, ast.ClassDef):
+                    todo.append((name, child))
+                elif not child.name.startswith("_") or child.name == "__init__":
+                    found[name] = ast.dump(child.args)
+    return found
+
+
+def signatures(rows: List[Json]) -> Optional[float]:
+    """The share of the functions of changed files that kept their parameters; None: they had none."""
+    kept = []
+    for row in rows:
+        if row["path"].endswith(".py") and not is_test(row["path"]):
+            try:
+                now = parameters(now_text(row))
+                before = parameters(base_text(row["path"]))
+                kept += [now.get(name) == args for name, args in before.items()]
+            except (SyntaxError, ValueError, RecursionError):
+                pass
+    return sum(kept) / len(kept) if kept else None
+
+
+def n_lines(row: Json) -> int:
+    """Added and removed."""
+    old, new = lines_of(base_text(row["path"])) or [], lines_of(now_text(row)) or []
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    return sum(i2 - i1 + j2 - j1 for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal")
+
+
+def measured(rows: List[Json], found: List[Json]) -> Json:
+    is_python = any(row["path"].endswith(".py") and not is_test(row["path"]) for row in rows)
+    return {"signature_correctness": signatures(rows), "patch_size": sum(n_lines(row) for row in rows),
+            "hallucinated_call_rate": any("is_unresolved" in each for each in found) if is_python else None}
+
+
 def look(patch: str, answer: str, risk: Json) -> None:
     with open(patch) as file:
         rows = json.load(file)["files"]
     unexecuted = [path for path, name in risk["files"].items() if name == "migration"]
-    found = {"hunks": hunks_of(rows, unexecuted), "findings": list(findings_of(rows))[:100], "risk": risk,
-             "unexecuted": unexecuted, "tests": [row["path"] for row in rows if is_test(row["path"])]}
+    findings = list(findings_of(rows))
+    found = {"hunks": hunks_of(rows, unexecuted), "findings": findings[:100], "risk": risk,
+             "measures": measured(rows, findings), "unexecuted": unexecuted,
+             "tests": [row["path"] for row in rows if is_test(row["path"])]}
     with open(answer, "w") as file:
         json.dump(found, file)

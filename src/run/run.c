@@ -309,6 +309,7 @@ static enum snp_run_then judge(struct snp_run *run, const json_t *repair)
     struct snp_err err;
     snp_autojson json_t *attempt = snp_run_attempt_json(&state->attempt);
 
+    (void)json_object_set(attempt, "run", json_object_get(state->head, "trajectory_id"));
     if (run->with.judge(run->with.judge_ctx, repair, run->box.session, attempt, &verdict,
                         &err) < 0) {
         if (!run->is_cancelled) { /* meanwhile: then `resume` has it judged again */

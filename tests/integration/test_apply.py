@@ -245,8 +245,8 @@ class Lies:
         with self.daemon:
             return self.daemon.cli("apply", "work", *FLAGS, *words)
 
-    def apply_while(self, change: Callable[[], object]) -> str:
-        """Answer its question with yes, after something else has happened."""
+    def apply_while(self, change: Callable[[], object], answer: bytes = b"y\n") -> str:
+        """Answer its question, with yes unless told, after something else has happened."""
         mine, theirs = pty.openpty()
         with self.daemon, subprocess.Popen(
                 [PROGRAM, "apply", "work", "--unverified"], env=self.daemon.env, stdin=theirs,
@@ -258,9 +258,11 @@ class Lies:
                 assert byte, text
                 text += byte
             change()
-            os.write(mine, b"y\n")
+            os.write(mine, answer)
             text += process.stderr.read()
             assert process.wait(60) == 1, text
+            for record in Path(self.daemon.folder, "applied").iterdir():
+                self.steps = [json.loads(line).get("step") for line in record.read_text().splitlines()]
         os.close(mine)
         os.close(theirs)
         return text.decode()
@@ -359,6 +361,12 @@ def test_what_changes_between_question_and_answer_stays(folder: Path, what: str)
     assert not (folder / "0.txt").exists()
     assert not [path for path in folder.parent.rglob("*") if ".snipara-apply" in path.name]
     assert not (folder.parent / "c").exists()
+
+
+def test_a_no_is_on_record(folder: Path) -> None:
+    lies = Lies(folder, [row("0.txt")])
+    assert "nothing was applied" in lies.apply_while(lambda: None, b"n\n")
+    assert lies.steps[-1] == "declined"
 
 
 def test_a_session_without_a_project(box: Sandbox) -> None:

@@ -67,6 +67,7 @@ SERVER = ["--", os.path.join(lib.BUILD, "snipara-sandbox"), "mcp-serve", "--no-p
 ANSWERS: dict[str, tuple[Any, Any]] = {
     "exec": (["exec", "-s", "w", "1 + 1"], "status value manifest"),
     "sessions list": (["sessions", "list"], []),
+    "stats": (["stats", "--since", "7d"], "since repairs measures"),
     "sessions show": (["sessions", "show", "w"], "name state"),
     "sessions move": (["sessions", "move", "moved", "--to", "local"], "moved from to cell lost"),
     "sessions clear": (["sessions", "clear", "cleared"], "cleared epoch"),

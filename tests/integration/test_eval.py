@@ -71,6 +71,7 @@ def test_samples_are_judged_out_of_their_reach(box: Sandbox) -> None:
     assert report["pass_at"]["1"] == pytest.approx((c / n + 1) / 2)
     assert report["pass_at"]["3"] == pytest.approx((1 - (7 * 6 * 5) / (10 * 9 * 8) + 1) / 2)
     assert report["measures"]["lint"] is None and report["measures"]["cost_usd"] is None
+    assert report["measures"]["signature_correctness"] == pytest.approx(8 / 9)
 
 
 def test_it_goes_on_after_a_kill(box: Sandbox) -> None:
@@ -131,6 +132,13 @@ def test_changes_of_a_project_are_judged_by_verify(box: Sandbox) -> None:
         box, "patches.jsonl", [{"instance_id": "calc-1", "model_patch": each} for each in samples]))
     found = {row["sample"]: row["outcome"] for row in report["results"]}
     assert found == {0: "passed", 1: "failed", 2: "failed", 3: "failed", 4: "error"}, report["results"]
+    assert report["measures"]["final_pass_rate"] == 1 / 4 and report["measures"]["patch_size"] == (2 + 2 + 2 + 4) / 4
+    script = lines(box, "fixer.jsonl", [turn(call("execute_code", code="t = open('calc.py').read()\n"
+                                                  "open('calc.py', 'w').write(t.replace('-', '+'))")),
+                                        turn(call("FINAL", answer="done"))])
+    report = evaluated(box, data, "--model", f"replay/{script}", "--cost-limit", "none")
+    assert [row["outcome"] for row in report["results"]] == ["passed"], report["results"]
+    assert report["measures"]["tokens"] > 0 and report["measures"]["first_attempt_pass_rate"] == 1
 
 
 def test_words_that_are_wrong(box: Sandbox) -> None:

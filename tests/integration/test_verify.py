@@ -387,6 +387,16 @@ def test_what_is_proven_is_ready_and_applied_without_more(box: Sandbox) -> None:
     session(box, "good", "text = open('calc.py').read()\nopen('calc.py', 'w').write(text[:-1])")
     applied = box.cli("apply", "good", "--yes", "--reviewed", "--json")  # a dependency is of high risk
     assert applied.returncode == 0 and json.loads(applied.stdout)["verdict"] == READY, applied.stderr
+    nothing: Json = dict.fromkeys(("lint", "types", "standards_compliance", "reproduction_before_edit", "acceptance",
+                                   "time_to_decision"))
+    assert evidence["measures"] == {
+        **nothing, "first_attempt_pass_rate": True, "final_pass_rate": True, "signature_correctness": 1.0,
+        "patch_size": 2 + 1, "hallucinated_call_rate": False, "regressions": 0, "security_findings": 0, "retries": 0}
+    stats = json.loads(box.cli("stats", "--since", "7d", "--json").stdout)
+    assert stats["measures"]["acceptance"] == 1 and stats["measures"]["time_to_decision"] > 0, stats
+    assert stats["measures"]["types"] is None and stats["measures"]["patch_size"] > 0, stats
+    assert json.loads(box.cli("stats", "--since", "0m", "--json").stdout)["repairs"] == 0
+    assert "--since is a number" in box.cli("stats", "--since", "7w").stderr
     os.remove(os.path.join(box.folder, "project/requirements.txt"))
     box.make_file("project/calc.py", CALC)
     time.sleep(0.05)
@@ -507,6 +517,11 @@ def test_an_agent_is_told_until_its_change_is_proven(box: Sandbox) -> None:
         assert hashlib.sha256(evidence.read()).hexdigest() == right["evidence_sha256"]
     for each, explained, run in ((wrong, False, False), (right, True, True)):
         assert (each["explained_before_edit"], each["reproduced_before_edit"]) == (explained, run), each
+    for each, retries in ((wrong, 0), (right, 1)):
+        told_of = each["measures"]
+        assert (told_of["retries"], told_of["first_attempt_pass_rate"]) == (retries, False) and each["run"] == (
+            found["trajectory_id"]), told_of
+        assert told_of["final_pass_rate"] == told_of["reproduction_before_edit"] == (retries == 1)
     assert right["invariant"] == "INVARIANT: 1 + 2 is 3**" and right["attempt"] == 2 and wrong["invariant"] is None
     begun, = [each for each in found["records"] if each.get("step") == "attempt"]
     seen = [each["content"] for each in found["records"] if each.get("step") == "tool_result" and

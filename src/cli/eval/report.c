@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "cli/need.h"
 #include "cli/show/term.h"
+#include "repair/measures.h"
 
 enum {
     PAGE_MAX = 64 << 20,
@@ -48,21 +49,6 @@ static json_t *pass_json(const json_t *rows, size_t k)
     return n_rows == 0 ? json_null() : json_real(sum / (double)n_rows);
 }
 
-/* Share of the results with a member that is true, among those where it is known; null: nowhere. */
-static json_t *share_json(const json_t *results, const char *member)
-{
-    size_t n = 0;
-    size_t yes = 0;
-
-    for (size_t i = 0; i < json_array_size(results); i++) {
-        const json_t *value = json_object_get(json_array_get(results, i), member);
-
-        n += json_is_boolean(value);
-        yes += json_is_true(value);
-    }
-    return n == 0 ? json_null() : json_real((double)yes / (double)n);
-}
-
 static json_t *sum_json(const json_t *results, const char *member)
 {
     double sum = 0;
@@ -75,6 +61,21 @@ static json_t *sum_json(const json_t *results, const char *member)
         sum += json_number_value(value);
     }
     return n == 0 ? json_null() : json_real(sum);
+}
+
+/* Those of all results, and what asking models took. */
+static json_t *measures_make(const json_t *results)
+{
+    snp_autojson json_t *list = snp_need(json_array());
+    json_t *all;
+
+    for (size_t i = 0; i < json_array_size(results); i++) {
+        (void)json_array_append(list, json_object_get(json_array_get(results, i), "measures"));
+    }
+    all = snp_need(snp_measures_sum(list));
+    (void)json_object_set_new(all, "tokens", sum_json(results, "tokens"));
+    (void)json_object_set_new(all, "cost_usd", sum_json(results, "cost_usd"));
+    return all;
 }
 
 /* A row for each task, in the order of the data set. */
@@ -132,15 +133,11 @@ json_t *snp_eval_report(const json_t *head,
     (void)json_object_set_new(pass, "1", pass_json(rows, 1));
     (void)snprintf(name, sizeof(name), "%zu", k);
     (void)json_object_set_new(pass, name, pass_json(rows, k));
-    return snp_need(json_pack(
-        "{s:O, s:I, s:I, s:o, s:o, s:{s:o, s:o, s:o, s:o, s:n, s:n, s:n, s:n}, s:o, s:O}", "of",
-        head, "tasks", (json_int_t)json_array_size(tasks), "samples",
-        (json_int_t)json_array_size(results), "pass_at", pass, "outcomes",
-        outcomes_make(results), "measures", "signature_correctness",
-        share_json(results, "signature"), "hallucinated_call_rate",
-        share_json(results, "unresolved"), "tokens", sum_json(results, "tokens"), "cost_usd",
-        sum_json(results, "cost_usd"), "standards_compliance", "lint", "types",
-        "security_findings", "by_task", rows, "results", results));
+    return snp_need(json_pack("{s:O, s:I, s:I, s:o, s:o, s:o, s:o, s:O}", "of", head, "tasks",
+                              (json_int_t)json_array_size(tasks), "samples",
+                              (json_int_t)json_array_size(results), "pass_at", pass, "outcomes",
+                              outcomes_make(results), "measures", measures_make(results),
+                              "by_task", rows, "results", results));
 }
 
 /* People ------------------------------------------------------------------------------------- */
@@ -154,8 +151,29 @@ static void rate_text(const json_t *rate, char *out, size_t n)
     }
 }
 
+/* What was measured, a line each: before, between and after its name and its value. */
+static void measures_add(const json_t *report,
+                         struct snp_buf *out,
+                         const char *start,
+                         const char *middle,
+                         const char *end)
+{
+    for (size_t m = 0; m < SNP_MEASURES; m++) {
+        const json_t *value =
+            json_object_get(json_object_get(report, "measures"), snp_measures[m].name);
+        char text[SNP_MEASURE_TEXT];
+
+        snp_measure_text(&snp_measures[m], value, text);
+        if (json_is_number(value)) {
+            (void)!snp_buf_addf(out, "%s%s%s%s%s", start, snp_measures[m].name, middle, text,
+                                end);
+        }
+    }
+}
+
 void snp_eval_table(const json_t *report)
 {
+    snp_autobuf struct snp_buf measured = SNP_BUF(PAGE_MAX);
     const json_t *rows = json_object_get(report, "by_task");
     const char *name;
     json_t *value;
@@ -173,6 +191,8 @@ void snp_eval_table(const json_t *report)
     {
         (void)printf("%-11s %lld\n", name, (long long)json_integer_value(value));
     }
+    measures_add(report, &measured, "", "  ", "\n");
+    (void)fputs(measured.len == 0 ? "" : snp_buf_cstr(&measured), stdout);
     for (size_t i = 0; i < json_array_size(rows) && shown < SHOWN; i++) {
         const json_t *row = json_array_get(rows, i);
         const char *why = snp_json_str(row, "why", NULL);
@@ -231,6 +251,7 @@ char *snp_eval_page(const json_t *report)
         escaped_add(&out, name);
         (void)!snp_buf_addf(&out, "<td>%lld", (long long)json_integer_value(value));
     }
+    measures_add(report, &out, "<tr><th>", "<td>", "");
     (void)!snp_buf_adds(&out, "</table><h2>Tasks</h2><table><tr><th>task<th>passed<th>why not");
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);

@@ -94,6 +94,10 @@ static int function_score(const struct snp_score *with,
         .head = head, .raw = text, .raw_len = strlen(text), .event = on_output, .ctx = &out};
     SNP_TRY(snp_remote_send(with->cli, &call, &reply, err));
     *ret = outcome_read(&out, secret, reply.head);
+    (void)json_object_set_new(
+        *ret, "measures",
+        json_pack("{s:O?, s:O?}", "signature_correctness", json_object_get(*ret, "signature"),
+                  "hallucinated_call_rate", json_object_get(*ret, "unresolved")));
     return 0;
 }
 
@@ -153,10 +157,10 @@ static int session_score(const struct snp_score *with,
 
     SNP_TRY(snp_verify_run(&asked, &evidence, err));
     *ret = json_pack(
-        "{s:s, s:O?, s:O, s:O}", "outcome", outcome_of(evidence), "why",
+        "{s:s, s:O?, s:O, s:O, s:O}", "outcome", outcome_of(evidence), "why",
         json_object_get(json_array_get(json_object_get(evidence, "reasons"), 0), "text"),
         "verdict", json_object_get(evidence, "verdict"), "evidence",
-        json_object_get(evidence, "folder"));
+        json_object_get(evidence, "folder"), "measures", json_object_get(evidence, "measures"));
     return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/need.h"
@@ -19,6 +20,10 @@
 #include "trajectory/reader.h"
 #include "trajectory/writer.h"
 
+enum {
+    MS = 1000, /* us */
+};
+
 struct snp_applied {
     struct snp_trajectory *record; /* owned */
     json_t *last;                  /* owned: the last "apply"; NULL = none */
@@ -26,6 +31,7 @@ struct snp_applied {
     size_t n;                      /* files that it wrote */
     json_t *hashes;                /* owned: path -> SHA-256 that was applied, "" of none */
     json_t *verdicts;              /* owned: SHA-256 of a patch -> the last verdict on it */
+    bool was_first_ready;          /* the first verdict on any */
 };
 
 void snp_applied_free(struct snp_applied *applied)
@@ -57,6 +63,10 @@ static int on_line(void *ctx, json_t *line, struct snp_err *err)
         (void)json_object_set_new(applied->hashes, snp_json_str(line, "path", ""),
                                   json_string(snp_json_str(line, "sha256", "")));
     } else if (strcmp(step, "verdict") == 0) {
+        applied->was_first_ready =
+            json_object_size(applied->verdicts) == 0
+                ? strcmp(snp_json_str(line, "verdict", ""), snp_verdict_ready) == 0
+                : applied->was_first_ready;
         (void)json_object_set(applied->verdicts, snp_json_str(line, "sha256", ""), line);
     } else if (strcmp(step, "apply_end") == 0) {
         applied->is_ended = true;
@@ -160,6 +170,13 @@ bool snp_applied_is_ready(const struct snp_applied *applied, const char *hash)
                   snp_verdict_ready) == 0;
 }
 
+size_t snp_applied_before(const struct snp_applied *applied, const char *hash, bool *ret_first)
+{
+    *ret_first = applied->was_first_ready;
+    return json_object_size(applied->verdicts) -
+           (json_object_get(applied->verdicts, hash) == NULL ? 0 : 1);
+}
+
 const json_t *snp_applied_risk(const struct snp_applied *applied, const char *hash)
 {
     const json_t *risk = json_object_get(json_object_get(applied->verdicts, hash), "risk");
@@ -169,11 +186,26 @@ const json_t *snp_applied_risk(const struct snp_applied *applied, const char *ha
 
 /* Writing ------------------------------------------------------------------------------------ */
 
+/* A step, and when. */
+static void step_set(json_t *step, const char *name)
+{
+    (void)json_object_set_new(step, "_type", json_string("step"));
+    (void)json_object_set_new(step, "step", json_string(name));
+    (void)json_object_set_new(step, "time_ms", json_integer((json_int_t)(snp_wall_us() / MS)));
+}
+
 int snp_applied_judge(struct snp_applied *applied, json_t *verdict, struct snp_err *err)
 {
-    (void)json_object_set_new(verdict, "_type", json_string("step"));
-    (void)json_object_set_new(verdict, "step", json_string("verdict"));
+    step_set(verdict, "verdict");
     return snp_trajectory_add(applied->record, verdict, true, err);
+}
+
+int snp_applied_decline(struct snp_applied *applied, const char *hash, struct snp_err *err)
+{
+    json_t *step = snp_need(json_pack("{s:s}", "sha256", hash));
+
+    step_set(step, "declined");
+    return snp_trajectory_add(applied->record, step, true, err);
 }
 
 static int on_applied(void *ctx, const struct snp_patch_file *file, struct snp_err *err)
@@ -209,8 +241,7 @@ int snp_applied_run(struct snp_applied *applied,
         return snp_fail_sys(err, errno, "random name");
     }
     token[SNP_APPLY_TOKEN] = '\0';
-    (void)json_object_set_new(step, "_type", json_string("step"));
-    (void)json_object_set_new(step, "step", json_string("apply"));
+    step_set(step, "apply");
     (void)json_object_set_new(step, "token", json_string(token));
     (void)json_object_update_new(step, how);
     r = snp_apply_check(&apply, err);

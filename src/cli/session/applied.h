@@ -31,6 +31,12 @@ bool snp_applied_was_cut(const struct snp_applied *applied, size_t *ret_n, size_
 int snp_applied_judge(struct snp_applied *applied,
                       json_t *verdict,
                       struct snp_err *err) SNP_NODISCARD;
+/* How many other patches were judged before that of this hash; *ret_first: the first of them was ready. */
+size_t snp_applied_before(const struct snp_applied *applied, const char *hash, bool *ret_first);
+/* A person was asked whether to apply the patch of this hash, and said no. */
+int snp_applied_decline(struct snp_applied *applied,
+                        const char *hash,
+                        struct snp_err *err) SNP_NODISCARD;
 /* Whether the last verdict on the patch of this hash was that it is ready. */
 bool snp_applied_is_ready(const struct snp_applied *applied, const char *hash);
 /* What it said of the risk: {"class", "level", "automation", ...}, borrowed; NULL = no verdict. */

@@ -136,6 +136,7 @@ static bool needs_review(const struct applying *all)
 
 static int asked(const struct applying *all, struct snp_err *err)
 {
+    struct snp_err ignored;
     const json_t *risk = snp_applied_risk(all->applied, all->changes.patch.hash);
     bool is_risky = needs_review(all) && !snp_opts_flag(all->opts, "reviewed", false);
     snp_autofree char *question =
@@ -153,6 +154,9 @@ static int asked(const struct applying *all, struct snp_err *err)
     }
     if ((!is_risky && snp_opts_flag(all->opts, "yes", false)) || snp_cli_confirm(question)) {
         return 0;
+    }
+    if (snp_cli_can_ask()) {
+        (void)!snp_applied_decline(all->applied, all->changes.patch.hash, &ignored);
     }
     return snp_fail(err, SNP_E_DENIED,
                     snp_cli_can_ask() ? "nothing was applied"

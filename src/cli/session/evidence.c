@@ -92,11 +92,13 @@ int snp_evidence_keep(const struct snp_patch *of,
     (void)json_object_set_new(evidence, "evidence_sha256",
                               json_string(hash)); /* not in the file */
     return snp_applied_judge(applied,
-                             json_pack("{s:s, s:s, s:s, s:O, s:O?}", "sha256", of->hash,
-                                       "verdict", snp_json_str(evidence, "verdict", ""),
-                                       "evidence_sha256", hash, "reasons",
-                                       json_object_get(evidence, "reasons"), "risk",
-                                       json_object_get(evidence, "risk")),
+                             json_pack("{s:s, s:s, s:s, s:O, s:O?, s:O, s:O?}", "sha256",
+                                       of->hash, "verdict",
+                                       snp_json_str(evidence, "verdict", ""), "evidence_sha256",
+                                       hash, "reasons", json_object_get(evidence, "reasons"),
+                                       "risk", json_object_get(evidence, "risk"), "measures",
+                                       json_object_get(evidence, "measures"), "run",
+                                       json_object_get(evidence, "run")),
                              err);
 }
 

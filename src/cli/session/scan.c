@@ -145,10 +145,11 @@ static size_t n_secrets(const struct snp_patch_side *side)
     return snp_redact(&out, side->bytes, side->size, &n) < 0 ? SIZE_MAX : n;
 }
 
-void snp_scan_patch(const struct snp_verify *asked,
-                    const struct snp_patch *patch,
-                    json_t *reasons)
+size_t snp_scan_patch(const struct snp_verify *asked,
+                      const struct snp_patch *patch,
+                      json_t *reasons)
 {
+    size_t n = 0;
     const char *hidden = asked->hidden_files;
     const char *slash = hidden == NULL ? NULL : strrchr(hidden, '/');
 
@@ -175,6 +176,8 @@ void snp_scan_patch(const struct snp_verify *asked,
         if (n_secrets(&patch->files[i].now) > n_secrets(&patch->files[i].base)) {
             snp_verdict_add(reasons, snp_verdict_unproven,
                             "%.200s has what looks like a secret", patch->files[i].path);
+            n++;
         }
     }
+    return n;
 }

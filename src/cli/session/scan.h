@@ -13,10 +13,10 @@ int snp_scan_read(const struct snp_box_spec *spec,
                   json_t *reasons,
                   struct snp_err *err) SNP_NODISCARD;
 
-/* Its paths and contents: outside the scope, where hidden files are put, secrets. */
-void snp_scan_patch(const struct snp_verify *asked,
-                    const struct snp_patch *patch,
-                    json_t *reasons);
+/* Its paths and contents: outside the scope, where hidden files are put, secrets; files with new ones of these. */
+size_t snp_scan_patch(const struct snp_verify *asked,
+                      const struct snp_patch *patch,
+                      json_t *reasons);
 
 /* Tests that stand where no name says so: the runner has reported them from a changed file. */
 void snp_scan_tests(const struct snp_patch *patch,

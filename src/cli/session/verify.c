@@ -28,6 +28,7 @@
 #include "cli/session/scan.h"
 #include "cli/show/term.h"
 #include "policy/limits.h"
+#include "repair/measures.h"
 #include "repair/tap.h"
 #include "repair/verdict.h"
 
@@ -49,6 +50,7 @@ struct verifying {
     json_t *look;     /* owned: what reading the patch found */
     json_t *checks;   /* owned: findings of linters before and after */
     json_t *unproven; /* owned: hunks without which all passes as well */
+    size_t n_secrets; /* files with new ones */
 };
 
 static void verifying_done(struct verifying *v)
@@ -303,7 +305,7 @@ static int verify(struct verifying *v, struct snp_err *err)
 {
     SNP_TRY(patch_keep(v, err));
     SNP_TRY(snp_scan_read(&v->spec, &v->look, v->reasons, err));
-    snp_scan_patch(v->asked, &v->changes.patch, v->reasons);
+    v->n_secrets = snp_scan_patch(v->asked, &v->changes.patch, v->reasons);
     SNP_TRY(commands_run(v, false, err));
     snp_scan_tests(&v->changes.patch, v->look, v->base, v->reasons);
     SNP_TRY(commands_run(v, true, err));
@@ -323,6 +325,27 @@ static int limits_set(struct verifying *v, struct snp_err *err)
     limits.value[SNP_LIMIT_WALL] = v->asked->wall_ms;
     v->spec.limits = snp_need(snp_limits_to_json(&limits));
     return 0;
+}
+
+/* An agent counts its attempts itself: each has a session of its own. */
+static json_t *measures_make(const struct verifying *v, const struct snp_applied *applied)
+{
+    const char *word = snp_verdict_word(v->reasons);
+    struct snp_measured of = {
+        .is_ready = strcmp(word, snp_verdict_ready) == 0,
+        .base = v->base,
+        .runs = v->runs,
+        .look = v->look,
+        .checks = v->checks,
+        .n_secrets = v->n_secrets,
+        .attempt = v->asked->attempt,
+    };
+    int64_t n = snp_json_int(of.attempt, "attempt", 0);
+
+    of.n_before = n > 0
+                      ? (size_t)n - 1
+                      : snp_applied_before(applied, v->changes.patch.hash, &of.was_first_ready);
+    return snp_need(snp_measures_make(&of));
 }
 
 int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err *err)
@@ -356,12 +379,13 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
         SNP_TRY(verify(&v, err));
     }
     evidence = snp_need(json_pack(
-        "{s:s, s:O, s:s, s:s, s:o, s:s, s:s, s:O?, s:O, s:O, s:O?, s:O?, s:I, s:s}", "verdict",
-        snp_verdict_word(v.reasons), "reasons", v.reasons, "session", v.changes.session,
-        "session_name", v.changes.name, "project", snp_cli_path_json(v.changes.project),
-        "sha256", v.changes.patch.hash, "template", v.changes.template, "limits", v.spec.limits,
-        "runs", v.runs, "unproven_hunks", v.unproven, "risk", json_object_get(v.look, "risk"),
-        "checks", v.checks, "duration_ms", (json_int_t)((snp_now_us() - began_us) / MS),
+        "{s:s, s:O, s:s, s:s, s:o, s:s, s:s, s:O?, s:O, s:O, s:O?, s:O?, s:o, s:I, s:s}",
+        "verdict", snp_verdict_word(v.reasons), "reasons", v.reasons, "session",
+        v.changes.session, "session_name", v.changes.name, "project",
+        snp_cli_path_json(v.changes.project), "sha256", v.changes.patch.hash, "template",
+        v.changes.template, "limits", v.spec.limits, "runs", v.runs, "unproven_hunks",
+        v.unproven, "risk", json_object_get(v.look, "risk"), "checks", v.checks, "measures",
+        measures_make(&v, applied), "duration_ms", (json_int_t)((snp_now_us() - began_us) / MS),
         "program", SNP_VERSION));
     (void)json_object_update(evidence, (json_t *)(uintptr_t)asked->attempt);
     SNP_TRY(snp_evidence_keep(&v.changes.patch, applied, evidence, err));

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_REPAIR_MEASURES_H
+#define SNP_REPAIR_MEASURES_H
+
+/*
+ * Measures of repairs: one table for evidence, `eval` and `stats`. Measures of one verdict are an object NAME -> a number,
+ * true or false, or null where nothing was measured. Pure.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/json.h"
+
+struct snp_measure {
+    const char *name;
+    const char *unit; /* "share" of what is true, or of a number */
+    const char *how;
+    bool is_sum; /* over many, rather than their mean */
+};
+#define SNP_MEASURES     14
+#define SNP_MEASURE_TEXT 48
+extern const struct snp_measure snp_measures[SNP_MEASURES];
+
+/* What the measures of a verdict are made of; borrowed. */
+struct snp_measured {
+    bool is_ready;
+    size_t n_before;       /* other patches that were judged before it */
+    bool was_first_ready;  /* the first of these was */
+    const json_t *base;    /* runs on the clean project */
+    const json_t *runs;    /* these, and then those on the patched one */
+    const json_t *look;    /* what reading the patch found; NULL = it was not read */
+    const json_t *checks;  /* of linters; NULL = none ran */
+    size_t n_secrets;      /* files with new ones */
+    const json_t *attempt; /* of an agent; NULL = of none */
+};
+
+/* New reference. */
+json_t *snp_measures_make(const struct snp_measured *of);
+
+/* Of many: an array of measures of one -> the same names; null where none is known. New reference. */
+json_t *snp_measures_sum(const json_t *all);
+
+/* For people. */
+void snp_measure_text(const struct snp_measure *of,
+                      const json_t *value,
+                      char out[SNP_MEASURE_TEXT]);
+
+#endif
