@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images of sessions, forked and at rest: all of their memory is there, or it is said why not and pickles are used."""
 
+import contextlib
+import glob
+import itertools
 import json
+import os
 import random
+import sqlite3
+import time
 from typing import Any
 
 import pytest
@@ -93,7 +99,7 @@ def named(sandbox: Sandbox) -> Any:
 
 def test_a_fork_goes_on_where_the_session_stands(sandbox: Sandbox, named: Any) -> None:
     name = named("whole")
-    value(sandbox, WHOLE, name)
+    value(sandbox, WHOLE + "\nimport numpy.random, secrets, uuid; numpy.random.random()\n", name)
     made = fork(sandbox, name, "-n", "2")
     assert (made["how"], made["lost"], made["failed"], "no_image" in made) == ("image", [], [], False)
     again = fork(sandbox, name + "-1")
@@ -101,8 +107,12 @@ def test_a_fork_goes_on_where_the_session_stands(sandbox: Sandbox, named: Any) -
     looks = [value(sandbox, LOOK, each) for each in (name, "whole-1", "whole-2", "whole-1-1")]
     assert len(set(looks)) == 1 and "0.14285714285714285714285714285714285714285714285714" in looks[0]
     # What is of a process, and what must not be the same.
-    assert len({value(sandbox, "import os, random; os.urandom(8), random.random()", each)
-                for each in (name, "whole-1", "whole-2")}) == 3
+    draws = ("import os, random, secrets, time, uuid, numpy\n"
+             "assert abs(time.time() - {}) < 60\n"
+             "[uuid.uuid4().hex, numpy.random.random(), numpy.random.default_rng().random(), secrets.token_hex(), "
+             "os.urandom(8), random.random()]")
+    drawn = [eval(value(sandbox, draws.format(time.time()), each)) for each in (name, "whole-1", "whole-2")]
+    assert all(len(set(kind)) == 3 for kind in zip(*drawn)), drawn
     of_the_process = ("import os, threading\n"
                       "len({os.getpid(), int(os.readlink('/proc/self')), threading.get_native_id()}) == 1")
     assert value(sandbox, of_the_process, "whole-1") == "True"
@@ -163,6 +173,11 @@ NOT = {
     "many mappings": ("import mmap\nkept = []\nfor n in range(9000):\n"
                       "    m = mmap.mmap(-1, 8192, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, "
                       "mmap.PROT_READ if n % 2 else mmap.PROT_READ | mmap.PROT_WRITE)\n    kept.append(m)", "mappings"),
+    "all mappings that a process may have": (
+        "import ctypes, mmap; c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\n"
+        "at = c.mmap(None, ctypes.c_size_t(1 << 28), 3, 0x22, -1, 0)\n"
+        "n = 0\nwhile c.mprotect(ctypes.c_void_p(at + n * 4096), ctypes.c_size_t(4096), 1) == 0 and n < 65000: n += 2\n"
+        "del n", "mappings"),
     "memory at our place": ("import ctypes; c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\n"
                             "hex(c.mmap(ctypes.c_void_p(1 << 40), ctypes.c_size_t(8192), 3, 0x32, -1, 0))",
                             "where images are taken in"),
@@ -210,6 +225,13 @@ HOSTILE = {
             "at, n = int(a, 16), int(b, 16) - int(a, 16); text = ctypes.string_at(at, n)\n"
             "c.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(n), 7); ctypes.memmove(at, text, n)\n"
             "c.mprotect(ctypes.c_void_p(at), ctypes.c_size_t(n), 5)",
+    "vdso": "import ctypes; c = ctypes.CDLL(None); c.mmap.restype = c.mremap.restype = ctypes.c_void_p\n"
+            "a, b = [l.split()[0].split('-') for l in open('/proc/self/maps') if '[vdso]' in l][0]\n"
+            "at, n = int(a, 16), int(b, 16) - int(a, 16); text = ctypes.string_at(at, n)\n"
+            "to = c.mmap(None, ctypes.c_size_t(n), 3, 0x22, -1, 0)\n"
+            "moved = c.mremap(ctypes.c_void_p(at), ctypes.c_size_t(n), ctypes.c_size_t(n), 3, ctypes.c_void_p(to))\n"
+            "c.mmap(ctypes.c_void_p(at), ctypes.c_size_t(n), 7, 0x32, -1, 0); ctypes.memmove(at, text, n)\n"
+            "assert moved == to",
 }
 
 
@@ -303,6 +325,78 @@ def test_a_forged_image_is_refused_or_harms_its_own_sandbox(sandbox: Sandbox, na
         assert restored.get("image") and value(sandbox, "next(lost)", name) == "2", restored
     else:
         assert why in restored["no_image"] and "lost" in [row["name"] for row in restored["failed"]], restored
+
+
+# What a saver writes is kept beside, where the session can read it.
+KEEP = """
+import gc, os
+lost = (n for n in [1, 2]); next(lost); own = "own" + "ed"
+class Keeper:
+    def __init__(self, real): self.real = real
+    def __getattr__(self, name): return getattr(self.real, name)
+    def freeze(self, fd, *known):
+        self.real.freeze(os.open("/tmp/image", os.O_RDWR | os.O_CREAT | os.O_TRUNC), "")
+        return self.real.freeze(fd, *known)
+session = [o for o in gc.get_objects() if type(o).__name__ == "Session" and hasattr(o, "_snp")][0]
+session._snp = Keeper(session._snp)
+"""
+
+
+def test_an_image_holds_its_session_and_nothing_else(fresh_sandbox: Any) -> None:
+    """Nothing of another session, of the supervisor or of the daemon's surroundings; at rest only for its user."""
+    box = fresh_sandbox(env={"SNIPARA_PROBE": "fromthedaemon"})
+    value(box, "mine = 'of' + 'another' * 9", "other", "--set-env", "SECRET=inthesurroundings")
+    assert fork(box, "other")["how"] == "image"
+    value(box, KEEP, "kept")
+    assert box.cli("snapshot", "kept@one", "--wait").returncode == 0
+    # Backwards, so that asking for them does not bring them in.
+    words = ["dewo", "rehtonarehtona", "sgnidnuorruseht", "nomeadehtmorf", f"{box.state}/"[::-1]]
+    assert value(box, f"image = open('/tmp/image', 'rb').read()\n[w[::-1].encode() in image for w in {words}]",
+                 "kept") == "[True, False, False, False, False]"
+    for folder, _, files in os.walk(box.state):
+        for name in files:
+            mode = os.stat(os.path.join(folder, name)).st_mode & 0o777
+            assert mode & 0o77 == 0, (folder, name, oct(mode))
+
+
+def test_images_that_were_swapped_are_not_used(fresh_sandbox: Any) -> None:
+    """Of another session, or of an older moment of the same: contents are known by their hash."""
+    box = fresh_sandbox()
+    for name in ("one", "two"):
+        value(box, f"kept_list = ['{name}']; lost = (n for n in [1, 2]); next(lost)\n"
+                   f"import random; big = random.Random('{name}').randbytes(3 << 20)", name)
+        sleep(box, name)
+    box.stop()
+    with contextlib.closing(sqlite3.connect(os.path.join(box.state, "journal", "journal.db"))) as db:
+        hashes = {row[0].lower() for row in db.execute("SELECT hex(hash) FROM blobs WHERE data IS NULL AND row IN"
+                                                       " (SELECT blob FROM items WHERE kind = 6)")}
+    blobs = sorted((path for path in glob.glob(os.path.join(box.state, "journal", "blobs", "*", "*"))
+                    if os.path.basename(path) in hashes), key=os.path.getsize)
+    assert len(blobs) > 4
+    for a, b in itertools.pairwise(blobs):
+        with open(a, "rb") as first, open(b, "rb") as second:
+            contents = first.read(), second.read()
+        for path, content in zip((a, b), reversed(contents)):
+            with open(path, "wb") as file:
+                file.write(content)
+    for name in ("one", "two"):
+        done = box.exec("kept_list, len(big), 'lost' in globals()", session=name)
+        assert done["value"] == f"(['{name}'], {3 << 20}, False)", done
+        assert "damaged" in done["restored"]["no_image"] and not done["restored"].get("image"), done
+
+
+def test_memory_of_copies_is_their_own(sandbox: Sandbox, named: Any) -> None:
+    """Each copy counts what it holds, and what it then takes ends it and no other."""
+    name = named("copied")
+    value(sandbox, "big = bytearray(b'x' * (100 << 20)); gen = iter([1, 2]); next(gen)", name, "--memory", "256m")
+    assert fork(sandbox, name, "-n", "2")["how"] == "image"
+    told = json.loads(sandbox.cli("sessions", "show", "copied-1", "--json").stdout)
+    assert told["memory_bytes"] == 256 << 20
+    used = sandbox.exec("for i in range(0, len(big), 4096): big[i] = 0\nlen(big)", session="copied-1")
+    assert used["value"] == str(100 << 20) and used["usage"]["memory_peak_bytes"] > 100 << 20, used
+    ended = sandbox.exec("more = [bytearray(b'y' * (50 << 20)) for _ in range(8)]", session="copied-2")
+    assert ended["status"] in ("oom", "error"), ended
+    assert [value(sandbox, "big[4096], next(gen)", each) for each in (name, "copied-1")] == ["(120, 2)", "(0, 2)"]
 
 
 # Objects that no pickle holds, made of each other at random, each some steps on its way.
