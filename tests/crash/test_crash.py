@@ -24,7 +24,7 @@ from story import Story
 TIMES = int(os.environ.get("SNP_CRASH_RUNS", "1"))
 
 
-@pytest.mark.parametrize("who, tier, scenarios, runs", [("root", "native", 13, 26), ("user", "native", 3, 6),
+@pytest.mark.parametrize("who, tier, scenarios, runs", [("root", "native", 13, 24), ("user", "native", 3, 6),
                                                         ("user", "local", 2, 5)])
 def test_nothing_is_lost_wherever_something_dies(who: str, tier: str, scenarios: int, runs: int,
                                                  capsys: pytest.CaptureFixture[str]) -> None:
