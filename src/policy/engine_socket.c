@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -17,18 +19,56 @@
 static const char *const own[] = {"docker.sock", "podman/podman.sock"};
 static const char *const shared[] = {"/var/run/docker.sock", "/run/podman/podman.sock"};
 
+/* 127.0.0.1:2375: nobody but this host, on which the programs are that containers are shown. */
+static bool read_loopback(const char *text, struct sockaddr_in *ret)
+{
+    char address[INET_ADDRSTRLEN] = "";
+    const char *colon = strchr(text, ':');
+    uint64_t port = 0;
+
+    if (colon == NULL || snp_parse_u64(colon + 1, &port) < 0 || port == 0 ||
+        port > UINT16_MAX || (size_t)(colon - text) >= sizeof(address)) {
+        return false;
+    }
+    memcpy(address, text, (size_t)(colon - text));
+    *ret = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    return inet_pton(AF_INET, address, &ret->sin_addr) == 1 &&
+           ntohl(ret->sin_addr.s_addr) >> 24U == IN_LOOPBACKNET;
+}
+
+static int connected(const char *path)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    struct sockaddr_in address;
+    const bool is_tcp = read_loopback(path, &address);
+    const struct sockaddr *peer =
+        is_tcp ? (const struct sockaddr *)&address : (const struct sockaddr *)&name;
+    int fd = socket(peer->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void)snprintf(name.sun_path, sizeof(name.sun_path), "%s", path);
+    if (fd >= 0 && connect(fd, peer, is_tcp ? sizeof(address) : sizeof(name)) == 0) {
+        return fd;
+    }
+    int eno = errno;
+    snp_closep(&fd);
+    errno = eno;
+    return -1;
+}
+
+const char *snp_engine_host(const char *socket)
+{
+    return socket[0] == '/' ? "localhost" : socket;
+}
+
 int snp_engine_connect(const char *path, int *ret_fd, struct snp_err *err)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = connected(path);
 
-    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0) {
+    if (fd >= 0) {
         *ret_fd = fd;
         return 0;
     }
     int eno = errno;
-    snp_closep(&fd);
     if (eno == EACCES || eno == EPERM) {
         return snp_fail(
             err, SNP_E_UNSUPPORTED,
@@ -56,17 +96,28 @@ static bool answers(const char *path)
 
 static int from_variable(const char *host, char *out, struct snp_err *err)
 {
-    static const char scheme[] = "unix://";
-    const char *path = host + (snp_has_prefix(host, scheme) ? strlen(scheme) : 0);
+    const char *tls = getenv("DOCKER_TLS_VERIFY"); /* NOLINT(concurrency-mt-unsafe) */
+    const char *rest = strstr(host, "://");
+    struct sockaddr_in ignored;
 
-    if (path == host || path[0] != '/' || strlen(path) > SNP_ENGINE_PATH_MAX) {
-        return snp_fail(err, SNP_E_UNSUPPORTED,
-                        "DOCKER_HOST=%.100s: the docker tier needs an engine on this host; set "
-                        "DOCKER_HOST=unix:///var/run/docker.sock, or unset it",
-                        host);
+    if (snp_has_prefix(host, "tcp://localhost:")) {
+        (void)snprintf(out, SNP_ENGINE_PATH_MAX + 1, "127.0.0.1%s", strrchr(host, ':'));
+    } else {
+        (void)snprintf(out, SNP_ENGINE_PATH_MAX + 1, "%s", rest == NULL ? "" : rest + 3);
     }
-    (void)snprintf(out, SNP_ENGINE_PATH_MAX + 1, "%s", path);
-    return 0;
+    if (snp_has_prefix(host, "unix:///") && strlen(rest + 3) <= SNP_ENGINE_PATH_MAX) {
+        return 0;
+    }
+    if (snp_has_prefix(host, "tcp://") && (tls == NULL || tls[0] == '\0') &&
+        read_loopback(out, &ignored)) {
+        return 0;
+    }
+    return snp_fail(
+        err, SNP_E_UNSUPPORTED,
+        "DOCKER_HOST=%.100s: the docker tier needs an engine on this host, whose "
+        "files it shows to containers, without TLS; set "
+        "DOCKER_HOST=unix:///var/run/docker.sock or tcp://127.0.0.1:PORT, or unset it",
+        host);
 }
 
 int snp_engine_socket(char out[SNP_ENGINE_PATH_MAX + 1], struct snp_err *err)

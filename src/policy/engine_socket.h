@@ -11,13 +11,16 @@ enum {
 };
 
 /*
- * The socket that DOCKER_HOST names, else the first of the usual ones that somebody answers at, else the usual one.
- * SNP_E_UNSUPPORTED: DOCKER_HOST is no unix socket.
+ * The socket that DOCKER_HOST names (its path; of tcp, ADDRESS:PORT), else the first of the usual ones that somebody
+ * answers at, else the usual one. SNP_E_UNSUPPORTED: DOCKER_HOST is none of this host, or wants TLS.
  */
 int snp_engine_socket(char out[SNP_ENGINE_PATH_MAX + 1], struct snp_err *err) SNP_NODISCARD;
 
 /* Does somebody answer there? *ret_fd is a stream to it. SNP_E_UNSUPPORTED says why not, with the way out. */
 int snp_engine_connect(const char *path, int *ret_fd, struct snp_err *err) SNP_NODISCARD;
+
+/* What stands for the host in an URL. */
+const char *snp_engine_host(const char *socket);
 
 /* Both; nothing stays open. */
 int snp_engine_find(char out[SNP_ENGINE_PATH_MAX + 1], struct snp_err *err) SNP_NODISCARD;

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 
+import containers
 import durable
 import programs
 from runtime import (MIB, PYTHON, ROLES, Context, Runtime, memory_available, percentile, process_tree, settle, take)
@@ -381,4 +382,5 @@ def speed(ctx: Context) -> None:
 
 
 GROUPS = {group.__name__: group for group in
-          (floor, fresh, refill, cell, programs.clients, *durable.GROUPS, process, rate, burst, speed, cold, live)}
+          (floor, fresh, refill, cell, programs.clients, *durable.GROUPS, process, rate, burst, speed, cold, live,
+           containers.containers)}

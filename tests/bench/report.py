@@ -43,6 +43,10 @@ TITLES = {
                   "a program can do by hand, without isolation."),
     "checkpoints": ("Checkpoints on disk", "Template data, one array of 30 MiB of random numbers, which do not "
                     "compress; hashed and synced. The last rows: pickle and fsync by hand, and CRIU where it works."),
+    "containers": ("Tiers and containers", "Containers are of a dockerd of the benchmark's own; a cell is what users "
+                   "get, transactional and synced. `docker exec` and `docker run` of the same image come in turns with "
+                   "it, in the same minute. A session's memory is the proportional share (Pss) of all its processes, "
+                   "with what the engine starts for its container."),
     "live": ("Many live sessions", "Sessions that have run one trivial cell and stay, all of template base."),
 }
 
@@ -112,6 +116,10 @@ TARGETS: list[tuple[str, str, str, float | Callable[[Rows], float], str | Callab
      "30 MiB pass a pipe and are hashed, written and synced; see the same by hand"),
     ("checkpoint.again", "value", "<=", 10, "a fork writes it, compares 30 MiB with the last checkpoint, and commits"),
     ("checkpoint.wake", "value", "<=", 30, "a new sandbox is made, and 30 MiB pass a pipe"),
+    ("containers.cell.runc", "value", "<=", 2, "waking the processes on the way, and the commit; see native's"),
+    ("containers.start.runc", "value", "<=", 10, "what the pool could not know is applied to a container of it"),
+    ("containers.ratio.exec.runc", "value", ">=", 25, "see the cell's own time"),
+    ("containers.ratio.run.runc", "value", ">=", 75, "see the cell's own time"),
     ("speed.cpu", "value", ">=", 98, "other programs used the machine; the row has processor times"),
     ("speed.stat", "value", ">=", 85, "the filter and Landlock look at each call"),
     ("speed.files", "value", ">=", 85, "the filter and Landlock look at each call"),
@@ -192,6 +200,31 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+HOLDS = {
+    "native": ("`native` (default)", "all: network, files, system calls, resources, disposal; host files and processes "
+               "cannot be seen"),
+    "runc": ("`docker` (runc)", "the same; memory and processes [approximately](docs/security/docker-tier.md)"),
+    "crun": ("`docker` (crun)", "as runc"),
+    "runsc": ("`docker` (gVisor)", "the same, and a kernel of its own; no seccomp profile of ours inside"),
+    "local": ("`local`", "the same as native but for the last, [without namespaces](docs/security/local-tier.md); "
+              "resources approximately"),
+}
+
+
+def tiers(rows: Rows) -> str:
+    """The table of README."""
+    lines = ["| tier | new session | cell | fork | memory of a session | CPU time | what holds |",
+             "|---|---:|---:|---:|---:|---:|---|"]
+    for key, (name, holds) in HOLDS.items():
+        found = [rows.get(f"containers.{what}.{key}") for what in ("start", "cell", "fork", "memory", "cpu")]
+        values = [row["value"] for row in found if row is not None and row["value"] is not None]
+        if len(values) == len(found):
+            start, cell, fork, memory, cpu = values
+            lines.append(f"| {name} | {start:.1f} ms | {cell:.1f} ms | {fork:.0f} ms | {memory:.0f} MB | {cpu:.2f} × | "
+                         f"{holds} |")
+    return "\n".join(lines)
+
+
 def markdown(machine: Row, rows: Rows, order: Sequence[str], failures: Mapping[str, str], is_quick: bool) -> str:
     kind = "quick run: few samples" if is_quick else "full run"
     parts = [f"""# Benchmarks
@@ -211,6 +244,8 @@ the less its times mean.
         mine = [rows[key] for key in order if rows[key]["group"] == group]
         title, text = TITLES[group]
         parts.append(f"## {title} (others used {100 * mine[0]['busy_before']:.0f} %)\n\n{text}\n\n{table(mine)}")
+    if "containers.cell.native" in rows:
+        parts[-1] += "\n\nAs README has them:\n\n" + tiers(rows)
     if failures:
         lines = "\n".join(f"- {name}: {why}" for name, why in failures.items())
         parts.append(f"## Not measured\n\n{lines}")

@@ -742,7 +742,10 @@ static int step_run(struct snp_client *client,
     start = now_us();
     r = step_send(client, head, names, err);
     if (r == 0) {
-        (void)printf("{\"step\": %zu, \"us\": %.1f}\n", number_of_step, now_us() - start);
+        (void)printf(
+            "{\"step\": %zu, \"us\": %.1f, \"hit\": %s}\n", number_of_step, now_us() - start,
+            snp_json_bool(json_object_get(names, "manifest"), "from_pool", false) ? "true"
+                                                                                  : "false");
     }
     return r;
 }

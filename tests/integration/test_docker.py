@@ -456,6 +456,47 @@ def test_an_engine_of_ones_own_is_found(engine: engines.Engine, place: str) -> N
         box.close()
 
 
+@contextlib.contextmanager
+def forwarded(path: str) -> Iterator[int]:
+    """A port of this host that leads to a socket."""
+    def pump(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while piece := source.recv(65536):
+                target.sendall(piece)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, far = server.accept()[0], socket.socket(socket.AF_UNIX)
+                far.connect(path)
+                for ends in (near, far), (far, near):
+                    threading.Thread(target=pump, args=ends, daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_an_engine_at_a_port_of_this_host(engine: engines.Engine) -> None:
+    with forwarded(engine.socket) as port:
+        box = lib.Sandbox("root", tier="docker", env={"DOCKER_HOST": f"tcp://localhost:{port}"})
+        try:
+            assert box.exec("x = 'ü' * 100000", "s")["manifest"]["tier"] == "docker"
+            assert box.exec("import os; os._exit(1)", "s")["state"] == "rolled_back"
+            assert box.exec("len(x)", "s")["value"] == "100000"
+            assert f"127.0.0.1:{port}" in box.cli("doctor", "--env", "docker").stdout
+            for host in "tcp://192.0.2.1:2375", "ssh://me@host", "tcp://127.0.0.1:1x":
+                assert box.cli("daemon", "stop").returncode == 0  # it has the variable of its start
+                box.env["DOCKER_HOST"] = host
+                said = box.cli("doctor", "--env", "docker").stdout
+                assert "needs an engine on this host" in said and "tcp://127.0.0.1:PORT" in said, said
+        finally:
+            box.close()
+
+
 def test_auto_is_the_strongest_with_the_guarantees(sandbox: lib.Sandbox) -> None:
     box, kernel = sandbox, {"SNIPARA_SANDBOX_GUARANTEES": "kernel, network"}
     own = {**kernel, "SNIPARA_SANDBOX_DOCKER_RUNTIME": "runsc"}

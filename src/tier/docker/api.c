@@ -61,13 +61,14 @@ int snp_docker_ask(struct snp_docker_api *api,
     static const char *const headers[] = {"Content-Type: application/json", NULL};
     snp_autojson json_t *owned = request->body;
     snp_autofree char *text = owned == NULL ? NULL : snp_json_text(owned);
-    snp_autofree char *url = snp_format("http://localhost/v1.41%s", request->path);
+    snp_autofree char *url =
+        snp_format("http://%s/v1.41%s", snp_engine_host(api->socket), request->path);
     struct call *call = calloc(1, sizeof(*call));
     const bool is_post = owned != NULL || snp_streq(request->method, "POST");
     const struct snp_http_spec spec = {
         .method = request->method,
         .url = url,
-        .unix_socket = api->socket,
+        .unix_socket = api->socket[0] == '/' ? api->socket : NULL,
         .headers = headers,
         .body = text != NULL ? text
                 : is_post    ? ""
