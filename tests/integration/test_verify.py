@@ -687,6 +687,34 @@ def test_words_that_are_wrong(box: Sandbox) -> None:
     assert box.cli("verify", "nowhere", "--test", "true").returncode == 1
 
 
+def test_repairs_at_once_know_nothing_of_each_other(box: Sandbox) -> None:
+    """SNP_TEST_REPAIRS=50 has that many."""
+    runs = Runs(box)
+
+    def repair(n: int) -> None:
+        folder = box.make_folder(f"many-{n}")
+        box.make_file(f"many-{n}/one.py", f"def f():\n    return -{n}\n")
+        box.make_file(f"many-{n}/test_one.py", "import unittest\nfrom one import f\n\n\nclass One(unittest.TestCase):\n"
+                      f"    def test_f(self):\n        self.assertEqual(f(), {n})\n")
+        script = box.make_file(f"many-{n}.jsonl", "".join(json.dumps(each) + "\n" for each in (
+            turn(edit(f"-{n}", str(n), "one.py")), turn(final(f"answer {n}")))))
+        done = box.cli("agent", f"Fix {n}", *runs.options(script), "--cost-limit", "none", "--json", "--test",
+                       "python3 -m unittest test_one.py", "--budget", 10000 + n, cwd=folder, timeout=900)
+        found = json.loads(done.stdout)
+        assert done.returncode == 0 and found["answer"] == f"answer {n}", done.stdout + done.stderr
+        assert found["verdict"]["verdict"] == READY and found["total_tokens"] == 240, found
+        record, = Path(folder, "logs").iterdir()
+        assert json.loads(record.read_text().splitlines()[0])["budget"]["token_budget"] == 10000 + n
+        with open(os.path.join(found["verdict"]["folder"], "patch.json")) as file:
+            change, = json.load(file)["files"]
+        assert base64.b64decode(change["now"]["base64"]).decode() == f"def f():\n    return {n}\n"
+        box.destroy(found["session"])
+
+    many = range(1, 1 + int(os.environ.get("SNP_TEST_REPAIRS", "6")))
+    with ThreadPoolExecutor(len(many)) as pool:
+        list(pool.map(repair, many))
+
+
 def test_the_first_proven_candidate_is_kept(box: Sandbox) -> None:
     runs = Runs(box)
     logs = os.path.join(runs.folder, "logs")

@@ -229,7 +229,8 @@ static json_t *candidates_make(const struct race *race)
 static void candidates_keep(const json_t *result, const json_t *list)
 {
     const char *folder = snp_json_str(json_object_get(result, "verdict"), "folder", NULL);
-    snp_autofree char *path = snp_need_format("%s/candidates.json", folder);
+    snp_autofree char *path =
+        snp_need_format("%s/candidates.json", folder == NULL ? "" : folder);
     snp_autofree char *text = snp_need(json_dumps(list, JSON_INDENT(1)));
     struct snp_err ignored;
 
