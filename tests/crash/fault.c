@@ -225,8 +225,8 @@ __attribute__((__constructor__)) static void start(void)
     const char *program = program_invocation_short_name;
     if (strcmp(program, "snipara-sandboxd") == 0) {
         program = "daemon";
-    } else if (strncmp(program, "tier-", 5) != 0) {
-        return; /* what only asks the daemon has nothing to lose */
+    } else if (strncmp(program, "tier-", 5) != 0 && text == NULL) {
+        return; /* what only asks the daemon has nothing to lose, unless it is told to die itself */
     }
     field_set(fault.program, sizeof(fault.program), program, strlen(program));
     for (size_t i = 0; text != NULL && i < SNP_FAULT_ORDERS; i++) {

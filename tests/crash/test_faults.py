@@ -96,6 +96,21 @@ def test_the_record_has_every_change_of_the_state_folder(make_rig: MakeRig) -> N
                 assert tree[rel] == real.read(), rel
 
 
+@pytest.mark.parametrize("point", ["apply.swapped", "apply.file"])
+def test_an_apply_that_dies_is_gone_on_with(rig: Rig, point: str) -> None:
+    """After the second of three files; nothing of it stays beside them."""
+    folder = rig.box.make_folder("project")
+    for name in "abc":
+        rig.box.make_file(f"project/{name}", "old")
+    rig.box.exec("for name in 'abc': open(name, 'w').write('new')", session="s", options=["--project", folder])
+    dead = rig.box.cli("apply", "s", "--yes", "--unverified", env={"SNP_FAULT": f"{point}:2:kill"})
+    assert dead.returncode == -signal.SIGKILL, dead.stderr
+    assert [open(os.path.join(folder, name)).read() for name in "abc"] == ["new", "new", "old"]
+    done = rig.box.cli("apply", "s", "--yes", "--unverified")
+    assert done.returncode == 0 and "cut off after 1 of 3 files" in done.stderr, done.stderr
+    assert {name: open(os.path.join(folder, name)).read() for name in os.listdir(folder)} == dict.fromkeys("abc", "new")
+
+
 def ask(rpc: lib.Client, method: str, raw: bytes = b"", **members: Any) -> Any:
     if method == "exec":
         members |= {"kind": "python", "code_len": len(raw), "checkpoint": "off"}
