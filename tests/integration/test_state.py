@@ -931,6 +931,143 @@ def test_unchanged_variables_are_not_written_again() -> None:
             second.ok("assert list_ == [1, 2] and len(big) == 3 << 20 and type(c) is C and d['c'] is c")
 
 
+CHANGES = """
+import array, copy, pickle, random
+class Plain:
+    def __init__(self, part): self.part, self.rest = part, [part]
+class Text(str): pass
+class Slotted:
+    __slots__ = ('part',)
+    def __init__(self, part): self.part = part
+SCALARS = [0, 1, True, False, None, 1.0, 0.0, -0.0, float('nan'), 1j, -1j, 2**70, -2**70, 'a', b'a',
+           'ä' * 5000, 'x' * 5000, '\\ud800', '', b'', (), 1 << 62]
+def leaf(r): return r.choice(SCALARS + [Text('a')])
+def make(r, depth=4):
+    n = r.randrange(4)
+    parts = [make(r, depth - 1) if depth and r.random() < .7 else leaf(r) for _ in range(n)]
+    if parts and r.random() < .3:
+        parts.append(parts[0])
+    kind = r.randrange(11)
+    if kind < 3:
+        made = parts
+        if r.random() < .1:
+            made.append(made)
+        return made
+    if kind < 5:
+        return {r.choice([i, str(i), float(i), (i, 'k')]): part for i, part in enumerate(parts)}
+    return [lambda: tuple(parts), lambda: set(r.sample(range(8), n)), lambda: frozenset(range(n)),
+            lambda: bytearray(b'abc' * n), lambda: Plain(parts), lambda: Slotted(parts)][kind - 5]()
+def places(value, found, seen):
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if type(value) in (list, dict, set, bytearray, Plain, Slotted):
+        found.append(value)
+    inner = (list(value) if type(value) in (list, tuple) else list(value.values()) if type(value) is dict
+             else [value.part] if type(value) in (Plain, Slotted) else [])
+    for part in inner:
+        places(part, found, seen)
+def other(r, part):
+    equal = [x for x in SCALARS if type(part) in (int, bool, float) and type(x) in (int, bool, float) and x == part]
+    return r.choice([lambda: r.choice(equal or SCALARS), lambda: copy.deepcopy(part), lambda: leaf(r),
+                     lambda: [part]])()
+def change(r, holder):
+    found = []
+    places(holder, found, set())
+    thing = r.choice(found)
+    if type(thing) is list and thing:
+        at = r.randrange(len(thing))
+        r.choice([lambda: thing.__setitem__(at, other(r, thing[at])), lambda: thing.reverse(), lambda: thing.pop(at),
+                  lambda: thing.append(thing[at]), lambda: thing.__setitem__(at, thing)])()
+    elif type(thing) is list:
+        thing.append(leaf(r))
+    elif type(thing) is dict and thing:
+        key = r.choice(list(thing))
+        r.choice([lambda: thing.__setitem__(key, other(r, thing[key])), lambda: thing.__setitem__(key, thing.pop(key)),
+                  lambda: thing.__setitem__(True, thing.pop(1, 5))])()
+    elif type(thing) is dict:
+        thing[leaf(r)] = 1
+    elif type(thing) is set:
+        thing.symmetric_difference_update({r.randrange(8)})
+    elif type(thing) is bytearray and thing:
+        thing[r.randrange(len(thing))] ^= 1
+    elif type(thing) in (Plain, Slotted):
+        r.choice([lambda: setattr(thing, 'part', other(r, thing.part)), lambda: setattr(Plain([]), 'more', 1)])()
+def all_pickles():
+    return {name: pickle.dumps(value) for name, value in globals().items() if name.startswith('v_')}
+for seed in range(SEED, SEED + 400):
+    globals()['v_%d' % seed] = [make(random.Random(seed))]
+"""
+
+TEXTS = ("import hashlib\nfound = sorted((n, repr(v)) for n, v in globals().items() if n[:2] == 'v_')\n"
+         "hashlib.sha256(repr([one for one in found if ' object at ' not in one[1]]).encode()).hexdigest()")
+
+
+def test_no_change_is_missed_by_what_is_not_pickled() -> None:
+    """Random changes of random objects, judged by what pickle writes of them."""
+    seed = random.randrange(1 << 30)
+    with Guest() as guest:
+        guest.ok(CHANGES.replace("SEED", str(seed)))
+        first = guest.save(final=False)
+        hashed = {item.name for item in first.variables() if item.head["key"].startswith("c1:")}
+        for step in range(3):
+            changed = set(json.loads(guest.ok(
+                "import json\nbefore = all_pickles()\n"
+                f"for seed in range({seed}, {seed} + 400, 2):\n"
+                f"    change(random.Random(seed * 7 + {step}), globals()['v_%d' % seed])\n"
+                "after = all_pickles()\nname = [n for n in after if after[n] != before[n]]\ndel before, after\n"
+                "json.dumps(name)")[1:-1]))
+            later = guest.save(known=first.keys().values(), final=False)
+            same = {n for item in later.variables() if item.head["same"] for n in item.meta.get("names", ())}
+            assert len(changed) > 100 and not same & changed, (seed, step, same & changed)
+            quiet = {f"v_{n}" for n in range(seed + 1, seed + 400, 2)} & hashed
+            assert len(quiet) > 50 and quiet <= same, (seed, step, quiet - same)
+            first = later.with_contents(first)
+        with Guest(cwd=guest.cwd) as second:
+            assert second.load(first) == []
+            assert second.ok(TEXTS) == guest.ok(TEXTS)
+
+
+COUNTED = """
+import os, sys, numpy
+class Plain:
+    def __init__(self, n): self.n = [n, {'n': str(n)}]
+objects = [Plain(n) for n in range(50)]
+array, part = numpy.arange(6000.0).reshape(60, 100), [objects[7]]
+def look(frame, event, arg):
+    what = frame.f_locals.get('thing') if event == 'call' and frame.f_code.co_name == 'reducer_override' else None
+    if type(what).__name__ == 'Plain':
+        with open('pickled', 'a') as file:
+            file.write('.')
+sys.setprofile(look)
+"""
+
+
+@pytest.mark.parametrize(("change", "changed"), [
+    ("pass", None),
+    ("objects[3].n[1]['n'] = Plain", "objects"),
+    ("objects[3].n[1] = dict(objects[3].n[1], m=1)", "objects"),
+    ("part[0] = Plain(7)", "objects"),
+    ("objects[3].__class__ = type('Plain', (), {})", "objects"),
+    ("array[0, 0] = -0.0", "array"),
+    ("array.flags.writeable = False", "array"),
+    ("array = array.reshape(100, 60)", "array"),
+    ("array = array.view('i8')", "array"),
+])
+def test_what_is_unchanged_is_not_pickled(change: str, changed: str | None) -> None:
+    with Guest(template="data") as guest:
+        guest.ok(COUNTED)
+        first = guest.save(final=False)
+        seen = pathlib.Path(guest.cwd, "pickled")
+        assert len(seen.read_text()) >= 50 and first.group_of("objects") is first.group_of("part")
+        seen.unlink()
+        guest.ok(change)
+        later = guest.save(known=first.keys().values(), final=False)
+        for name in ("objects", "array"):
+            assert later.group_of(name).head["same"] == (name != changed), name
+        assert seen.exists() == (changed == "objects")
+
+
 def test_keys_are_the_same_in_another_copy_of_the_process() -> None:
     with Guest() as guest:
         guest.ok("T = __import__('typing').TypeVar('T')\nclass C:\n    def f(self, a=[1]): return {1, 2, 'x'}\n"

@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "guest/module/content.h"
 #include "guest/module/freeze.h"
 #include "guest/module/heap.h"
 #include "guest/module/hot.h"
@@ -340,6 +341,7 @@ static PyMethodDef methods[] = {
      "receive(fd, n) -> (bytes, descriptor that was passed with them, or -1)"       },
     {"digest",     py_digest,     METH_O,
      "digest([buffer, ...]) -> the key of their bytes, one after the other"         },
+    SNP_CONTENT_METHODS,
     {NULL,         NULL,          0,            NULL                                },
 };
 

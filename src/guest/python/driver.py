@@ -138,7 +138,6 @@ class Session:
         self._driver = _modules.get("__main__")  # kept alive: it is us
         self._baseline: Any = None  # what the interpreter was before the first cell
         self._loader: Any = None  # variables that were read, to be restored
-        self._digest = getattr(snp, "digest", None)
         self._main = types.ModuleType("__main__")
         self._names = vars(self._main)
         self._notebook_end: Optional[Callable[[], None]] = None
@@ -374,7 +373,7 @@ class Session:
         }
         how = {
             "budget_s": members.get("budget_ms", 10000) / 1000,
-            "digest": self._digest,
+            "module": self._snp,
             "threads": threads,
             "processes": members.get("processes", 0),
             "settings": settings,

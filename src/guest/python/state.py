@@ -60,6 +60,7 @@ from state_names import FUNCTION_PARTS, OURSELVES, STATE, _body, _cell, _cell_se
 from state_names import _cloud_modules, _code, _fill, _function, _function_set, _module, _module_set, _ref
 from state_objects import REDUCERS, _lost, _stdio, is_heap, is_plain, plan_of, work
 from state_objects import reduce_exception, reduce_handler, reduce_instance, reduce_memmap
+from state_same import Same
 from state_stream import BUFFERS_MAX, HEAD_MAX, LARGE, Pickled, Pouring, Sink
 from state_texts import ATOMS, NAME_MAX, REASON_MAX, ROOT_PART, THREAD, TICK_S, Refused, Slow, clean, reason_of
 from state_texts import _type_dict, _type_module, _type_name, _type_qualname, summarize, type_name
@@ -183,6 +184,9 @@ class Root:
         self.pickled: Optional[Pickled] = None
         self.shared: List[int] = []  # what others may hold too, by id
         self.refs: Set[str] = set()
+        self.is_hashed = False  # without being pickled
+        self.mark = ""  # that hash, if it shares nothing with others
+        self.links: List["Root"] = []  # that share objects with it
         self.parent = self
 
     def top(self) -> "Root":
@@ -466,12 +470,14 @@ def modules_by_hand(names: Dict[Any, Any]) -> Dict[str, types.ModuleType]:
 class Saver:
     """Writes the variables of one namespace."""
 
-    def __init__(self, names: Dict[Any, Any], own: List[Dict[str, Any]], digest: Any) -> None:
+    def __init__(self, names: Dict[Any, Any], own: List[Dict[str, Any]], module: Any, known: Set[str]) -> None:
+        """module: _snp, or None. known: keys of items that the reader has."""
         self.names = names
         # Whether a namespace is that of a module of ours.
         self.is_part: Callable[[Any], bool] = lambda names: any([names is one for one in own])
         self.own = {name: value for part in own for name, value in part.items()}
-        self._digest = digest or digest_with
+        self._digest = getattr(module, "digest", digest_with)
+        self._known = known
         self._refs: Dict[int, Ref] = {}
         self._idents: Set[str] = set()
         self._skeletons: List[Ref] = []
@@ -504,10 +510,12 @@ class Saver:
         }
         if "argparse" in _modules:
             self.known_containers[id(_modules["argparse"].SUPPRESS)] = "argparse.SUPPRESS"
+        self.reducers = Pickler.dispatch_table
+        self._same = Same(self, module, known)
 
     # The order of things ----------------------------------------------------------
 
-    def save(self, sink: Sink, known: Set[str], budget_s: float, settings: Any) -> None:
+    def save(self, sink: Sink, budget_s: float, settings: Any) -> None:
         """Write the part. settings: what the driver adds to the interpreter's own."""
         self._deadline = monotonic() + budget_s
         ambient = read_ambient(settings["baseline"], self.names, self.own, settings, self.lose)
@@ -521,7 +529,7 @@ class Saver:
         signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
         groups = self._groups(self._roots(settings["baseline"], ambient))
         signal.setitimer(signal.ITIMER_REAL, 0)
-        self._write(sink, known, groups, settings)
+        self._write(sink, groups, settings)
 
     def _tick(self, _number: int, _frame: Any) -> None:
         if self._limit is not None and monotonic() > self._limit:
@@ -534,9 +542,11 @@ class Saver:
             roots.append(special_root("_", builtins._))
         roots += [special_root(name, value) for name, value in ambient.items()]
         roots += [special_root("module " + name, module) for name, module in self.by_hand.items()]
-        done = [root for root in roots if self._try_root(root)]
+        for root in roots:
+            self._same.look(root)
+        done = [root for root in roots if root.is_hashed or self._try_root(root)]
         saved = set([key for root in done for key in root.shared])
-        made = finalizers(baseline, saved)
+        made = finalizers(baseline, lambda key: key in saved or bool(self._same.holders([key])))
         if made:
             roots = [special_root(FINALIZERS, made)]
             done += [root for root in roots if self._try_root(root)]
@@ -798,6 +808,14 @@ class Saver:
             return False
         return not is_importable(kind, _type_module(kind), _type_qualname(kind))
 
+    def ident_of(self, kind: type) -> Optional[str]:
+        """The name of a class of the session; None: it is imported."""
+        if is_importable(kind, _type_module(kind), _type_qualname(kind)):
+            return None
+        if self.is_ours(kind):
+            raise Refused("it is a part of the interpreter")
+        return self.refer(kind).ident
+
     def how_of(self, kind: type) -> Optional[Callable[[Any], Any]]:
         """What takes objects of a class apart, where pickle's way is not right."""
         found = self._hows.get(id(kind))
@@ -889,6 +907,8 @@ class Saver:
                 first = owner.setdefault(key, root)
                 if first is not root:
                     root.top().parent = first.top()
+            for first in root.links + self._same.holders(root.shared):
+                root.top().parent = first.top()
         members: Dict[int, List[Root]] = {}
         for root in roots:
             members.setdefault(id(root.top()), []).append(root)
@@ -970,22 +990,22 @@ class Saver:
 
     # Writing ----------------------------------------------------------------------
 
-    def _write(self, sink: Sink, known: Set[str], groups: Any, settings: Any) -> None:
+    def _write(self, sink: Sink, groups: Any, settings: Any) -> None:
         order = [k for k in self.names if not self._is_internal(k)]
         data = interpreter_settings(settings, order, self.lose)
         ours = self.owned | settings["ours"]
         data["descriptors"] = read_descriptors(settings["baseline"], self.names, ours, self.lose)
-        self._put(sink, known, ":interpreter", {}, self._plain(data))
+        self._put(sink, ":interpreter", {}, self._plain(data))
         if self._sources:
             texts = sources(self._sources)
-            self._put(sink, known, ":sources", {}, self._plain(texts))
+            self._put(sink, ":sources", {}, self._plain(texts))
         if self._skeletons:
             skeletons = [(ref.ident, ref.skeleton) for ref in self._skeletons]
             idents = [clean(ref.ident, NAME_MAX) for ref in self._skeletons]
             meta = {"classes": trim(idents, HEAD_MAX // 2)}
-            self._put(sink, known, ":classes", meta, self._plain(skeletons))
+            self._put(sink, ":classes", meta, self._plain(skeletons))
         for number, group in enumerate(groups):
-            self._write_group(sink, known, number, group)
+            self._write_group(sink, number, group)
         if len(self._lost) > LOST_MAX:
             text = "more than {} things cannot be saved".format(LOST_MAX)
             self._lost[LOST_MAX:] = [{"name": "others", "type": "object", "reason": text}]
@@ -995,24 +1015,35 @@ class Saver:
             sink.end_item()
         sink.end()
 
-    def _write_group(self, sink: Any, known: Set[str], number: int, group: List[Root]) -> None:
+    def _write_group(self, sink: Any, number: int, group: List[Root]) -> None:
         meta = self._meta(number, group)
         label = meta.pop("label")
+        key = self._same.key_of(group)
+        size = self._same.size_of(key)
+        if size >= 0:
+            sink.begin(head_of(label, "{}:{:x}".format(key, size), size, True, meta))
+            sink.end_item()
+            return
         pickled = group[0].pickled if len(group) == 1 else None
         for root in group:
             root.pickled = None
-        if pickled is None or pickled.is_dropped and pickled.key() not in known:
-            pickled = self._pickle_group(group)
+        if pickled is None or pickled.is_dropped and pickled.key() not in self._known:
+            pickled = self._pickle_group(group, bool(key))
         if pickled is not None:
-            self._put(sink, known, label, meta, pickled, group)
+            if key and not pickled.pickler.lost:
+                pickled.name(key)
+            self._put(sink, label, meta, pickled, group)
 
-    def _pickle_group(self, group: List[Root]) -> Optional[Pickled]:
+    def _pickle_group(self, group: List[Root], is_plain: bool) -> Optional[Pickled]:
+        signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
         try:
-            return self._pickle(payload_of(group), True)
+            return self._pickle(payload_of(group), True, is_plain)
         except BaseException as error:
             for root in group:
                 self.lose(root.label(), type_name(root.value), self._explain(error, root.value))
             return None
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _meta(self, number: int, group: List[Root]) -> Dict[str, Any]:
         variables = [root for root in group if root.ref is None and root.special is None]
@@ -1041,10 +1072,9 @@ class Saver:
         meta["label"] = first[0].label() if first else clean(":" + group[0].label(), NAME_MAX)
         return meta
 
-    def _put(self, sink: Sink, known: Set[str], name: str, meta: Any, pickled: Pickled, group: Any = ()) -> None:
-        same = pickled.key() in known
-        head = {"kind": "vars", "name": name, "key": pickled.key(), "size": pickled.size(), "same": same, "meta": meta}
-        sink.begin(head)
+    def _put(self, sink: Sink, name: str, meta: Any, pickled: Pickled, group: Any = ()) -> None:
+        same = pickled.key() in self._known
+        sink.begin(head_of(name, pickled.key(), pickled.size(), same, meta))
         if not same and not pickled.is_kept:
             pouring = Pouring(sink, pickled)
             try:
@@ -1061,6 +1091,10 @@ class Saver:
         made = Pickled(self._digest)
         made.write(pickle.dumps(value, 5))
         return made
+
+
+def head_of(name: str, key: str, size: int, same: bool, meta: Any) -> Dict[str, Any]:
+    return {"kind": "vars", "name": name, "key": key, "size": size, "same": same, "meta": meta}
 
 
 def trim(names: List[str], most: int) -> List[str]:
@@ -1128,13 +1162,13 @@ def scratch(workspace: Optional[str]) -> List[Tuple[str, int]]:
 def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes, order: Dict[str, Any]) -> None:
     """Write the variables in names to the pipe fd.
 
-    order: budget_s, digest (None: a slower one), threads (that are not
+    order: budget_s, module (_snp; None: slower), threads (that are not
     in this process), processes (how many run besides this session's interpreter), settings (of the
     driver, with `baseline`), items (that were written before). This process is of no other use
     afterwards. OSError: the pipe.
     """
     keys = set(known.decode("ascii", "replace").split("\n"))
-    saver = Saver(names, own, order["digest"])
+    saver = Saver(names, own, order["module"], keys)
     for name, kind in order["threads"]:
         saver.lose(clean("thread " + name, NAME_MAX), kind, THREAD)
     if order["processes"] > 0:
@@ -1142,4 +1176,4 @@ def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes
         saver.lose("background processes", "process", reason)
     for folder, n in scratch(order["settings"]["base"]):
         saver.lose(folder, "folder", "%d in it; only /workspace is saved" % n)
-    saver.save(Sink(fd, order["items"]), keys, order["budget_s"], order["settings"])
+    saver.save(Sink(fd, order["items"]), order["budget_s"], order["settings"])

@@ -519,13 +519,13 @@ def _finalizers() -> List[Any]:
     return list(getattr(weakref.finalize, "_registry", {}))
 
 
-def finalizers(baseline: Baseline, known: Set[int]) -> List[Any]:
+def finalizers(baseline: Baseline, is_saved: Callable[[int], bool]) -> List[Any]:
     """Those made since, of objects that are saved."""
     found = []
     for one in _finalizers():
         if one not in baseline.finalizers:
             now = one.peek()
-            if now is not None and id(now[0]) in known:
+            if now is not None and is_saved(id(now[0])):
                 found.append(one)
     return found
 

@@ -178,6 +178,10 @@ class Pickled:
         """The content of an item that is kept."""
         return [memoryview(self.head())] + self._parts + [v for v in self.buffers if v.nbytes]
 
+    def name(self, key: str) -> None:
+        """Its key is made of what was known before it was pickled."""
+        self._key = "{}:{:x}".format(key, self.size())
+
     def key(self) -> str:
         if not self._key:
             keys = [memoryview(b"".join(self._keys))] if self._keys else []
