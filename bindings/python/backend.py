@@ -171,10 +171,11 @@ def _is_clone() -> bool:
 
 
 def _sources() -> List[str]:
-    """The files that git knows; of an archive all, but for what was built."""
+    """The files that git knows, and those of tools/grammars; of an archive all, but for what was built."""
     if _is_clone():
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout.decode()
-        return [name for name in listed.split("\0") if name]
+        return [name for name in listed.split("\0") if name] + [
+            "grammars/" + name for name, _ in files(os.path.join(ROOT, "grammars"))]
     return [name for name, _ in files(ROOT) if not re.match(r"build[-/]|PKG-INFO$|.*\.pyc$", name)]
 
 

@@ -4,7 +4,7 @@
 
 /*
  * A connection to a database and what is asked of it: statements kept ready, values bound by a
- * format, errors that name the file and the way out. Used by one thread. Within src/store only.
+ * format, errors that name the file and the way out. Used by one thread.
  */
 
 #include <sqlite3.h>

@@ -20,6 +20,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "policy/secret_name.h"
 
 enum {
     PATH_LEN = 4096,
@@ -28,26 +29,6 @@ enum {
     PROBES_MAX = 64, /* a longer file is not searched but hidden */
     HEAD_LEN = 4096, /* of a file that may be a key */
 };
-
-/* Names with at most one `*`; before a `/` the name of the folder it is in. */
-/* clang-format off */
-static const char *const hidden_names[] = {
-    ".env*", "*.env", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.ppk", "*.p12",
-    "*.pfx", "*.jks", "*.keystore", "*.kdbx", ".netrc", "_netrc", ".authinfo*", ".pgpass",
-    ".my.cnf", ".mylogin.cnf", ".pypirc", "pip.conf", ".npmrc", ".git-credentials",
-    ".htpasswd", ".dockercfg", ".docker/config.json", ".cargo/credentials",
-    ".cargo/credentials.toml", ".gem/credentials", ".config/gcloud", "gh/hosts.yml", ".ssh",
-    ".gnupg", ".password-store", ".snipara", ".aws", ".azure", ".kube", "kubeconfig",
-    "kubeconfig.y*ml", "*.kubeconfig", ".s3cfg", ".boto", ".vault-token", "*.tfvars",
-    "*.tfvars.json", "*.tfstate", "*.tfstate.backup", "terraform.tfstate.*", ".terraformrc",
-    "credentials.tfrc.json", "credentials.json", ".credentials.json",
-    "application_default_credentials.json", "client_secret*.json", "service-account*.json",
-    "secrets.toml", "secrets.yaml", "secrets.yml",
-};
-/* clang-format on */
-
-/* Of these the public half is meant to be seen. */
-static const char public_name[] = "id_*.pub";
 
 /* Hidden when they hold a private key anywhere; all others only when they begin as a file of keys does. */
 static const char *const key_names[] = {"*.pem", "*.key", "*.asc", "*.der"};
@@ -91,55 +72,10 @@ struct scan {
     char path[PATH_LEN];
 };
 
-/* A pattern with at most one `*`; much faster than fnmatch, and there are many names. */
-static bool fits(const char *pattern, const char *name, size_t n)
-{
-    if (*pattern != '*' && (*pattern | 0x20) != (*name | 0x20)) {
-        return false; /* nearly all of them; case is one bit of a letter */
-    }
-    const char *star = strchr(pattern, '*');
-    size_t n_end = star == NULL ? 0 : strlen(star + 1);
-    size_t n_begin = star == NULL ? strlen(pattern) : (size_t)(star - pattern);
-
-    return (star == NULL ? n == n_begin : n >= n_begin + n_end) &&
-           strncasecmp(pattern, name, n_begin) == 0 &&
-           (star == NULL || strcasecmp(star + 1, name + (n - n_end)) == 0);
-}
-
-/* folder: the path up to the name, with its slash. */
-static bool fits_in(
-    const char *pattern, const char *folder, size_t len, const char *name, size_t name_len)
-{
-    const char *slash = strchr(pattern, '/');
-    size_t n = slash == NULL ? 0 : (size_t)(slash - pattern);
-
-    if (slash == NULL) {
-        return fits(pattern, name, name_len);
-    }
-    return len > n && fits(slash + 1, name, name_len) &&
-           strncasecmp(folder + (len - n - 1), pattern, n) == 0 &&
-           (len == n + 1 || folder[len - n - 2] == '/');
-}
-
-static bool is_hidden_name(const char *folder, size_t len, const char *name)
-{
-    size_t n = strlen(name);
-
-    if (fits(public_name, name, n)) {
-        return false;
-    }
-    for (size_t i = 0; i < SNP_ARRAY_LEN(hidden_names); i++) {
-        if (fits_in(hidden_names[i], folder, len, name, n)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is_key_name(const char *name)
 {
     for (size_t i = 0; i < SNP_ARRAY_LEN(key_names); i++) {
-        if (fits(key_names[i], name, strlen(name))) {
+        if (snp_name_fits(key_names[i], name, strlen(name))) {
             return true;
         }
     }
@@ -498,7 +434,7 @@ static int visit(struct scan *s,
                         SNP_SECRETS_ENTRIES_MAX);
     }
     memcpy(s->path + len, entry->d_name, name_len + 1);
-    if (is_hidden_name(s->path, len, entry->d_name) ||
+    if (snp_secret_name(s->path, len, entry->d_name) ||
         (is_key_name(entry->d_name) && holds_private_key(dir_fd, entry->d_name))) {
         return add_mask(s, 'w', "", 0, err);
     }

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of `context`; snipara-sandbox itself runs none of its verbs. */
+#include "cli/context/context.h"
+
+#include "cli/spawn.h"
+
+static int become(struct snp_cli *cli, const struct snp_opts *opts SNP_UNUSED)
+{
+    struct snp_err err;
+
+    (void)!snp_become("context", cli->argv, &err);
+    return snp_cli_fail(cli, &err);
+}
+
+#define OPT_DIR                                                                               \
+    {                                                                                         \
+        "dir", 'C', SNP_OPT_STRING, "DIR",                                                    \
+            "the project (default: the Git repository around this folder, else this folder)", \
+            0                                                                                 \
+    }
+#define OPT_TOKENS(text)                             \
+    {                                                \
+        "max-tokens", 'n', SNP_OPT_INT, "N", text, 0 \
+    }
+
+static const struct snp_opt index_options[] = {
+    {"rebuild", 0, SNP_OPT_FLAG, NULL, "forget what is known, and read all files again", 0},
+    SNP_CLI_OPT_JSON,
+};
+static const struct snp_opt query_options[] = {
+    OPT_TOKENS("the most tokens: 100 to 100000 (default 4000)"),
+    {"mode", 0,   SNP_OPT_STRING, "MODE",
+                                                       "keyword, semantic or hybrid (default); semantic search is not part of this build", 0},
+    {"file", 'f', SNP_OPT_STRING, "FILE",
+                                                       "the file being worked on: what it imports comes before the rest",                  0},
+    OPT_DIR,
+    SNP_CLI_OPT_JSON,
+};
+static const struct snp_opt search_options[] = {
+    {"max-results", 'n', SNP_OPT_INT, "N", "the most lines: 1 to 1000 (default 20)", 0},
+    OPT_DIR,
+    SNP_CLI_OPT_JSON,
+};
+static const struct snp_opt map_options[] = {
+    OPT_TOKENS("the most tokens: 100 to 100000 (default 4000)"),
+    OPT_DIR,
+    SNP_CLI_OPT_JSON,
+};
+static const struct snp_opt sections_options[] = {
+    {"limit",  'n', SNP_OPT_INT, "N", "the most sections: 1 to 500 (default 50)", 0},
+    {"offset", 0,   SNP_OPT_INT, "N", "how many to pass over (default 0)",        0},
+    OPT_DIR,
+    SNP_CLI_OPT_JSON,
+};
+static const struct snp_opt plain_options[] = {
+    OPT_DIR,
+    SNP_CLI_OPT_JSON,
+};
+
+static const struct snp_opt_arg index_args[] = {
+    {"DIR", "the project (default: the Git repository around this folder, else this folder)", 0,
+     1}
+};
+static const struct snp_opt_arg query_args[] = {
+    {"TEXT", "what is looked for: a name, a path, or words", 1, 0}
+};
+static const struct snp_opt_arg search_args[] = {
+    {"REGEX", "a regular expression, whatever the case of letters; at most 500 bytes", 1, 1}
+};
+static const struct snp_opt_arg read_args[] = {
+    {"FILE:A-B", "a file and its lines; at most 200 of them, from the first if none are named",
+     1, 1}
+};
+static const struct snp_opt_arg skeleton_args[] = {
+    {"FILE", "a file of the project", 1, 1}
+};
+static const struct snp_opt_arg sections_args[] = {
+    {"FILTER", "only those with this in their title or path", 0, 1}
+};
+
+const struct snp_verb snp_verb_context_index = {
+    .name = "index",
+    .summary = "read a project into its index, or what has changed since",
+    .description =
+        "Reads the files that Git does not ignore into a database in the state folder. Files "
+        "with names of secrets, files that hold a private key, binary files and files over 1 "
+        "MiB are left out; links are not followed. Code is parsed in a process that can only "
+        "read, write and compute. The other verbs bring the index up to date by themselves.",
+    .spec = SNP_SPEC(index_options, index_args),
+    .examples = "context index\ncontext index ~/src/project --json",
+    .run = become,
+};
+const struct snp_verb snp_verb_context_query = {
+    .name = "query",
+    .summary = "the parts of a project that belong to a question, within a budget of tokens",
+    .description =
+        "Exact names and paths come first, then what has the words of the question. Each part "
+        "says why it is there. Whole definitions are printed as long as they fit, then "
+        "signatures, then names. Four characters count as one token.",
+    .spec = SNP_SPEC(query_options, query_args),
+    .examples = "context query parse_header\ncontext query \"where are sessions saved\" "
+                "--max-tokens 2000 --json",
+    .run = become,
+};
+const struct snp_verb snp_verb_context_search = {
+    .name = "search",
+    .summary = "lines that match a regular expression",
+    .description = "Searches the text of all indexed files for at most one second.",
+    .spec = SNP_SPEC(search_options, search_args),
+    .examples = "context search 'def \\w+_token'",
+    .run = become,
+};
+const struct snp_verb snp_verb_context_read = {
+    .name = "read",
+    .summary = "numbered lines of a file",
+    .spec = SNP_SPEC(plain_options, read_args),
+    .examples = "context read src/main.c:1-40",
+    .run = become,
+};
+const struct snp_verb snp_verb_context_map = {
+    .name = "map",
+    .summary = "the files of a project and the signatures in them, within a budget of tokens",
+    .spec = SNP_OPTIONS(map_options),
+    .examples = "context map --max-tokens 2000",
+    .run = become,
+};
+const struct snp_verb snp_verb_context_skeleton = {
+    .name = "skeleton",
+    .summary = "the signatures in a file, without their bodies",
+    .spec = SNP_SPEC(plain_options, skeleton_args),
+    .examples = "context skeleton src/main.c",
+    .run = become,
+};
+const struct snp_verb snp_verb_context_sections = {
+    .name = "sections",
+    .summary = "list the definitions and sections of a project",
+    .spec = SNP_SPEC(sections_options, sections_args),
+    .examples = "context sections Session --limit 20",
+    .run = become,
+};
+const struct snp_verb snp_verb_context_stats = {
+    .name = "stats",
+    .summary = "what the index of a project has",
+    .spec = SNP_OPTIONS(plain_options),
+    .examples = "context stats --json",
+    .run = become,
+};
+
+#define ADDRESS(name) &snp_verb_context_##name,
+static const struct snp_verb *const verbs[] = {SNP_CONTEXT_VERBS(ADDRESS) NULL};
+
+const struct snp_verb snp_verb_context = {
+    .name = "context",
+    .summary = "find the code that belongs to a question: index, query, search, read, map",
+    .verbs = verbs,
+};

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_CONTEXT_CONTEXT_H
+#define SNP_CLI_CONTEXT_CONTEXT_H
+
+/*
+ * `context` and the verbs below it. Their tables are in snipara-sandbox, for help and completion; it becomes the program
+ * `context`, which links SQLite, to run them.
+ */
+
+#include "cli/cli.h"
+
+/* In the order of --help. */
+#define SNP_CONTEXT_VERBS(F) \
+    F(index) F(query) F(search) F(read) F(map) F(skeleton) F(sections) F(stats)
+
+#define SNP_CONTEXT_DECLARE(name)                         \
+    extern const struct snp_verb snp_verb_context_##name; \
+    int snp_context_##name(struct snp_cli *cli, const struct snp_opts *opts);
+SNP_CONTEXT_VERBS(SNP_CONTEXT_DECLARE)
+
+#endif

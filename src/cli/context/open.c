@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/context/open.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "cli/need.h"
+#include "cli/show/term.h"
+#include "policy/project.h"
+
+/* The nearest folder from here upwards that has .git, else this one; the caller frees. */
+static char *around(void)
+{
+    char *here = realpath(".", NULL);
+    snp_autofree char *at = here == NULL ? NULL : strdup(here);
+
+    while (at != NULL && at[0] != '\0') {
+        snp_autofree char *git = snp_format("%s/.git", at);
+
+        if (git != NULL && access(git, F_OK) == 0) {
+            free(here);
+            return SNP_TAKE_PTR(at);
+        }
+        *strrchr(at, '/') = '\0';
+    }
+    return here;
+}
+
+int snp_context_open(struct snp_cli *cli SNP_UNUSED,
+                     const char *dir,
+                     bool anew,
+                     struct snp_index *ret,
+                     struct snp_err *err)
+{
+    const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe) */
+    snp_autofree char *real_home = home == NULL ? NULL : realpath(home, NULL);
+    snp_autofree char *real = dir == NULL ? around() : realpath(dir, NULL);
+
+    if (real == NULL) {
+        return errno == ENOENT
+                   ? snp_fail(err, SNP_E_NOT_FOUND, "no folder '%.300s'", dir)
+                   : snp_fail_sys(err, errno, "open %.300s", dir == NULL ? "." : dir);
+    }
+    SNP_TRY(snp_project_check(real, real_home, err));
+    return snp_index_open(real, anew, ret, err);
+}
+
+int snp_context_fresh(struct snp_cli *cli,
+                      const struct snp_opts *opts,
+                      struct snp_index *ret,
+                      struct snp_err *err)
+{
+    struct snp_index_report report;
+    int r;
+
+    SNP_TRY(snp_context_open(cli, snp_opts_str(opts, "dir"), false, ret, err));
+    r = snp_index_refresh(ret, false, NULL, NULL, &report, err);
+    SNP_THEN(r, snp_db_exec(&ret->db, "BEGIN", err));
+    if (r < 0) {
+        snp_index_close(ret);
+        return r;
+    }
+    if (report.is_busy) {
+        snp_cli_warn(cli, "another process is updating the index; the latest changes may be "
+                          "missing");
+    }
+    return 0;
+}
+
+char *snp_context_path(const struct snp_index *index, const char *path)
+{
+    snp_autofree char *real = realpath(path, NULL);
+    size_t n = strlen(index->root);
+
+    return snp_need_copy(real != NULL && strncmp(real, index->root, n) == 0 && real[n] == '/'
+                             ? real + n + 1
+                             : path);
+}
+
+int snp_context_number(const struct snp_opts *opts,
+                       const char *name,
+                       int64_t fallback,
+                       int64_t min,
+                       int64_t max,
+                       uint64_t *ret,
+                       struct snp_err *err)
+{
+    int64_t value = snp_opts_int(opts, name, fallback);
+
+    if (value < min || value > max) {
+        return snp_fail(err, SNP_E_INVALID, "--%s must be %lld to %lld", name, (long long)min,
+                        (long long)max);
+    }
+    *ret = (uint64_t)value;
+    return 0;
+}
+
+int snp_context_print(const char *text, size_t n, struct snp_err *err)
+{
+    return snp_term_write(stdout, text, n) < 0 ? snp_fail_sys(err, errno, "write") : 0;
+}
+
+int snp_context_end(struct snp_cli *cli, int r, const struct snp_err *err, const json_t *answer)
+{
+    if (r == 0 && answer == NULL) {
+        return fflush(stdout) == 0 ? SNP_EXIT_OK : SNP_EXIT_FAILED;
+    }
+    return snp_cli_end(cli, r, err, answer);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_CONTEXT_OPEN_H
+#define SNP_CLI_CONTEXT_OPEN_H
+
+/* What the verbs of `context` begin with: the project's index, up to date. */
+
+#include "cli/cli.h"
+#include "context/index.h"
+
+/* dir: NULL = the repository around this folder, else this folder. Home and / are refused. */
+int snp_context_open(struct snp_cli *cli,
+                     const char *dir,
+                     bool anew,
+                     struct snp_index *ret,
+                     struct snp_err *err) SNP_NODISCARD;
+
+/* The same with --dir, brought up to date; from here on it stays as it is. */
+int snp_context_fresh(struct snp_cli *cli,
+                      const struct snp_opts *opts,
+                      struct snp_index *ret,
+                      struct snp_err *err) SNP_NODISCARD;
+
+/* A path that the user wrote, from the project's folder; the caller frees. */
+char *snp_context_path(const struct snp_index *index, const char *path);
+
+/* An option between two bounds. */
+int snp_context_number(const struct snp_opts *opts,
+                       const char *name,
+                       int64_t fallback,
+                       int64_t min,
+                       int64_t max,
+                       uint64_t *ret,
+                       struct snp_err *err) SNP_NODISCARD;
+
+/* Text of files: as it is into a pipe, escaped on a terminal. */
+int snp_context_print(const char *text, size_t n, struct snp_err *err) SNP_NODISCARD;
+
+/* The exit status; answer: NULL = printed already. */
+int snp_context_end(struct snp_cli *cli,
+                    int r,
+                    const struct snp_err *err,
+                    const json_t *answer);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* context: what `snipara-sandbox context ...` becomes, by exec, with the same arguments. */
+
+#include <signal.h>
+#include <stddef.h>
+
+#include "cli/context/context.h"
+
+#define COPY(name)    struct snp_verb name = snp_verb_context_##name;
+#define SET_RUN(name) name.run = snp_context_##name;
+#define ADDRESS(name) &name,
+
+int main(int argc, char **argv)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    SNP_CONTEXT_VERBS(COPY)
+    const struct snp_verb *const below[] = {SNP_CONTEXT_VERBS(ADDRESS) NULL};
+    struct snp_verb context = snp_verb_context;
+    const struct snp_verb *const verbs[] = {&context, NULL};
+
+    SNP_CONTEXT_VERBS(SET_RUN)
+    context.verbs = below;
+    return sigaction(SIGPIPE, &ignore, NULL) < 0 ? SNP_EXIT_FAILED
+                                                 : snp_cli_run(verbs, argc, argv);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CONTEXT_INDEX_H
+#define SNP_CONTEXT_INDEX_H
+
+/*
+ * The index of a project: one database in STATE/context, named by the hash of the project's real path. It holds the
+ * text of the files, so whatever is answered belongs together; it is made anew from the files when it is removed.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "context/chunk.h"
+#include "context/walk.h"
+#include "store/db.h"
+
+enum {
+    SNP_INDEX_FILE_MAX = 1 << 20, /* bytes; of a larger file only the name is known */
+};
+
+/* What was done with a file. */
+enum snp_index_state {
+    SNP_INDEX_TEXT = 0, /* plain text: no such language, or its parser is missing */
+    SNP_INDEX_CODE,
+    SNP_INDEX_UNPARSED, /* plain text, because the parser failed or took too long */
+    SNP_INDEX_BINARY,   /* and from here on: only the name is known */
+    SNP_INDEX_LARGE,
+    SNP_INDEX_SECRET, /* holds a private key */
+    SNP_INDEX_UNREADABLE,
+    SNP_INDEX_STATES,
+};
+
+struct snp_index {
+    struct snp_db db;
+    char *root;  /* owned: the project's real path */
+    int root_fd; /* owned */
+    int lock_fd; /* owned: who holds the lock changes the index */
+};
+
+struct snp_index_report {
+    uint64_t files;
+    uint64_t changed; /* read and written anew */
+    uint64_t removed;
+    uint64_t bytes; /* of what was read */
+    bool is_busy;   /* another process is changing the index: nothing was done */
+    bool is_plain;  /* code was taken as plain text, because this build has no parser */
+    struct snp_walk_left left;
+};
+
+/* Called now and then, with the number of files that were looked at. */
+typedef void (*snp_index_progress_fn)(void *arg, uint64_t files);
+
+/* dir: any path of the folder. anew: without what is known. SNP_E_NOT_FOUND, SNP_E_DENIED as the state folder. */
+int snp_index_open(const char *dir, bool anew, struct snp_index *ret, struct snp_err *err)
+    SNP_NODISCARD;
+void snp_index_close(struct snp_index *index);
+#define SNP_INDEX_NONE               \
+    {                                \
+        .root_fd = -1, .lock_fd = -1 \
+    }
+
+/*
+ * Bring it up to date. What was done is kept when this is interrupted. waits: until no other process changes it;
+ * else *ret_report says so. progress may be NULL.
+ */
+int snp_index_refresh(struct snp_index *index,
+                      bool waits,
+                      snp_index_progress_fn progress,
+                      void *arg,
+                      struct snp_index_report *ret_report,
+                      struct snp_err *err) SNP_NODISCARD;
+
+/* The text of a file, and its chunks; both the caller's. SNP_E_NOT_FOUND: its text is not in the index. */
+int snp_index_text(struct snp_index *index,
+                   int64_t file,
+                   char **ret,
+                   size_t *ret_n,
+                   struct snp_err *err) SNP_NODISCARD;
+int snp_index_chunks(struct snp_index *index,
+                     int64_t file,
+                     struct snp_chunks *ret,
+                     struct snp_err *err) SNP_NODISCARD;
+
+/* The number of the file at a path from the project. SNP_E_NOT_FOUND, with the nearest name. */
+int snp_index_file(struct snp_index *index, const char *path, int64_t *ret, struct snp_err *err)
+    SNP_NODISCARD;
+
+/* "binary". */
+const char *snp_index_state_name(enum snp_index_state state);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CONTEXT_PUT_H
+#define SNP_CONTEXT_PUT_H
+
+/* Files into the index, and out of it. */
+
+#include "context/index.h"
+#include "context/language.h"
+
+/* What is known of a file besides its text. */
+struct snp_put {
+    const char *path;
+    int64_t id; /* 0 = new */
+    int64_t size;
+    int64_t mtime_ns;
+    int64_t ctime_ns;
+    int64_t inode;
+    int64_t read_ns; /* when it was read, before its first byte */
+    unsigned char hash[32];
+    enum snp_language language;
+    enum snp_index_state state;
+};
+
+/* Forget the chunks and the text of a file. */
+int snp_put_clear(struct snp_index *index, int64_t file, const char *path, struct snp_err *err)
+    SNP_NODISCARD;
+/* Forget all of it. */
+int snp_put_remove(struct snp_index *index, int64_t file, const char *path, struct snp_err *err)
+    SNP_NODISCARD;
+/* Its row alone; *ret (may be NULL) is its number. */
+int snp_put_file(struct snp_index *index,
+                 const struct snp_put *put,
+                 int64_t *ret,
+                 struct snp_err *err) SNP_NODISCARD;
+/* Its row, text and chunks, instead of those that it had. */
+int snp_put(struct snp_index *index,
+            const struct snp_put *put,
+            const char *text,
+            size_t n,
+            const struct snp_chunks *chunks,
+            struct snp_err *err) SNP_NODISCARD;
+
+#endif

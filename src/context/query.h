@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CONTEXT_QUERY_H
+#define SNP_CONTEXT_QUERY_H
+
+/*
+ * What of a project belongs to a question. Several lists (exact names, words, imports of the current file, callers) are
+ * fused by reciprocal rank; what fits the budget is told: whole definitions, then signatures, then names.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "context/index.h"
+
+enum {
+    SNP_QUERY_TEXT_MAX = 4000, /* bytes */
+    SNP_QUERY_HITS_MAX = 200,
+    SNP_QUERY_TOKENS = 4000, /* unless another budget is given */
+    SNP_QUERY_TOKENS_MIN = 100,
+    SNP_QUERY_TOKENS_MAX = 100000,
+};
+
+struct snp_query {
+    const char *text;
+    const char *current; /* path of the file that is being worked on; NULL = none */
+    uint64_t max_tokens;
+};
+
+enum snp_section_form {
+    SNP_SECTION_WHOLE = 0,
+    SNP_SECTION_SKELETON, /* its signature and documentation, and the signatures in it */
+    SNP_SECTION_NAME,
+};
+
+struct snp_section {
+    char *path;    /* owned */
+    char *title;   /* owned: qualified name; of a file its path */
+    char *why;     /* owned: exact match: "name" */
+    char *content; /* owned; "" = only its name */
+    enum snp_chunk_kind kind;
+    enum snp_section_form form;
+    uint32_t lines[2];
+    double score;    /* 0 to 1; of the best 1 */
+    uint64_t tokens; /* of its heading and content */
+};
+
+struct snp_answer {
+    struct snp_section *items; /* owned, best first */
+    size_t n;
+    size_t left_out; /* found, but beyond the budget */
+    uint64_t tokens;
+};
+
+void snp_answer_done(struct snp_answer *answer);
+
+int snp_query(struct snp_index *index,
+              const struct snp_query *query,
+              struct snp_answer *ret,
+              struct snp_err *err) SNP_NODISCARD;
+
+/* "PATH:FIRST-LAST  # WHY", as a section is headed and its tokens are counted. The caller frees; NULL: no memory. */
+char *snp_section_heading(const struct snp_section *section);
+
+#endif

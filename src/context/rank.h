@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CONTEXT_RANK_H
+#define SNP_CONTEXT_RANK_H
+
+/* Which chunks a question finds, in order, and why each. */
+
+#include "context/query.h"
+
+enum snp_why {
+    SNP_WHY_EXACT = 1,    /* the question names it */
+    SNP_WHY_PATH = 2,     /* the question names its file */
+    SNP_WHY_WORDS = 4,    /* has words of the question */
+    SNP_WHY_IMPORTED = 8, /* the current file imports its file */
+    SNP_WHY_CURRENT = 16, /* lies in the current file */
+    SNP_WHY_CALLER = 32,  /* uses what the question names */
+};
+
+struct snp_hit {
+    int64_t chunk;
+    int64_t file;
+    unsigned why; /* of snp_why */
+    double score;
+    bool is_first; /* named as code is: before all others */
+};
+
+struct snp_hits {
+    struct snp_hit items[SNP_QUERY_HITS_MAX];
+    size_t n;
+    char named[128]; /* the name that was found exactly, or a path; "" = none */
+};
+
+int snp_rank(struct snp_index *index,
+             const struct snp_query *query,
+             struct snp_hits *ret,
+             struct snp_err *err) SNP_NODISCARD;
+
+#endif

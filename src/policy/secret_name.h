@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_POLICY_SECRET_NAME_H
+#define SNP_POLICY_SECRET_NAME_H
+
+/* Which files of a project hold secrets, by their names alone; compared without case. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* name: of a file or a folder; folder: the path up to it, of len bytes, with its slash. */
+bool snp_secret_name(const char *folder, size_t len, const char *name);
+
+/* A pattern with at most one `*`; n: bytes of the name. */
+bool snp_name_fits(const char *pattern, const char *name, size_t n);
+
+#endif
