@@ -131,6 +131,9 @@ struct snp_tier_ops {
     /* These are the ends of one socket pair, each to be passed to another process inside. NULL = of no interest. */
     void (*paired)(struct snp_sandbox *s, const int ends[2]);
 
+    /* An image of s is saved, which is of use only with its template's. NULL = there are none. */
+    void (*keep_template)(struct snp_sandbox *s);
+
     /* Kill everything in it. May be called again. Only with s->has_process. */
     void (*kill)(struct snp_sandbox *s);
 

@@ -452,8 +452,8 @@ static bool is_busy(const struct snp_template *t)
 
 static void on_check(uv_timer_t *timer);
 
-/* When nobody has asked for it for a moment: an image, for the next start. */
-static void make_image(struct snp_template *t)
+/* When nobody has asked for it for a moment, or it is needed: an image, for the next start. */
+static void make_image(struct snp_template *t, bool is_needed)
 {
     const uint64_t idle_ms = snp_host_of(t->supervisor)->image_idle_ms;
 
@@ -461,7 +461,7 @@ static void make_image(struct snp_template *t)
         t->was_imaged) {
         return;
     }
-    if (!is_busy(t) && snp_now_us() - t->used_us >= idle_ms * 1000) {
+    if (is_needed || (!is_busy(t) && snp_now_us() - t->used_us >= idle_ms * 1000)) {
         t->was_imaged = snp_image_make(t->supervisor, t->name, t->args, t->control_fd);
     }
     if (!t->was_imaged && uv_is_active((uv_handle_t *)t->timer) == 0) {
@@ -481,7 +481,7 @@ static void on_check(uv_timer_t *timer)
         return;
     }
     order_missing(t);
-    make_image(t);
+    make_image(t, false);
 }
 
 /* Soon, but not now: whoever waits comes first. */
@@ -931,6 +931,17 @@ void snp_template_request(struct snp_supervisor *supervisor,
             order_fork(t);
         }
         want_check(t);
+    }
+}
+
+void snp_template_keep(struct snp_supervisor *supervisor, const struct snp_python *python)
+{
+    char **args = args_make(supervisor, python);
+    struct snp_template *t = args == NULL ? NULL : template_find(supervisor, args);
+
+    args_free(args);
+    if (t != NULL && t->control != NULL && t->is_ready && !t->is_retired) {
+        make_image(t, true);
     }
 }
 

@@ -69,6 +69,9 @@ void snp_template_request(struct snp_supervisor *supervisor,
                           snp_pending_cb cb,
                           void *data);
 
+/* Have its image written soon, if it has none: that of a session is of use with it only. */
+void snp_template_keep(struct snp_supervisor *supervisor, const struct snp_python *python);
+
 /* Close everything of a pending sandbox; its cgroups go as soon as its processes are gone. */
 void snp_pending_drop(struct snp_supervisor *supervisor, struct snp_pending *pending);
 

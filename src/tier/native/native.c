@@ -101,6 +101,11 @@ static int map_ids(struct snp_pending *pending, struct snp_err *err)
 }
 
 /* With pid 1 goes, says the kernel, every process of its namespace. */
+static void keep_template(struct snp_sandbox *s)
+{
+    snp_template_keep(s->supervisor, &s->spec.python);
+}
+
 static void kill_sandbox(struct snp_sandbox *s)
 {
     (void)syscall(SYS_pidfd_send_signal, snp_forked_of(s)->process.pidfd, SIGKILL, NULL, 0);
@@ -180,6 +185,7 @@ const struct snp_host_ops snp_native_ops = {
                .make = make,
                .unmake = snp_forked_unmake,
                .open = snp_forked_open,
+               .keep_template = keep_template,
                .kill = kill_sandbox,
                .sweep = sweep,
                .watch = watch,

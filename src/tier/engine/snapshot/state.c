@@ -482,6 +482,9 @@ static int send_save(struct snp_saving *v, struct snp_link *link, int fd, struct
                   .processes = b == NULL ? v->sandbox->snapshots.making.others : b->others,
                   .keep = can_keep(v, b));
 
+    if (can_keep(v, b) && v->sandbox->supervisor->ops->keep_template != NULL) {
+        v->sandbox->supervisor->ops->keep_template(v->sandbox);
+    }
     return snp_guest_send(link, &frame, head, fd) < 0
                ? snp_fail(err, SNP_E_PEER, "the interpreter cannot be asked to save")
                : 0;
