@@ -136,7 +136,9 @@ void snp_measure_text(const struct snp_measure *of,
 {
     bool is_share = strcmp(of->unit, "share") == 0;
 
-    if (!json_is_number(value)) {
+    if (json_is_boolean(value)) {
+        (void)snprintf(out, SNP_MEASURE_TEXT, "%s", json_is_true(value) ? "yes" : "no");
+    } else if (!json_is_number(value)) {
         (void)snprintf(out, SNP_MEASURE_TEXT, "not known");
     } else if (is_share) {
         (void)snprintf(out, SNP_MEASURE_TEXT, "%.1f %%", 100 * json_number_value(value));

@@ -67,7 +67,7 @@ static bool has_files(const json_t *files, const char *member)
 /* The command is in the text of the call, or its runner is. */
 static bool is_named(const char *text, const char *command)
 {
-    static const char *const runners[] = {"pytest", "unittest"};
+    static const char *const runners[] = {"pytest", "unittest", "node --test"};
     bool is = strstr(text, command) != NULL;
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(runners) && !is; i++) {

@@ -389,6 +389,7 @@ def test_what_is_proven_is_ready_and_applied_without_more(box: Sandbox) -> None:
     assert applied.returncode == 0 and json.loads(applied.stdout)["verdict"] == READY, applied.stderr
     nothing: Json = dict.fromkeys(("lint", "types", "standards_compliance", "reproduction_before_edit", "acceptance",
                                    "time_to_decision"))
+    assert "- first_attempt_pass_rate: yes\n" in done.stdout and "lint" not in done.stdout
     assert evidence["measures"] == {
         **nothing, "first_attempt_pass_rate": True, "final_pass_rate": True, "signature_correctness": 1.0,
         "patch_size": 2 + 1, "hallucinated_call_rate": False, "regressions": 0, "security_findings": 0, "retries": 0}

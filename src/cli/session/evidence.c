@@ -10,6 +10,7 @@
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/need.h"
+#include "repair/measures.h"
 
 enum {
     TEXT_MAX = 4 << 20,
@@ -53,6 +54,17 @@ char *snp_evidence_summary(const json_t *evidence)
             snp_json_bool(run, "patched", false) ? "patched" : "clean",
             snp_json_str(run, "status", ""), (long long)snp_json_int(run, "exit_code", -1),
             json_object_size(json_object_get(json_object_get(run, "report"), "tests")));
+    }
+    for (size_t m = 0; m < SNP_MEASURES; m++) {
+        const json_t *value =
+            json_object_get(json_object_get(evidence, "measures"), snp_measures[m].name);
+        char text[SNP_MEASURE_TEXT];
+
+        snp_measure_text(&snp_measures[m], value, text);
+        if (json_is_boolean(value) || json_is_number(value)) {
+            (void)!snp_buf_addf(&out, "%s%s: %s\n", m == 0 ? "\nMeasures:\n\n- " : "- ",
+                                snp_measures[m].name, text);
+        }
     }
     return snp_need(snp_buf_cstr(&out));
 }
