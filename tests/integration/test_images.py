@@ -199,7 +199,8 @@ NOT = {
     "all mappings that a process may have": (
         "import ctypes, mmap; c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\n"
         "at = c.mmap(None, ctypes.c_size_t(1 << 28), 3, 0x22, -1, 0)\n"
-        "n = 0\nwhile c.mprotect(ctypes.c_void_p(at + n * 4096), ctypes.c_size_t(4096), 1) == 0 and n < 65000: n += 2\n"
+        "n = 0\n"
+        "while c.mprotect(ctypes.c_void_p(at + n * 4096), ctypes.c_size_t(4096), 1) == 0 and n < 65000: n += 2\n"
         "del n", "mappings"),
     "memory at our place": ("import ctypes; c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\n"
                             "hex(c.mmap(ctypes.c_void_p(1 << 40), ctypes.c_size_t(8192), 3, 0x32, -1, 0))",
