@@ -152,6 +152,38 @@ def snapshots(ctx: Context) -> None:
     by_hand(ctx, 100)
 
 
+def images(ctx: Context) -> None:
+    """Sessions that variables cannot hold: fork of a live one, image after a small change, wake; by size."""
+    runtime = ctx.durable()
+    medians = []
+    for mib in (0, 100, 300):
+        name, runs = f"images-{mib}", ctx.runs(10, 3)
+        code = MIB_OF_NUMPY.format(mib) + "\nsquares = (n * n for n in range(10 ** 9))"
+        runtime.exec(code, "-s", name, "--template", "data", "--memory", "2g", "--checkpoint", "off")
+        copies = [f"{name}-copy-{number}" for number in range(1, 17)]
+        change = cell_step(name, "data[:1] = next(squares)", checkpoint="off", wait_us=100000)
+        save: Step = {"method": "checkpoint", "session": name, "wait_us": 100000}
+        ends: list[Step] = [{"method": "sessions.destroy", "session": copy} for copy in copies]
+        fork: Step = {"method": "fork", "from": name, "n": 1, "name": name + "-copy", "wait_us": 100000}
+        try:
+            ask(runtime, 1, save)
+            times = ask(runtime, runs, fork, cell_step(copies[0], "next(squares)"), ends[0])
+            firsts = [made + looked for made, looked in zip(times[0], times[1])]
+            medians.append(sorted(firsts)[len(firsts) // 2])
+            ctx.times(f"images.fork.{mib}", f"fork of a live session by image to its first result, {mib} MiB", firsts)
+            if mib == 0:
+                many = ask(runtime, ctx.runs(5, 1), dict(fork, n=16), *ends)[0]
+                ctx.times("images.fork.16", "fork -n 16 by image, each", [us / 16 for us in many])
+            times = ask(runtime, runs, change, save)
+            ctx.times(f"images.save.{mib}", f"checkpoint with an image after a small change, {mib} MiB", times[1])
+            times = ask(runtime, runs, {"method": "hibernate", "session": name},
+                        dict(change, wait_us=300000))
+            ctx.times(f"images.wake.{mib}", f"wake by image to the first result, {mib} MiB", times[1])
+        finally:
+            destroy(runtime, name, *copies)
+    ctx.add("images.fork.ratio", "fork by image, 300 MiB to 0 MiB", "times", medians[-1] / medians[0], n=1)
+
+
 def by_hand(ctx: Context, mib: int) -> None:
     done = subprocess.run([PYTHON, "-c", BY_HAND, ctx.folder, str(mib), str(ctx.runs(10, 3))],
                           capture_output=True, text=True, check=True, timeout=PATIENCE_S)
@@ -244,4 +276,4 @@ def criu(ctx: Context, mib: int) -> None:
     ctx.times("criu.restore", "CRIU restore of it", restores)
 
 
-GROUPS = (journal, snapshots, checkpoints)
+GROUPS = (journal, snapshots, images, checkpoints)

@@ -41,6 +41,8 @@ TITLES = {
                   "requested once the snapshot is on disk too; earlier it would wait. A fork is a separate session "
                   "with separate namespaces, control groups and ids, and a copy of the contents. The last rows: what "
                   "a program can do by hand, without isolation."),
+    "images": ("Images of sessions", "Template data, one array of random numbers of that size, and a generator, which "
+               "variables cannot hold. Results include the first cell."),
     "checkpoints": ("Checkpoints on disk", "Template data, one array of 30 MiB of random numbers, which do not "
                     "compress; hashed and synced. The last rows: pickle and fsync by hand, and CRIU where it works."),
     "containers": ("Tiers and containers", "Containers are of a dockerd of the benchmark's own; a cell is what users "
