@@ -1003,10 +1003,11 @@ TEXTS = ("import hashlib\nfound = sorted((n, repr(v)) for n, v in globals().item
          "hashlib.sha256(repr([one for one in found if ' object at ' not in one[1]]).encode()).hexdigest()")
 
 
-def test_no_change_is_missed_by_what_is_not_pickled() -> None:
+@pytest.mark.parametrize("python", EVERY)
+def test_no_change_is_missed_by_what_is_not_pickled(python: str) -> None:
     """Random changes of random objects, judged by what pickle writes of them."""
     seed = random.randrange(1 << 30)
-    with Guest() as guest:
+    with Guest(python) as guest:
         guest.ok(CHANGES.replace("SEED", str(seed)))
         first = guest.save(final=False)
         hashed = {item.name for item in first.variables() if item.head["key"].startswith("c1:")}
@@ -1023,7 +1024,7 @@ def test_no_change_is_missed_by_what_is_not_pickled() -> None:
             quiet = {f"v_{n}" for n in range(seed + 1, seed + 400, 2)} & hashed
             assert len(quiet) > 50 and quiet <= same, (seed, step, quiet - same)
             first = later.with_contents(first)
-        with Guest(cwd=guest.cwd) as second:
+        with Guest(python, cwd=guest.cwd) as second:
             assert second.load(first) == []
             assert second.ok(TEXTS) == guest.ok(TEXTS)
 
