@@ -193,8 +193,10 @@ struct snipara_session {
     bool require_exact;        /* refuse if any control or limit is only approximate */
     /* Tier docker: an image, or IMAGE#RUNTIME; else a folder whose /usr and /etc are seen instead of the host's. */
     const char *rootfs;
-    bool network; /* tier docker: the code has the engine's network, and the result says so */
+    bool network;   /* tier docker: the code has the engine's network, and the result says so */
     bool temporary; /* destroy it some seconds after this process has ended, however that was */
+    const char *const
+        *guarantees; /* "network", "kernel"...: what its tier must give; NULL ends them */
 };
 #define SNIPARA_SESSION(...) \
     (&(const struct snipara_session){.size = sizeof(struct snipara_session), __VA_ARGS__})

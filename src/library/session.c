@@ -9,6 +9,7 @@
 
 #include "base/str.h"
 #include "library/library.h"
+#include "policy/guarantee.h"
 #include "policy/limits.h"
 #include "policy/project.h"
 #include "wire/exec.h"
@@ -66,6 +67,14 @@ static int variable_take(const char *text, json_t *ret, struct snp_err *err)
                : 0;
 }
 
+static int guarantee_take(const char *text, json_t *ret, struct snp_err *err)
+{
+    SNP_TRY(snp_guarantee_check(text, err));
+    return json_array_append_new(ret, json_string(text)) < 0
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
+}
+
 static int list_take(const char *const *list,
                      int (*take)(const char *text, json_t *ret, struct snp_err *err),
                      json_t *ret,
@@ -103,7 +112,7 @@ struct request {
     json_t *limits; /* owned, as all here */
     json_t *env;
     json_t *argv;
-    json_t *network;
+    json_t *defaults;
     char *project;
 };
 
@@ -112,8 +121,24 @@ static void request_done(struct request *rq)
     json_decref(rq->limits);
     json_decref(rq->env);
     json_decref(rq->argv);
-    json_decref(rq->network);
+    json_decref(rq->defaults);
     free(rq->project);
+}
+
+/* What a session has that the call itself has no member for. */
+static int defaults_take(const struct snipara_session *with,
+                         struct request *rq,
+                         struct snp_err *err)
+{
+    json_t *guarantees = json_array();
+
+    rq->defaults = json_object();
+    if (guarantees == NULL || json_object_set_new(rq->defaults, "guarantees", guarantees) < 0 ||
+        (with->network && json_object_set_new(rq->defaults, "network", json_true()) < 0)) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    rq->exec.defaults = rq->defaults;
+    return list_take(with->guarantees, guarantee_take, guarantees, err);
 }
 
 static int policy_take(const struct snipara_session *given,
@@ -126,6 +151,7 @@ static int policy_take(const struct snipara_session *given,
     snp_library_take(&with, sizeof(with), given);
     r = list_take(with.limits, limit_take, rq->limits, err);
     r = r < 0 ? r : list_take(with.env, variable_take, rq->env, err);
+    r = r < 0 ? r : defaults_take(&with, rq, err);
     if (r == 0 && with.project != NULL) {
         r = project_find(with.project, &rq->project, err);
     }
@@ -133,8 +159,6 @@ static int policy_take(const struct snipara_session *given,
     rq->exec.template = with.template_name;
     rq->exec.project = rq->project;
     rq->exec.rootfs = with.rootfs;
-    rq->network = with.network ? json_pack("{s:b}", "network", 1) : NULL;
-    rq->exec.defaults = rq->network;
     rq->exec.allow_degraded = with.allow_degraded;
     rq->exec.require_exact = with.require_exact;
     rq->exec.temporary = with.temporary;

@@ -242,10 +242,13 @@ def test_output_comes_whole_and_before_the_end(sandbox: lib.Sandbox, session: st
 # The end -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("who", ["root", "user"])
+@pytest.mark.parametrize("who, by, runtime", [
+    ("root", "engine", ""), ("user", "engine", ""), ("root", "engine", "runsc"), ("root", "podman", "")])
 def test_nothing_is_left_when_daemon_and_tier_are_killed(
-        engine: engines.Engine, fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
-    box = fresh_sandbox(who, tier="docker")
+        request: pytest.FixtureRequest, fresh_sandbox: Callable[..., lib.Sandbox], who: str, by: str,
+        runtime: str) -> None:
+    engine: engines.Engine = request.getfixturevalue(by)
+    box = fresh_sandbox(who, tier="docker", env={**engine.env, "SNIPARA_SANDBOX_DOCKER_RUNTIME": runtime})
     pid = box.start()
     box.exec("1", "left")
 
@@ -556,6 +559,13 @@ try:
     Sandbox(environment="docker", docker_runtime="none").run("1")
 except Exception as error:
     print(type(error).__name__, "none" in str(error))
+for tier, wanted in ("native", ["network", "namespaces"]), ("native", "kernel, network"), ("local", ["namespaces"]):
+    with Sandbox(tier=tier, guarantees=wanted) as s:
+        try:
+            print(s.run("1").value)
+        except Exception as error:
+            print(type(error).__name__, "does not guarantee " + wanted.split(",")[0] in str(error)
+                  if isinstance(wanted, str) else "namespaces" in str(error))
 """
 
 
@@ -566,7 +576,8 @@ def test_a_program_in_python_chooses_too(sandbox: lib.Sandbox, project: str) -> 
            "SNIPARA_SANDBOX_LIBRARY": sandbox.bin}
     done = subprocess.run([lib.PYTHON, "-W", "error", "-c", f"IMAGE = {engines.IMAGE!r}" + PROGRAM], env=env,
                           cwd=project, capture_output=True, text=True, timeout=120)
-    assert done.stdout == "docker True False\n'1'\nUnsupported True\n", done.stdout + done.stderr
+    said = "docker True False\n'1'\nUnsupported True\n1\nUnsupported True\nUnsupported True\n"
+    assert done.stdout == said, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("keys, option, is_seen", [

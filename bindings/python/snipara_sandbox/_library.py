@@ -42,7 +42,8 @@ class _Options(Structure):
 class _Session(Structure):
     _fields_ = [("size", c_size_t), ("tier", c_char_p), ("template_name", c_char_p), ("project", c_char_p),
                 ("limits", POINTER(c_char_p)), ("env", POINTER(c_char_p)), ("allow_degraded", c_bool),
-                ("require_exact", c_bool), ("rootfs", c_char_p), ("network", c_bool), ("temporary", c_bool)]
+                ("require_exact", c_bool), ("rootfs", c_char_p), ("network", c_bool), ("temporary", c_bool),
+                ("guarantees", POINTER(c_char_p))]
 
 
 class _Part(Structure):
@@ -147,12 +148,14 @@ class Policy:
 
     def __init__(self, *, tier: Optional[str], template: Optional[str], project: Optional[str],
                  limits: Sequence[str], env: Mapping[str, str], allow_degraded: bool, require_exact: bool,
-                 network: bool = False, rootfs: Optional[str] = None, temporary: bool = False) -> None:
+                 network: bool = False, rootfs: Optional[str] = None, temporary: bool = False,
+                 guarantees: Sequence[str] = ()) -> None:
         variables = ["{}={}".format(name, value) for name, value in env.items()]
         self.raw = _Session(
             sizeof(_Session), text(tier, "tier"), text(template, "template"), text(project, "project"),
             _texts(limits, "limits") if limits else None, _texts(variables, "env") if variables else None,
-            allow_degraded, require_exact, text(rootfs, "docker_image"), network, temporary)
+            allow_degraded, require_exact, text(rootfs, "docker_image"), network, temporary,
+            _texts(guarantees, "guarantees") if guarantees else None)
 
 
 # Calls --------------------------------------------------------------------------------------

@@ -104,7 +104,8 @@ class Session(RLM):
         and "docker". max_depth: turns of the model. max_subcalls: its calls. token_budget: tokens of both directions.
         config: a SniparaSandboxConfig, or the path of a file. tools: functions of this program for the model. verbose:
         say on stderr what runs do, and give results their events. settings: other keys of
-        docs/reference/configuration.md, as timeout_seconds (of a run), temperature, cost_limit, log_dir.
+        docs/reference/configuration.md, as timeout_seconds (of a run), temperature, cost_limit, log_dir; guarantees,
+        as in ["network", "kernel"], hold for this session, too.
         Nothing is asked of the daemon yet: errors come from the first method. TypeError: there is no such argument.
         """
         check_kinds(name=name, env=env, limits=limits)
@@ -132,11 +133,13 @@ class Session(RLM):
         """Name of the session."""
         self.is_kept: bool = name is not None
         """Whether the session stays when this object is closed."""
+        wanted = given.get("guarantees") or ()
         self._options: Dict[str, Any] = {
             "tier": tier if tier is not None else given.get("environment"), "template": template,
             "project": None if project is None else os.fspath(project),
             "limits": ["{}={}".format(key, value) for key, value in chosen.items()], "env": dict(env or {}),
-            "allow_degraded": allow_degraded, "require_exact": require_exact}
+            "allow_degraded": allow_degraded, "require_exact": require_exact,
+            "guarantees": [word.strip() for word in wanted.split(",")] if isinstance(wanted, str) else list(wanted)}
         self._policy: Optional[Policy] = None
         self._is_open = self._is_closed = False
         self._has_policy = True  # false: a fork, which has its parent's
