@@ -110,16 +110,13 @@ static struct snp_parse_range comments_above(TSNode node)
 
 static void definition(struct snp_parse_item *item, TSNode node, TSNode body)
 {
-    TSNode parent;
-
     item->signature = range_of(node);
     if (!ts_node_is_null(body)) {
         item->signature.end = ts_node_start_byte(body);
     }
-    while (parent = ts_node_parent(node), !ts_node_is_null(parent)) {
-        if (!is_one_of(parent, wrappers, SNP_ARRAY_LEN(wrappers))) {
-            break;
-        }
+    for (TSNode parent = ts_node_parent(node);
+         !ts_node_is_null(parent) && is_one_of(parent, wrappers, SNP_ARRAY_LEN(wrappers));
+         parent = ts_node_parent(node)) {
         node = parent;
     }
     item->all = range_of(node);
