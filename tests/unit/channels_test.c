@@ -107,24 +107,29 @@ static void expect(struct world *w, int fd, const char *text)
     assert_string_equal(got, text);
 }
 
-/* Pass fd with a byte, and receive what is there of it inside. */
-static int passed(struct world *w, int fd)
+/* Pass fd with a byte over a stream (its ends outside and inside), and receive what is there of it inside. */
+static int passed_over(struct world *w, const int stream[2], int fd)
 {
     int fds[SNP_FDS_MAX];
     size_t n_fds = 0;
     char byte = 0;
 
-    assert_int_equal(snp_send_fds(w->init[0], "p", 1, &fd, 1), 0);
-    assert_int_equal(snp_set_nonblock(w->init[1], true), 0);
+    assert_int_equal(snp_send_fds(stream[0], "p", 1, &fd, 1), 0);
+    assert_int_equal(snp_set_nonblock(stream[1], true), 0);
     for (int i = 0; i < ROUNDS; i++) {
         turn(w);
-        if (snp_recv_fds(w->init[1], &byte, 1, fds, &n_fds) == 1) {
+        if (snp_recv_fds(stream[1], &byte, 1, fds, &n_fds) == 1) {
             break;
         }
     }
     assert_int_equal(byte, 'p');
     assert_int_equal(n_fds, 1);
     return fds[0];
+}
+
+static int passed(struct world *w, int fd)
+{
+    return passed_over(w, w->init, fd);
 }
 
 static void test_bytes_go_both_ways(void **state)
@@ -242,31 +247,70 @@ static void test_what_nobody_reads_holds_up_nothing_else(void **state)
     world_close(&w);
 }
 
-static void test_output_comes_before_what_was_said_after_it(void **state)
+/* What is written inside to a pipe (its ends outside and inside) goes before what comes over the stream then. */
+static void goes_before(struct world *w, const int pipe_fd[2], const int stream[2])
 {
     static char bytes[BIG];
-    struct world w;
     size_t n = 0;
     char byte;
 
-    (void)state;
-    world_open(&w);
     for (int i = 0; i < ROUNDS; i++) { /* until no pipe takes any more */
-        ssize_t r = write(w.out[1], bytes, sizeof(bytes));
+        ssize_t r = write(pipe_fd[1], bytes, sizeof(bytes));
         n += r > 0 ? (size_t)r : 0;
-        turn(&w);
+        turn(w);
     }
     assert_true(n > 0);
-    assert_int_equal(write(w.init[1], "done", 4), 4);
-    turn(&w);
-    assert_int_equal(recv(w.init[0], &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(write(stream[1], "done", 4), 4);
+    turn(w);
+    assert_int_equal(recv(stream[0], &byte, 1, MSG_DONTWAIT), -1);
     for (int i = 0; i < ROUNDS && n > 0; i++) {
-        ssize_t r = read(w.out[0], bytes, sizeof(bytes));
+        ssize_t r = read(pipe_fd[0], bytes, sizeof(bytes));
         n -= r > 0 ? (size_t)r : 0;
-        turn(&w);
+        turn(w);
     }
     assert_int_equal(n, 0);
-    expect(&w, w.init[0], "done");
+    expect(w, stream[0], "done");
+}
+
+static void test_output_comes_before_what_was_said_after_it(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_open(&w);
+    goes_before(&w, w.out, w.init);
+    world_close(&w);
+}
+
+/* As a copy of the interpreter saves: its answer follows what it wrote, and holds up nobody else's. */
+static void test_a_pipe_comes_before_what_who_passed_it_hears(void **state)
+{
+    struct world w;
+    int stream[2];
+    int pipe_fd[2];
+    int ours;
+
+    (void)state;
+    world_open(&w);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, stream), 0);
+    ours = stream[1];
+    stream[1] = passed(&w, ours);
+    assert_int_equal(pipe2(pipe_fd, O_CLOEXEC | O_NONBLOCK), 0);
+    (void)close(ours);
+    ours = pipe_fd[1];
+    pipe_fd[1] = passed_over(&w, stream, ours);
+    (void)close(ours);
+    assert_int_equal(snp_set_nonblock(pipe_fd[1], true), 0);
+    goes_before(&w, pipe_fd, stream);
+    while (write(pipe_fd[1], "full", 4) > 0) {
+        turn(&w);
+    }
+    assert_int_equal(write(w.init[1], "other", 5), 5);
+    expect(&w, w.init[0], "other");
+    for (int i = 0; i < 2; i++) {
+        (void)close(stream[i]);
+        (void)close(pipe_fd[i]);
+    }
     world_close(&w);
 }
 
@@ -318,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_a_pair_stays_inside),
         cmocka_unit_test(test_what_nobody_reads_holds_up_nothing_else),
         cmocka_unit_test(test_output_comes_before_what_was_said_after_it),
+        cmocka_unit_test(test_a_pipe_comes_before_what_who_passed_it_hears),
         cmocka_unit_test(test_what_is_no_frame_ends_the_stream),
     };
 
