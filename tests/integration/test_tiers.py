@@ -3,7 +3,7 @@
 each other tier.
 
 What a tier does not do is its own data (`probe`): its tests of that are not there, and what it lacks is `unsupported`,
-with the tier that can.
+with the tier that can. Engines and runtimes of the docker tier are rows of the same table.
 """
 
 import json
@@ -44,6 +44,14 @@ from test_transaction import (  # noqa: F401
 
 # Who runs each; in their own files the tests of transactions are of the local tier, too.
 TIERS = {"local": "user", "docker": "root", "example": "user"}
+# The docker tier with other engines and runtimes: engine, runtime, what they do not do. All tests run there with
+# SNP_TEST_ENGINES=all (half an hour), else those that have met a difference, or may.
+OTHERS: dict[str, tuple[str, str, set[str]]] = {
+    "docker-crun": ("engine", "crun", set()),
+    "docker-runsc": ("engine", "runsc", {"test_memory_over_the_limit"}),  # it holds address space, 128 MiB above
+    "docker-podman": ("podman", "crun", set()),
+}
+SOME = {"test_atomic_undoes_errors", "test_commands_roll_files_back", "test_displays"}
 NEEDS = {"test_files": ["filesystem"], "test_limits": ["resources"], "test_transaction": ["snapshot", "namespaces"]}
 
 
@@ -58,6 +66,7 @@ def about(tier: str) -> lib.Json:
     return found
 
 
+ALL = os.environ.get("SNP_TEST_ENGINES") == "all"
 ABOUT = {tier: about(tier) for tier in ("native", *TIERS)}
 
 
@@ -65,14 +74,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     needs = NEEDS.get(metafunc.function.__module__, []) + [
         mark.args[0] for mark in metafunc.definition.iter_markers("needs")]
     tiers = [tier for tier in TIERS if set(needs) <= {*ABOUT[tier]["verbs"], *ABOUT[tier]["guarantees"]}]
+    name = metafunc.function.__name__
+    others = [other for other, row in OTHERS.items() if name not in row[2] and (
+        ALL or (name in SOME and other != "docker-crun"))] if "docker" in tiers else []
     if "sandbox" in metafunc.fixturenames:
-        metafunc.parametrize("sandbox", tiers, indirect=True, scope="module")
+        metafunc.parametrize("sandbox", [*tiers, *others], indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")
 def sandbox(request: pytest.FixtureRequest) -> Iterator[lib.Sandbox]:
     tier = request.param
-    box = lib.Sandbox(TIERS[tier], tier=tier, env=engines.env_for(request, tier))
+    if tier in OTHERS:
+        fixture, runtime, _ = OTHERS[tier]
+        own: engines.Engine = request.getfixturevalue(fixture)
+        box = lib.Sandbox("root", tier="docker", env={**own.env, "SNIPARA_SANDBOX_DOCKER_RUNTIME": runtime})
+    else:
+        box = lib.Sandbox(TIERS[tier], tier=tier, env=engines.env_for(request, tier))
     yield box
     box.close()
 

@@ -88,6 +88,9 @@ int snp_docker_check(struct snp_sandbox *s,
             "processes: gVisor's own threads count, too, so code can have up to 1024 more than "
             "the limit");
         degrade(s,
+                "memory: gVisor tells no parts of it, so the limit holds as address space of "
+                "each process, 128 MiB above it");
+        degrade(s,
                 "copies: gVisor has no Landlock; code can change the copies of its workspace, "
                 "and signal what is ours inside");
     }
