@@ -15,6 +15,7 @@ import importlib.machinery
 import json
 import os
 import re
+import shlex
 import subprocess
 import symtable
 import sys
@@ -23,6 +24,7 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 Json = Dict[str, Any]
 TOP = "/workspace"
+DIFF_LINES = 60
 
 CONFIGURATION = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "setup.py", "pyproject.toml",
                  "noxfile.py", ".coveragerc", "package.json")
@@ -138,13 +140,13 @@ def write(path: str, row: Json, data: Optional[bytes]) -> None:
     os.chmod(place, 0o755 if now["executable"] else 0o644)
 
 
-def apply(patch: str, hunk: Optional[Json], unexecuted: List[str]) -> None:
-    """All of a patch but its tests and what is never executed, or all but one hunk of it."""
+def apply(patch: str, hunk: Optional[Json], unexecuted: List[str], has_tests: bool = False) -> None:
+    """All of a patch but its tests (unless they are asked for) and what is never executed, or all but one hunk."""
     with open(patch) as file:
         rows = json.load(file)["files"]
     todo = []
     for row in rows:
-        if is_test(row["path"]) or row["path"] in unexecuted:
+        if (is_test(row["path"]) and not has_tests) or row["path"] in unexecuted:
             continue
         data = now_text(row)
         if hunk is not None and hunk["path"] == row["path"]:
@@ -676,6 +678,34 @@ def measured(rows: List[Json], found: List[Json]) -> Json:
             "hallucinated_call_rate": any("is_unresolved" in each for each in found) if is_python else None}
 
 
+def own_tests(rows: List[Json]) -> Dict[str, str]:
+    """By runner, the command that runs the tests which the patch itself has."""
+    paths = [row["path"] for row in rows if is_test(row["path"]) and row["now"] is not None]
+    found = {}
+    for runner, command, pattern in (("pytest", "python3 -m pytest -q", r"(^|/)(test_[^/]*|[^/]*_test)\.py$"),
+                                     ("unittest", "python3 -m unittest", r"(^|/)test[^/]*\.py$"),
+                                     ("node", "node --test", r"((^|[/._-])tests?|/test-[^/]*)\.[cm]?js$")):
+        of_runner = [path for path in paths if re.search(pattern, path)]
+        if of_runner:
+            found[runner] = " ".join([command, *map(shlex.quote, of_runner)])
+    return found
+
+
+def changes(old: str, new: str, name: str) -> str:
+    """The beginning of what differs."""
+    lines = list(difflib.unified_diff(old.splitlines(), new.splitlines(), name, "patched", lineterm=""))
+    more = [f"... and {len(lines) - DIFF_LINES} more lines"] if len(lines) > DIFF_LINES else []
+    return "\n".join(line[:400] for line in lines[:DIFF_LINES] + more)
+
+
+def sample_compare(folder: str) -> None:
+    """What a command printed of the clean project and of the patched one, and what it should have printed."""
+    with open(os.path.join(folder, "sample.json")) as file:
+        texts = json.load(file)
+    with open(os.path.join(folder, "changes.json"), "w") as file:
+        json.dump({name: changes(texts[name], texts["patched"], name) for name in ("expected", "clean")}, file)
+
+
 def look(patch: str, answer: str, risk: Json) -> None:
     with open(patch) as file:
         rows = json.load(file)["files"]
@@ -683,6 +713,6 @@ def look(patch: str, answer: str, risk: Json) -> None:
     findings = list(findings_of(rows))
     found = {"hunks": hunks_of(rows, unexecuted), "findings": findings[:100], "risk": risk,
              "measures": measured(rows, findings), "unexecuted": unexecuted,
-             "tests": [row["path"] for row in rows if is_test(row["path"])]}
+             "tests": [row["path"] for row in rows if is_test(row["path"])], "own_tests": own_tests(rows)}
     with open(answer, "w") as file:
         json.dump(found, file)

@@ -15,6 +15,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 import judge
 from judge import TOP, Json, base_text, is_test, lines_of, now_text
 
+SAMPLED = "data-transformation"  # where more than its suffix says so: any Python is of this class
 LEVELS = ["low", "low-medium", "medium", "high", "critical"]
 
 
@@ -149,11 +150,13 @@ def risk_of(rows: List[Json], rules: Rules) -> Json:
     found = [(row, rules.of_file(row["path"], text_of(row))) for row in rows]
     row, fits = max(found, key=lambda each: rules.rank(each[1][0]))
     kind = rules.kinds[fits[0].kind]
-    kinds = [rule.kind for _, each in found for rule in each]
+    rules_that_fit = [rule for _, each in found for rule in each]
+    kinds = [rule.kind for rule in rules_that_fit]
     queries = explained([row for row, each in found if any(rule.kind == "database-query" for rule in each)])
     return {"class": kind.name, "level": kind.level, "path": row["path"], "automation": kind.automation,
             "rule": f"{fits[0].of} {fits[0].pattern}".strip() if fits[0].pattern else None, "strategy": kind.strategy,
             "files": {row["path"]: each[0].kind for row, each in found}, "queries": queries,
+            "needs_sample": any(rule.kind == SAMPLED and rule.of != "type" for rule in rules_that_fit),
             "reasons": list(asked_for(kinds, rows, queries))}
 
 

@@ -25,7 +25,9 @@ FILES = {
         "calc.py: " + PURE, "src/parse.py: import json\ndef f(x): return json.loads(x)",
         "clean.py: def select(x): return x", "a/b/c.py: X = 1", "rows.py: import csv", "join.py: def update(x): pass",
         "text.py: S = 'please select one from these'", "norm.py: import re\nR = re.compile('x')",
-        "group.py: from collections import Counter", "get.py: def get(x): return x.get('a')", "gone.py: "],
+        "group.py: from collections import Counter",
+        "etl/load.py: X = 1", "m.py: import pandas as pd", "m.py: rows = csv.reader(lines)",
+        "get.py: def get(x): return x.get('a')", "gone.py: "],
     "api-endpoint": [
         "app.py: @app.route('/x')\ndef f(): pass", "m.py: @router.get('/x')\ndef f(): pass", "api/users.py: X = 1",
         "pkg/views.py: X = 1", "routes/a.py: X = 1", "m.py: from fastapi import FastAPI",
@@ -91,6 +93,9 @@ def test_what_a_class_asks_for(risk: Any, tmp_path: Path) -> None:
     texts = [each["text"] for each in risk.risk_of([endpoint], rules)["reasons"]]
     assert texts == ["it changes an API endpoint without an integration test in the patch"]
     assert risk.risk_of([endpoint, row("tests/integration/test_x.py: 1")], rules)["reasons"] == []
+    for each, needs in (("calc.py: " + PURE, False), ("rows.py: import csv", False), ("m.py: csv.reader(x)", True),
+                        ("etl/load.py: X = 1", True), ("pipeline.py: X = 1", True), ("tests/etl/test_x.py: 1", False)):
+        assert risk.risk_of([row(each)], rules)["needs_sample"] is needs, each
     query = row("m.py: Q = 'select a from t where b = ? and c = ?'\nR = 'select x from t where a = :a'")
     texts = [each["text"] for each in risk.risk_of([query], rules)["reasons"]]
     assert len(texts) == 2 and "no SQLite database" in texts[0]

@@ -442,6 +442,47 @@ def test_a_linter_that_the_project_configures_is_asked(box: Sandbox) -> None:
     time.sleep(0.05)
 
 
+SAMPLE = "python3 -c \"from rows import sums; print(*sums(open('sample.csv')), sep='\\n')\""
+
+
+def test_what_transforms_data_runs_on_a_sample(box: Sandbox) -> None:
+    """And the tests of the patch itself run, and prove nothing."""
+    rows = "import csv\n\n\ndef sums(lines):\n    return [int(a) - int(b) for a, b in csv.reader(lines)]\n"
+    files = {"rows.py": rows, "sample.csv": "1,2\n3,4\n",
+             "tests/test_rows.py": "from rows import sums\n\n\ndef test_sums():\n    assert sums(['1,2']) == [3]\n"}
+    for path, text in files.items():
+        box.make_file("project/" + path, text)
+    time.sleep(0.05)
+    right, wrong = box.make_file("right.txt", "3\n7\n"), box.make_file("wrong.txt", "3\n8\n")
+    fix = f"open('rows.py', 'w').write({rows.replace(' - ', ' + ')!r})\n"
+    test = ("--test", "python3 -m pytest -q tests/test_rows.py")
+    session(box, "rows", fix + more("tests/test_new.py", "def test_good():\n    assert 1\n\n\n"
+                                    "def test_bad():\n    assert 0\n"))
+    found = verdict(box, "rows", *test)
+    texts = [reason["text"] for reason in found["reasons"]]
+    assert found["verdict"] == "not proven" and any("ran on no sample" in text for text in texts), texts
+    assert found["new_tests"]["command"] == "python3 -m pytest -q tests/test_new.py"
+    assert found["new_tests"]["report"]["tests"] == {"tests/test_new.py::test_good": "passed",
+                                                     "tests/test_new.py::test_bad": "failed"}
+    session(box, "rows", fix)
+    found = verdict(box, "rows", *test, "--sample", SAMPLE, "--expect", right)
+    assert found["verdict"] == READY and found["new_tests"] is None, found["reasons"]
+    assert found["risk"]["class"] == "data-transformation" and found["risk"]["rule"].startswith("content ")
+    sample, = found["samples"]
+    assert sample["is_as_expected"]
+    assert (sample["clean"]["output"], sample["patched"]["output"]) == ("-1\n-1\n", "3\n7\n")
+    assert sample["changes"]["expected"] == "" and "\n-" in sample["changes"]["clean"]
+    assert sample["expected_sha256"] == sample["patched"]["sha256"] == hashlib.sha256(b"3\n7\n").hexdigest()
+    session(box, "rows", fix)
+    found = verdict(box, "rows", *test, "--sample", SAMPLE, "--expect", wrong)
+    assert found["verdict"] == "failed" and "does not print what" in found["reasons"][0]["text"], found["reasons"]
+    with open(os.path.join(found["folder"], "summary.md")) as file:
+        assert f"does not print what `{wrong}` has.\n\n```diff\n" in (summary := file.read()) and "-8\n+7\n" in summary
+    for path in files:
+        os.remove(os.path.join(box.folder, "project", path))
+    time.sleep(0.05)
+
+
 def test_unittest_is_proven_and_other_commands_are_not(box: Sandbox) -> None:
     box.make_file("project/tests/test_unit.py",
                   "import unittest\nfrom calc import add\n\n\nclass Add(unittest.TestCase):\n"
@@ -676,13 +717,19 @@ def test_an_interrupt_ends_it_at_once(box: Sandbox) -> None:
     assert "interrupted; there is no verdict" in asked.communicate(timeout=100)[1] and asked.returncode == 1
     shown = box.cli("sessions", "list", "--json")
     assert not [row for row in json.loads(shown.stdout) if row["name"].startswith("verify-")]
+    asked = box.popen("verify", "slow", "--test", "sleep 200", stderr=subprocess.PIPE, text=True)
+    assert asked.stderr is not None and "sleep 200" in asked.stderr.readline()
+    asked.kill()
+    asked.communicate(timeout=100)
+    assert lib.wait_for(lambda: "verify-" not in box.cli("sessions", "list", "--json").stdout)
     box.destroy("slow")
 
 
 def test_words_that_are_wrong(box: Sandbox) -> None:
     session(box, "words", "1")
     for words, why in ((("words",), "--test CMD"),
-                       (("words", "--test", "x", "--test-timeout", "0"), "1 to 600 seconds")):
+                       (("words", "--test", "x", "--test-timeout", "0"), "1 to 600 seconds"),
+                       (("words", "--test", "x", "--sample", "x"), "needs an --expect FILE")):
         done = box.cli("verify", *words)
         assert done.returncode == 2 and why in done.stderr, done.stderr
     assert box.cli("verify", "nowhere", "--test", "true").returncode == 1
@@ -746,3 +793,23 @@ def test_the_first_proven_candidate_is_kept(box: Sandbox) -> None:
     shutil.rmtree(logs)
     for words in (["--candidates", "2"], ["--candidates", "17", *TEST], ["--candidates", "2", *TEST, "--events"]):
         assert runs.cli("agent", "x", *words).returncode == 2
+
+
+def test_a_candidate_that_is_killed_leaves_no_session(box: Sandbox) -> None:
+    def names() -> set[str]:
+        shown = json.loads(box.cli("sessions", "list", "--json").stdout)
+        return {row["name"] for row in shown if row["name"].startswith("run-")}
+
+    before = names()
+    runs = Runs(box)
+    script = runs.script(turn(edit("a - b", "a + b")), turn(final(), delay_ms=100000))
+    asked = box.popen("agent", "Fix add()", *runs.options(script), "--cost-limit", "none", *TEST, "--candidates", "2",
+                      cwd=runs.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert lib.wait_for(lambda: len(names() - before) == 2)
+    with open(f"/proc/{asked.pid}/task/{asked.pid}/children") as children:
+        for pid in children.read().split():
+            os.kill(int(pid), signal.SIGKILL)
+    shown = asked.communicate(timeout=300)
+    assert asked.returncode == 1 and "no candidate has a result" in shown[1], shown
+    assert names() == before
+    shutil.rmtree(os.path.join(runs.folder, "logs"))

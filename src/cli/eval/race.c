@@ -35,6 +35,7 @@ struct candidate {
     pid_t pid;
     int fd; /* owned: its standard output */
     struct snp_buf out;
+    char *id;       /* owned: of its run; NULL: none began */
     json_t *result; /* owned; NULL: it gave none */
     int status;
 };
@@ -53,6 +54,7 @@ static void race_done(struct race *race)
         snp_closep(&race->all[i].fd);
         snp_buf_done(&race->all[i].out);
         json_decref(race->all[i].result);
+        free(race->all[i].id);
     }
 }
 
@@ -122,14 +124,30 @@ static void others_stop(const struct race *race)
 static void candidate_end(struct race *race, struct candidate *one)
 {
     struct snp_err ignored;
-    const char *text = snp_need(snp_buf_cstr(&one->out));
+    char *rest = snp_need(snp_buf_cstr(&one->out));
+    const char *line;
     int status = -1;
 
     snp_closep(&one->fd);
     race->n_open--;
     (void)SNP_RETRY(waitpid(one->pid, &status, 0));
     one->status = status;
-    (void)!snp_json_parse(text, strlen(text), &one->result, &ignored);
+    while ((line = strsep(&rest, "\n")) != NULL) { /* its record, and at last its result */
+        json_t *object = NULL;
+
+        if (snp_json_parse(line, strlen(line), &object, &ignored) < 0) {
+            continue;
+        }
+        if (one->id == NULL && json_object_get(object, "trajectory_id") != NULL) {
+            one->id = snp_need_copy(snp_json_str(object, "trajectory_id", ""));
+        }
+        if (json_object_get(object, "_type") == NULL &&
+            json_object_get(object, "success") != NULL) {
+            one->result = object;
+            break;
+        }
+        json_decref(object);
+    }
     if (status == 0 && one->result != NULL && race->winner < 0) {
         race->winner = one - race->all;
         others_stop(race);
@@ -192,7 +210,7 @@ static size_t best_of(const struct race *race)
     return race->winner < 0 ? best : (size_t)race->winner;
 }
 
-/* What each did; those behind a proven one lose their sessions. New reference. */
+/* What each did; those behind a proven one, and those that were killed, lose their sessions. New reference. */
 static json_t *candidates_make(const struct race *race)
 {
     json_t *list = snp_need(json_array());
@@ -200,23 +218,20 @@ static json_t *candidates_make(const struct race *race)
     for (size_t i = 0; i < race->n; i++) {
         const json_t *result = race->all[i].result;
         const json_t *session = json_object_get(result, "session");
-        bool is_gone = race->winner >= 0 && (ssize_t)i != race->winner;
+        bool is_gone = (race->winner >= 0 && (ssize_t)i != race->winner) || result == NULL;
         snp_autoreply struct snp_reply reply = {0};
         struct snp_err ignored;
 
-        if (is_gone &&
-            result != NULL) { /* by its name: it may have ended before it knew of it */
-            snp_autofree char *name =
-                snp_need_format("run-%.13s", snp_json_str(result, "trajectory_id", ""));
+        if (is_gone && race->all[i].id != NULL) { /* it may not have known of it itself */
+            snp_autofree char *name = snp_need_format("run-%.13s", race->all[i].id);
 
             (void)!snp_remote_call(race->cli,
                                    SNP_WRITE(snp_sessions_destroy_request, .session = name),
                                    &reply, &ignored);
         }
         (void)json_array_append_new(
-            list, json_pack("{s:O?, s:s, s:O?, s:O?, s:O?, s:O?, s:b}", "trajectory_id",
-                            json_object_get(result, "trajectory_id"), "verdict",
-                            word_of(&race->all[i]), "stopped_by",
+            list, json_pack("{s:s?, s:s, s:O?, s:O?, s:O?, s:O?, s:b}", "trajectory_id",
+                            race->all[i].id, "verdict", word_of(&race->all[i]), "stopped_by",
                             json_object_get(result, "stopped_by"), "total_tokens",
                             json_object_get(result, "total_tokens"), "total_cost",
                             json_object_get(result, "total_cost"), "session",
@@ -268,7 +283,7 @@ int snp_race_run(
     snp_cleanup(race_done) struct race race = {.cli = cli, .winner = -1};
     snp_autofree char *share = snp_need_format("%lld", (long long)(tokens / (int64_t)n));
     snp_autofree char *cost = snp_need_format("%.6f", cost_usd / (double)n);
-    const char *more[] = {"--candidates", "1",  "--budget", share, "--json", "--attached",
+    const char *more[] = {"--candidates", "1",  "--budget", share, "--events", "--attached",
                           "--cost-limit", cost, NULL};
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     snp_autofree char **argv = NULL;
@@ -299,12 +314,13 @@ int snp_race_run(
         return snp_cli_fail(cli, &err);
     }
     result = race.all[best_of(&race)].result;
+    list = candidates_make(&race);
     if (result == NULL || json_object_get(result, "trajectory_id") == NULL) {
-        (void)snp_fail(&err, SNP_E_PEER, "no candidate could begin: %.150s",
-                       snp_json_str(result, "error", "see above"));
+        (void)snp_fail(
+            &err, SNP_E_PEER, "no candidate has a result: %.150s",
+            snp_json_str(result, "error", "all were killed, or could not begin (see above)"));
         return snp_cli_fail(cli, &err);
     }
-    list = candidates_make(&race);
     (void)json_object_set(result, "candidates", list);
     candidates_keep(result, list);
     if (!cli->is_json) {

@@ -552,7 +552,8 @@ static int on_judge(void *ctx,
         .progress = on_verify,
         .ctx = front,
     };
-    const char **texts[SNP_VERIFY_KINDS + 1];
+    const char **texts[SNP_VERIFY_KINDS + 3];
+    size_t n_expected;
     snp_autofree char *feedback = NULL;
     const char *word;
     int r;
@@ -563,6 +564,9 @@ static int on_judge(void *ctx,
         asked.commands[i] = texts[i];
     }
     asked.scope = texts[SNP_VERIFY_KINDS] = texts_of(repair, "scope", &asked.n_scope);
+    asked.samples = texts[SNP_VERIFY_KINDS + 1] = texts_of(repair, "sample", &asked.n_samples);
+    asked.expected = texts[SNP_VERIFY_KINDS + 2] = texts_of(repair, "expect", &n_expected);
+    asked.n_samples = n_expected < asked.n_samples ? n_expected : asked.n_samples;
     r = verify(front, &asked, ret, err);
     for (size_t i = 0; i < SNP_ARRAY_LEN(texts); i++) {
         free(texts[i]);

@@ -473,6 +473,19 @@ static json_t *texts_json(const char *const *texts, size_t n)
     return list;
 }
 
+/* As they are found from anywhere: a run may be resumed elsewhere. */
+static json_t *paths_json(const char *const *paths, size_t n)
+{
+    json_t *list = snp_need(json_array());
+
+    for (size_t i = 0; i < n; i++) {
+        snp_autofree char *path = realpath(paths[i], NULL);
+
+        (void)json_array_append_new(list, snp_cli_path_json(path == NULL ? paths[i] : path));
+    }
+    return list;
+}
+
 /* What a run whose change is judged may not have; all that is asked for is named. */
 static int repair_admit(const struct snp_opts *opts, struct snp_err *err)
 {
@@ -516,11 +529,13 @@ static int repair_take(const struct snp_opts *opts,
 
     if (r < 0 || asked.n_commands[SNP_VERIFY_TEST] == 0) {
         return r < 0 || asked.n_commands[SNP_VERIFY_REGRESS] +
-                                asked.n_commands[SNP_VERIFY_HIDDEN] + asked.n_scope ==
+                                asked.n_commands[SNP_VERIFY_HIDDEN] + asked.n_scope +
+                                asked.n_samples ==
                             0
                    ? r
-                   : snp_fail(err, SNP_E_INVALID,
-                              "--regress, --hidden-test and --scope go with --test CMD");
+                   : snp_fail(
+                         err, SNP_E_INVALID,
+                         "--regress, --hidden-test, --sample and --scope go with --test CMD");
     }
     SNP_TRY(repair_admit(opts, err));
     if (asked.hidden_files != NULL) {
@@ -537,18 +552,23 @@ static int repair_take(const struct snp_opts *opts,
                              asked.commands[kind][i]);
         }
     }
+    for (size_t i = 0; i < asked.n_samples && r == 0; i++) {
+        r = snp_buf_addf(&tests, "  must print what is right: %s\n", asked.samples[i]);
+    }
     if (r < 0) {
         return snp_fail(err, SNP_E_INVALID, "the test commands are too long");
     }
     *ret_system = snp_need_format(repair_prompt, (char *)snp_need(snp_buf_cstr(&tests)));
     *ret_repair = snp_need(json_pack(
-        "{s:o, s:o, s:o, s:o, s:s?, s:I}", "test",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:I}", "test",
         texts_json(asked.commands[SNP_VERIFY_TEST], asked.n_commands[SNP_VERIFY_TEST]),
         "regress",
         texts_json(asked.commands[SNP_VERIFY_REGRESS], asked.n_commands[SNP_VERIFY_REGRESS]),
         "hidden",
         texts_json(asked.commands[SNP_VERIFY_HIDDEN], asked.n_commands[SNP_VERIFY_HIDDEN]),
-        "scope", texts_json(asked.scope, asked.n_scope), "hidden_files", hidden, "wall_ms",
+        "scope", texts_json(asked.scope, asked.n_scope), "sample",
+        texts_json(asked.samples, asked.n_samples), "expect",
+        paths_json(asked.expected, asked.n_samples), "hidden_files", hidden, "wall_ms",
         (json_int_t)asked.wall_ms));
     return 0;
 }

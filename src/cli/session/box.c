@@ -35,13 +35,23 @@ void snp_box_close(struct snp_box *box)
     }
 }
 
+struct taking {
+    struct snp_box *box;
+    struct snp_buf *out; /* both streams: the end */
+};
+
 static int on_output(
     void *ctx, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err)
 {
-    struct snp_buf *out = ctx;
+    const struct taking *taking = ctx;
+    struct snp_buf *out = taking->out;
+    struct snp_box *box = taking->box;
     const char *event = snp_json_str(head, "event", "");
 
     (void)err;
+    if (box->printed != NULL && strcmp(event, "stdout") == 0) {
+        box->is_cut |= snp_buf_add(box->printed, raw, raw_len) < 0;
+    }
     if (strcmp(event, "stdout") == 0 || strcmp(event, "stderr") == 0) {
         if (out->len + raw_len > OUTPUT_MAX) {
             snp_buf_clear(out);
@@ -59,7 +69,7 @@ static bool is_interrupted(const struct snp_box *box)
     return client != NULL && snp_client_interrupted(client);
 }
 
-int snp_box_exec(const struct snp_box *box,
+int snp_box_exec(struct snp_box *box,
                  json_t *argv,
                  const char *code,
                  struct snp_buf *out,
@@ -68,15 +78,16 @@ int snp_box_exec(const struct snp_box *box,
 {
     const struct snp_changes *changes = box->spec->changes;
     size_t n = code == NULL ? 0 : strlen(code);
-    snp_autojson json_t *head =
-        SNP_WRITE(snp_exec_request, SNP_EXEC_DEFAULTS, .session = box->name,
-                  .kind = argv == NULL ? "python" : "command", .code_len = n, .argv = argv,
-                  .limits = box->spec->limits, .tier = changes->tier,
-                  .template = changes->template, .project = changes->project,
-                  .rootfs = changes->rootfs, .durability = "process", .checkpoint = "off");
+    snp_autojson json_t *head = SNP_WRITE(
+        snp_exec_request, SNP_EXEC_DEFAULTS, .session = box->name,
+        .kind = argv == NULL ? "python" : "command", .code_len = n, .argv = argv,
+        .limits = box->spec->limits, .tier = changes->tier, .template = changes->template,
+        .project = changes->project, .rootfs = changes->rootfs, .durability = "process",
+        .checkpoint = "off", .temporary = true); /* it ends with us, however we end */
     snp_autoreply struct snp_reply reply = {0};
+    struct taking taking = {.box = box, .out = out};
     const struct snp_call call = {
-        .head = head, .raw = code, .raw_len = n, .event = on_output, .ctx = out};
+        .head = head, .raw = code, .raw_len = n, .event = on_output, .ctx = &taking};
     int r = 0;
 
     if (head == NULL) {
@@ -93,7 +104,7 @@ int snp_box_exec(const struct snp_box *box,
     return 0;
 }
 
-int snp_box_python(const struct snp_box *box, const char *code, struct snp_err *err)
+int snp_box_python(struct snp_box *box, const char *code, struct snp_err *err)
 {
     snp_autobuf struct snp_buf out = SNP_BUF(OUTPUT_MAX);
     snp_autojson json_t *result = NULL;
@@ -157,6 +168,21 @@ int snp_box_get(const struct snp_box *box, const char *name, json_t **ret, struc
         *ret = NULL;
     }
     return 0;
+}
+
+int snp_box_apply(struct snp_box *box, const struct snp_box_part *part, struct snp_err *err)
+{
+    static const char format[] =
+        "how = json.load(open('/tmp/%s/how.json'))\n"
+        "apply('/tmp/%s/patch.json', how['hunk'], how['unexecuted'] or [], how['has_tests'])";
+    snp_autojson json_t *how =
+        snp_need(json_pack("{s:O?, s:O?, s:b}", "hunk", part->hunk, "unexecuted",
+                           part->unexecuted, "has_tests", part->has_tests));
+    snp_autofree char *text = snp_need(snp_json_text(how));
+    snp_autofree char *code = snp_need_format(format, box->nonce, box->nonce);
+
+    SNP_TRY(snp_box_put(box, text, strlen(text), "how.json", err));
+    return snp_box_python(box, code, err);
 }
 
 int snp_box_open(const struct snp_box_spec *spec, struct snp_box *ret, struct snp_err *err)

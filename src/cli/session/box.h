@@ -27,6 +27,9 @@ struct snp_box {
     char name[64];
     char
         nonce[33]; /* the folder /tmp/NONCE has our programs, the patch, and what they answer */
+    struct snp_buf
+        *printed; /* gets standard output alone, and nothing beyond its room; NULL = none */
+    bool is_cut;  /* there was more */
     bool is_open;
 };
 #define snp_autobox snp_cleanup(snp_box_close)
@@ -37,8 +40,18 @@ int snp_box_open(const struct snp_box_spec *spec,
                  struct snp_err *err) SNP_NODISCARD;
 void snp_box_close(struct snp_box *box);
 
+/* Which part of the patch. */
+struct snp_box_part {
+    const json_t *unexecuted; /* paths that stay as they are; NULL = none */
+    const json_t *hunk;       /* that it is without; NULL = none */
+    bool has_tests;           /* else they stay as the project has them */
+};
+int snp_box_apply(struct snp_box *box,
+                  const struct snp_box_part *part,
+                  struct snp_err *err) SNP_NODISCARD;
+
 /* One cell. argv NULL: Python code. *ret: its result, the caller's. */
-int snp_box_exec(const struct snp_box *box,
+int snp_box_exec(struct snp_box *box,
                  json_t *argv,
                  const char *code,
                  struct snp_buf *out,
@@ -46,9 +59,7 @@ int snp_box_exec(const struct snp_box *box,
                  struct snp_err *err) SNP_NODISCARD;
 
 /* Code of ours, which does not fail. */
-int snp_box_python(const struct snp_box *box,
-                   const char *code,
-                   struct snp_err *err) SNP_NODISCARD;
+int snp_box_python(struct snp_box *box, const char *code, struct snp_err *err) SNP_NODISCARD;
 
 /* A file of our folder. */
 int snp_box_put(const struct snp_box *box,

@@ -27,6 +27,40 @@ static void reasons_write(const json_t *reasons, struct snp_buf *out)
     }
 }
 
+static void samples_write(const json_t *samples, struct snp_buf *out)
+{
+    for (size_t i = 0; i < json_array_size(samples); i++) {
+        const json_t *sample = json_array_get(samples, i);
+        const char *changes = snp_json_str(json_object_get(sample, "changes"), "expected", "");
+
+        (void)!snp_buf_addf(
+            out, "\nSample `%s` %s `%s` has.\n", snp_json_str(sample, "command", ""),
+            snp_json_bool(sample, "is_as_expected", false) ? "prints what"
+                                                           : "does not print what",
+            snp_json_str(sample, "expect", ""));
+        if (changes[0] != '\0') {
+            (void)!snp_buf_addf(out, "\n```diff\n%s\n```\n", changes);
+        }
+    }
+}
+
+static void new_tests_write(const json_t *run, struct snp_buf *out)
+{
+    const json_t *tests = json_object_get(json_object_get(run, "report"), "tests");
+    const char *id;
+    json_t *outcome;
+
+    if (json_is_object(run)) {
+        (void)!snp_buf_addf(out, "\nNew tests, those of the patch (no proof), `%s`:%s\n\n",
+                            snp_json_str(run, "command", ""),
+                            json_object_size(tests) == 0 ? " no results" : "");
+    }
+    json_object_foreach((json_t *)(uintptr_t)tests, id, outcome)
+    {
+        (void)!snp_buf_addf(out, "- %s: %s\n", id, json_string_value(outcome));
+    }
+}
+
 char *snp_evidence_summary(const json_t *evidence)
 {
     struct snp_buf out = SNP_BUF(TEXT_MAX);
@@ -55,6 +89,8 @@ char *snp_evidence_summary(const json_t *evidence)
             snp_json_str(run, "status", ""), (long long)snp_json_int(run, "exit_code", -1),
             json_object_size(json_object_get(json_object_get(run, "report"), "tests")));
     }
+    samples_write(json_object_get(evidence, "samples"), &out);
+    new_tests_write(json_object_get(evidence, "new_tests"), &out);
     for (size_t m = 0; m < SNP_MEASURES; m++) {
         const json_t *value =
             json_object_get(json_object_get(evidence, "measures"), snp_measures[m].name);
@@ -132,5 +168,6 @@ char *snp_evidence_feedback(const json_t *evidence)
                                 snp_json_str(run, "output", ""));
         }
     }
+    samples_write(json_object_get(evidence, "samples"), &out);
     return snp_need(snp_buf_cstr(&out));
 }

@@ -30,4 +30,15 @@ int snp_scan_lint(const struct snp_box_spec *spec,
                   json_t *reasons,
                   struct snp_err *err) SNP_NODISCARD;
 
+/*
+ * What commands print of sample data, before and after the patch, against what they should print; both lists: appended to. A
+ * sample is {"command", "expect", "expected_sha256", "clean": {"status", "exit_code", "sha256", "output"}, "patched", "is_as_expected", "changes": {"expected", "clean"}}.
+ */
+int snp_samples_run(const struct snp_verify *asked,
+                    const struct snp_box_spec *spec,
+                    const json_t *look,
+                    json_t *samples,
+                    json_t *reasons,
+                    struct snp_err *err) SNP_NODISCARD;
+
 #endif

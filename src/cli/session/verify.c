@@ -46,11 +46,13 @@ struct verifying {
     struct snp_box_spec spec; /* owned: limits and patch_fd */
     json_t *runs; /* owned: on the clean project, and on the patched one, one after the other */
     json_t *base; /* owned: the former alone */
-    json_t *reasons;  /* owned */
-    json_t *look;     /* owned: what reading the patch found */
-    json_t *checks;   /* owned: findings of linters before and after */
-    json_t *unproven; /* owned: hunks without which all passes as well */
-    size_t n_secrets; /* files with new ones */
+    json_t *reasons;   /* owned */
+    json_t *look;      /* owned: what reading the patch found */
+    json_t *checks;    /* owned: findings of linters before and after */
+    json_t *samples;   /* owned: what commands printed, and should have printed */
+    json_t *new_tests; /* owned: a run of those that the patch has; NULL = none */
+    json_t *unproven;  /* owned: hunks without which all passes as well */
+    size_t n_secrets;  /* files with new ones */
 };
 
 static void verifying_done(struct verifying *v)
@@ -64,6 +66,8 @@ static void verifying_done(struct verifying *v)
     json_decref(v->look);
     json_decref(v->checks);
     json_decref(v->unproven);
+    json_decref(v->samples);
+    json_decref(v->new_tests);
 }
 
 /* Reading ------------------------------------------------------------------------------------ */
@@ -88,29 +92,18 @@ static void progress(const struct verifying *v, const char *text)
 
 /* Running ------------------------------------------------------------------------------------ */
 
-/* hunk: what is left out of the patch; null: nothing. has_patch false: the clean project. */
+/* part NULL: the clean project. */
 static int box_prepare(const struct verifying *v,
-                       const struct snp_box *box,
-                       bool has_patch,
-                       const json_t *hunk,
+                       struct snp_box *box,
+                       const struct snp_box_part *part,
                        struct snp_err *err)
 {
-    snp_autofree char *unexecuted =
-        snp_need(snp_json_text(json_object_get(v->look, "unexecuted")));
-    snp_autofree char *code = snp_need_format(
-        "apply('/tmp/%s/patch.json', %s%s%s, %s)", box->nonce,
-        hunk == NULL ? "" : "json.load(open('/tmp/", hunk == NULL ? "None" : box->nonce,
-        hunk == NULL ? "" : "/hunk.json'))", unexecuted);
-    snp_autofree char *text = hunk == NULL ? NULL : snp_need(snp_json_text(hunk));
     const char *files = v->asked->hidden_files;
     const char *slash = files == NULL ? NULL : strrchr(files, '/');
     struct snp_moved moved = {0};
 
-    if (text != NULL) {
-        SNP_TRY(snp_box_put(box, text, strlen(text), "hunk.json", err));
-    }
-    if (has_patch) {
-        SNP_TRY(snp_box_python(box, code, err));
+    if (part != NULL) {
+        SNP_TRY(snp_box_apply(box, part, err));
     }
     if (files != NULL) {
         snp_autofree char *path =
@@ -165,6 +158,7 @@ struct job {
     enum snp_verify_kind kind;
     const char *command;
     bool has_patch;
+    bool has_tests;     /* those of the patch */
     const json_t *hunk; /* that the patch is without; NULL = none */
 };
 
@@ -191,13 +185,15 @@ static int job_run(const struct verifying *v,
     snp_autobuf struct snp_buf out = SNP_BUF(SNP_BOX_OUTPUT_MAX);
     const char *runner = snp_verdict_runner(job->command);
     snp_autofree char *line = NULL;
+    const struct snp_box_part part = {json_object_get(v->look, "unexecuted"), job->hunk,
+                                      job->has_tests};
     snp_autojson json_t *argv = NULL;
     snp_autojson json_t *result = NULL;
     json_t *report = NULL;
     size_t left_out;
 
     SNP_TRY(snp_box_open(&v->spec, &box, err));
-    SNP_TRY(box_prepare(v, &box, job->has_patch, job->hunk, err));
+    SNP_TRY(box_prepare(v, &box, job->has_patch ? &part : NULL, err));
     line = line_make(&box, job->command, runner);
     argv = json_pack("[s, s, s]", "/bin/sh", "-c", line);
     if (argv == NULL) {
@@ -290,6 +286,21 @@ static int hunks_run(struct verifying *v, struct snp_err *err)
     return 0;
 }
 
+/* Never a proof: who made the patch made them. */
+static int new_tests_run(struct verifying *v, struct snp_err *err)
+{
+    const char *runner = snp_verdict_runner(v->asked->commands[SNP_VERIFY_TEST][0]);
+    const json_t *commands = json_object_get(v->look, "own_tests");
+    const struct job job = {
+        .command = snp_json_str(commands, runner, NULL), .has_patch = true, .has_tests = true};
+
+    if (job.command == NULL) {
+        return 0;
+    }
+    progress(v, job.command);
+    return job_run(v, &job, &v->new_tests, err);
+}
+
 static int is_unmoved(const struct verifying *v, struct snp_err *err)
 {
     snp_autochanges struct snp_changes now = {.project_fd = -1};
@@ -309,6 +320,8 @@ static int verify(struct verifying *v, struct snp_err *err)
     SNP_TRY(commands_run(v, false, err));
     snp_scan_tests(&v->changes.patch, v->look, v->base, v->reasons);
     SNP_TRY(commands_run(v, true, err));
+    SNP_TRY(snp_samples_run(v->asked, &v->spec, v->look, v->samples, v->reasons, err));
+    SNP_TRY(new_tests_run(v, err));
     SNP_TRY(snp_scan_lint(&v->spec, &v->checks, v->reasons, err));
     if (strcmp(snp_verdict_word(v->reasons), snp_verdict_failed) != 0) {
         SNP_TRY(hunks_run(v, err));
@@ -358,6 +371,7 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
         .base = snp_need(json_array()),
         .reasons = snp_need(json_array()),
         .unproven = snp_need(json_array()),
+        .samples = snp_need(json_array()),
     };
     snp_cleanup(snp_applied_freep) struct snp_applied *applied = NULL;
     snp_autojson json_t *evidence = NULL;
@@ -379,14 +393,15 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
         SNP_TRY(verify(&v, err));
     }
     evidence = snp_need(json_pack(
-        "{s:s, s:O, s:s, s:s, s:o, s:s, s:s, s:O?, s:O, s:O, s:O?, s:O?, s:o, s:I, s:s}",
+        "{s:s, s:O, s:s, s:s, s:o, s:s, s:s, s:O?, s:O, s:O, s:O?, s:O?, s:O, s:O?, s:o, s:I, "
+        "s:s}",
         "verdict", snp_verdict_word(v.reasons), "reasons", v.reasons, "session",
         v.changes.session, "session_name", v.changes.name, "project",
         snp_cli_path_json(v.changes.project), "sha256", v.changes.patch.hash, "template",
         v.changes.template, "limits", v.spec.limits, "runs", v.runs, "unproven_hunks",
-        v.unproven, "risk", json_object_get(v.look, "risk"), "checks", v.checks, "measures",
-        measures_make(&v, applied), "duration_ms", (json_int_t)((snp_now_us() - began_us) / MS),
-        "program", SNP_VERSION));
+        v.unproven, "risk", json_object_get(v.look, "risk"), "checks", v.checks, "samples",
+        v.samples, "new_tests", v.new_tests, "measures", measures_make(&v, applied),
+        "duration_ms", (json_int_t)((snp_now_us() - began_us) / MS), "program", SNP_VERSION));
     (void)json_object_update(evidence, (json_t *)(uintptr_t)asked->attempt);
     SNP_TRY(snp_evidence_keep(&v.changes.patch, applied, evidence, err));
     *ret = SNP_TAKE_PTR(evidence);
@@ -405,6 +420,17 @@ int snp_verify_options(const struct snp_opts *opts, struct snp_verify *ret, stru
     }
     ret->n_scope = snp_opts_list(opts, "scope", &ret->scope);
     ret->hidden_files = snp_opts_str(opts, "hidden-files");
+    ret->n_samples = snp_opts_list(opts, "sample", &ret->samples);
+    if (snp_opts_list(opts, "expect", &ret->expected) != ret->n_samples) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "each --sample CMD needs an --expect FILE, in the same order");
+    }
+    for (size_t i = 0; i < ret->n_samples; i++) {
+        if (access(ret->expected[i], R_OK) < 0) {
+            return snp_fail(err, SNP_E_NOT_FOUND, "--expect: cannot read %.150s: %s",
+                            ret->expected[i], strerror(errno));
+        }
+    }
     if (seconds < 1 || seconds > 600) {
         return snp_fail(err, SNP_E_INVALID, "--test-timeout is 1 to 600 seconds");
     }

@@ -23,7 +23,10 @@ struct snp_verify {
     const char *const *scope; /* prefixes that changed paths must have; none: all are allowed */
     size_t n_scope;
     const char
-        *hidden_files;     /* folder that only the sessions of the verdict get; NULL = none */
+        *hidden_files; /* folder that only the sessions of the verdict get; NULL = none */
+    const char *const *samples;  /* commands that print what they make of sample data */
+    const char *const *expected; /* of each, a file of what it is to print */
+    size_t n_samples;
     uint64_t wall_ms;      /* of one command */
     const json_t *attempt; /* more members of the evidence: how it was made; NULL = none */
     void (*progress)(void *ctx, const char *text); /* NULL = none */
@@ -52,6 +55,18 @@ struct snp_verify {
          SNP_OPT_STRING,                                                                        \
          "DIR",                                                                                 \
          "folder of hidden tests, at /workspace/NAME where they run, and nowhere else",         \
+         0},                                                                                    \
+        {"sample",                                                                              \
+         0,                                                                                     \
+         SNP_OPT_LIST,                                                                          \
+         "CMD",                                                                                 \
+         "prints what the code makes of sample data; may be repeated",                          \
+         0},                                                                                    \
+        {"expect",                                                                              \
+         0,                                                                                     \
+         SNP_OPT_LIST,                                                                          \
+         "FILE",                                                                                \
+         "what the --sample must print; one for each, in the same order",                       \
          0},                                                                                    \
         {"scope",                                                                               \
          0,                                                                                     \
