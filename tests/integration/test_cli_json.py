@@ -31,6 +31,7 @@ def box() -> Iterator[lib.Sandbox]:
     box.make_file("home/data.csv", "a,b\n")
     box.make_file("home/tree/one", "1")
     box.make_file("home/shown/one", "1")
+    box.make_file("home/code/a.py", "def add(a, b):\n    return a + b\n")
     box.make_file("home/no.snp", "no archive")
     os.mkdir(os.path.join(box.home, "there"))
     for args in (["exec", "-s", "w", "open('plot.png', 'wb').write(b'x')"], ["snapshot", "first", "-s", "w"],
@@ -105,6 +106,7 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
     "agent": (["agent", "--model", "replay/final.jsonl", "What?"], "answer run_id success"),
     "resume": (["resume", run_id], "success error"),  # this one is done
     "replay": (["replay", run_id], "calls same difference"),
+    "back": (["back", run_id], "run steps"),
     "runs list": (["runs", "list"], []),
     "runs show": (["runs", "show", run_id], "id state answer"),
     "runs cancel": (["runs", "cancel", run_id], None),  # none runs: refused
@@ -114,6 +116,14 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
     "logs verify": (["logs", "verify", run_id], "id intact last_hash"),
     "logs diff": (["logs", "diff", run_id, run_id], []),
     "visualize": (["visualize", "--out", "page.html"], "file runs bytes"),
+    "context index": (["context", "index", "code"], "files changed left_out"),
+    "context query": (["context", "query", "add", "--dir", "code"], "sections total_tokens left_out"),
+    "context search": (["context", "search", "d.f", "--dir", "code"], {"pattern": "d.f", "total_matches": 1}),
+    "context read": (["context", "read", "a.py:1-2", "--dir", "code"], {"start_line": 1, "total_lines": 2}),
+    "context map": (["context", "map", "--dir", "code"], "map"),
+    "context skeleton": (["context", "skeleton", "a.py", "--dir", "code"], "skeleton total_tokens"),
+    "context sections": (["context", "sections", "--dir", "code"], {"returned": 1, "has_more": False}),
+    "context stats": (["context", "stats", "--dir", "code"], "files definitions"),
     "init": (["init", "new"], {"created": ["new/snipara-sandbox.toml", "new/.env.example"]}),
     "trust": (["trust", "new"], "files"),
     "config show": (["config", "show"], "config_file memory"),
