@@ -548,7 +548,9 @@ def test_an_agent_is_told_until_its_change_is_proven(box: Sandbox) -> None:
                   turn(call("execute_code", code=f"import os\nos.system('{COMMAND}')"), edit("a - b", "a + b"),
                        final("it adds"), text="HYPOTHESIS: plus\n**INVARIANT: 1 + 2 is 3**"),
                   options=["--hidden-test", "python3 -m pytest hidden", "--hidden-files",
-                           os.path.join(box.folder, "hidden")])
+                           os.path.join(box.folder, "hidden"), "--expect", box.make_file("four.txt", "4\n"), "--sample",
+                           "python3 -c 'from calc import add; print(add(2, 2))'"])
+    assert found["verdict"]["samples"][0]["is_as_expected"]
     assert found["success"] and found["answer"] == "it adds" and found["verdict"]["verdict"] == READY
     wrong, right = [each for each in found["records"] if each.get("step") == "verdict"]
     assert wrong["verdict"] == "failed" and wrong["hypothesis"] == "HYPOTHESIS: times" and right["feedback"] is None
@@ -721,7 +723,7 @@ def test_an_interrupt_ends_it_at_once(box: Sandbox) -> None:
     assert asked.stderr is not None and "sleep 200" in asked.stderr.readline()
     asked.kill()
     asked.communicate(timeout=100)
-    assert lib.wait_for(lambda: "verify-" not in box.cli("sessions", "list", "--json").stdout)
+    assert lib.wait_for(lambda: "verify-" not in box.cli("sessions", "list", "--json").stdout, 60)
     box.destroy("slow")
 
 
