@@ -116,9 +116,8 @@ int snp_err_set(struct snp_err *err,
         n = 0;
     }
     if (sys_errno != 0 && (size_t)n < sizeof(text)) {
-        char reason[128];
-        const char *why = strerror_r(sys_errno, reason, sizeof(reason));
-        (void)snprintf(text + n, sizeof(text) - (size_t)n, ": %s", why);
+        errno = sys_errno; /* glibc's strerror_r and musl's differ */
+        (void)snprintf(text + n, sizeof(text) - (size_t)n, ": %m");
     }
     err->code = code;
     err->sys_errno = sys_errno;

@@ -109,8 +109,9 @@ new
 
 
 def test_the_number_of_calls_is_bounded(sandbox: Sandbox) -> None:
+    """Some are older names of others: open, stat, lstat, fork, select, accept."""
     manifest = sandbox.exec("1")["manifest"]["controls"]["syscalls"]
-    assert manifest["enforced"] and manifest["allowed"] <= 150 and manifest["capabilities"] == 0
+    assert manifest["enforced"] and manifest["allowed"] <= 156 and manifest["capabilities"] == 0
 
 
 def test_what_a_session_holds(sandbox: Sandbox) -> None:

@@ -412,6 +412,21 @@ def test_an_image_that_cannot_be_used(
         assert word in done.stderr and word in judged.stdout
 
 
+def test_the_module_needs_nothing_that_musl_lacks() -> None:
+    """Its libc resolves what is not Python's, by name and not by version."""
+    libc = f"/lib/ld-musl-{os.uname().machine}.so.1"
+    lib.need("docker", os.path.exists(libc), "musl is not installed")
+
+    def symbols(path: str, which: str) -> set[tuple[str, ...]]:
+        out = subprocess.run(["nm", "-D", which, path], capture_output=True, text=True, check=True).stdout
+        return {tuple(line.split()[-2:]) for line in out.splitlines()}
+
+    has = {name for _, name in symbols(libc, "--defined-only")}
+    needs = {name.split("@")[0] for kind, name in symbols(os.path.join(lib.BUILD, "_snp.abi3.so"), "--undefined-only")
+             if kind == "U" and not name.lstrip("_").startswith("Py")}
+    assert "recvmsg" in needs and needs - has == set()
+
+
 def test_an_engine_that_goes_away_and_comes_back(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     own = engines.Engine()
     try:

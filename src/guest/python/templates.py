@@ -41,7 +41,7 @@ BASE = """
     encodings.cp1252 encodings.idna encodings.unicode_escape _strptime
 """.split()
 
-# Nice to have ready; not in every version or build of Python.
+# Not in every version of Python. Some builds, as those of images, lack some of the others, too.
 BASE_EXTRA = """
     array cmath configparser difflib doctest email.message fnmatch getpass graphlib hmac
     html.parser http.client importlib.metadata importlib.resources importlib.util ipaddress
@@ -81,8 +81,7 @@ def load_if_there(names: List[str]) -> None:
 
 
 def load_base() -> None:
-    load(BASE)
-    load_if_there(BASE_EXTRA)
+    load_if_there(BASE + BASE_EXTRA)
     use_fork()
 
 

@@ -10,7 +10,7 @@
  * programs, the x32 calls of x86-64) kill the process.
  *
  * One table for all architectures. It names what x86-64 has; of the old calls among these
- * (access, dup2, poll ...) others have only the newer ones, which are in it as well.
+ * (access, dup2, open ...: musl uses them) others have only the newer ones, which are in it as well.
  * Where that is not so there is a stand-in. Arguments that are looked at are in the same place
  * and have the same values on x86-64 and aarch64; tests/unit/syscalls_test.c holds that.
  */
@@ -46,8 +46,8 @@ struct group {
 #define NUMBERS(...) (const int[]){__VA_ARGS__, 0}
 static const struct group groups[] = {
     {"files", "read and write what the mounts and Landlock allow", CALLS(
-        "read", "write", "readv", "writev", "pread64", "pwrite64", "creat", "openat", "openat2",
-        "close", "close_range", "lseek", "fstat", "newfstatat", "statx", "statfs", "fstatfs",
+        "read", "write", "readv", "writev", "pread64", "pwrite64", "creat", "open", "openat", "openat2",
+        "close", "close_range", "lseek", "stat", "lstat", "fstat", "newfstatat", "statx", "statfs", "fstatfs",
         "access", "faccessat", "faccessat2", "fsync", "fdatasync", "truncate", "ftruncate", "fallocate", "fadvise64",
         "flock", "sendfile", "copy_file_range", "umask", "utimensat")},
     {"names", "folders, links, renames", CALLS(
@@ -57,12 +57,12 @@ static const struct group groups[] = {
     {"attributes", "programs that copy files preserve their attributes", CALLS(
         "getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr")},
     {"descriptors", "pipes, polling, events", CALLS(
-        "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "pselect6", "epoll_create1",
+        "dup", "dup2", "dup3", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6", "epoll_create1",
         "epoll_ctl", "epoll_wait", "epoll_pwait", "eventfd2", "signalfd4")},
     {"memory", "allocation and mapping, within the limit", CALLS(
         "brk", "munmap", "mremap", "mprotect", "madvise", "msync")},
     {"processes", "fork, threads, run, wait, in a separate pid namespace", CALLS(
-        "vfork", "execve", "execveat", "exit", "exit_group", "wait4", "waitid",
+        "fork", "vfork", "execve", "execveat", "exit", "exit_group", "wait4", "waitid",
         "pidfd_open", "getpid", "getppid", "gettid", "setpgid", "getpgrp",
         "setsid", "futex", "set_tid_address", "set_robust_list", "rseq", "arch_prctl", "sched_yield",
         "sched_getaffinity")},
@@ -75,7 +75,7 @@ static const struct group groups[] = {
         "getuid", "geteuid", "getgid", "getegid", "getgroups", "uname", "sysinfo",
         "getrusage", "getpriority", "getrandom")},
     {"sockets", "unix sockets, and the loopback of an empty network namespace", CALLS(
-        "connect", "bind", "listen", "accept4", "getsockname", "getpeername", "sendto", "recvfrom", "sendmsg",
+        "connect", "bind", "listen", "accept", "accept4", "getsockname", "getpeername", "sendto", "recvfrom", "sendmsg",
         "recvmsg", "shutdown")},
 };
 /* clang-format on */

@@ -27,14 +27,14 @@
 
 /* Of the table: allowed by argument below, asked for through the supervisor, or not at all. */
 static const char *const session_skip[] = {
-    "connect",   "bind",      "listen",     "accept4",           "openat", "openat2",
-    "kill",      "tgkill",    "pidfd_open", "pidfd_send_signal", "fcntl",  "getxattr",
-    "lgetxattr", "listxattr", "llistxattr", "truncate",          "chmod",  "fchmod",
-    "fchmodat",  "fchown",    "fchownat",   "utimensat",         "creat",  "mknodat",
-    "sendmsg",   NULL,
+    "connect", "bind",     "listen",    "accept4",   "openat",     "openat2",
+    "accept",  "open",     "kill",      "tgkill",    "pidfd_open", "pidfd_send_signal",
+    "fcntl",   "getxattr", "lgetxattr", "listxattr", "llistxattr", "truncate",
+    "chmod",   "fchmod",   "fchmodat",  "fchown",    "fchownat",   "utimensat",
+    "creat",   "mknodat",  "sendmsg",   NULL,
 };
 
-static const char *const zygote_skip[] = {"connect", "bind",   "listen",
+static const char *const zygote_skip[] = {"connect", "bind",   "listen", "accept",
                                           "accept4", "socket", NULL};
 
 /* Harmless where the user is nobody else; asked for where it is the host's. */
