@@ -264,9 +264,14 @@ class Engine:
         for controller in [""] + ["/" + name for name in os.listdir("/sys/fs/cgroup")]:
             for path, _, _ in os.walk(f"/sys/fs/cgroup{controller}{self.group}", topdown=False):
                 os.rmdir(path)
-        shutil.rmtree(self.folder)
+        assert lib.wait_for(self._is_removed), f"{self.folder} stays"
         if not self.had_config:
             shutil.rmtree(CONFIG, ignore_errors=True)
+
+    def _is_removed(self) -> bool:
+        """podman's last commands, which its containers start when they end, may still write there."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return not os.path.exists(self.folder)
 
 
 class Podman(Engine):

@@ -1062,9 +1062,9 @@ def copy_of_the_driver(folder: Path, replace: str = "", by: str = "") -> Path:
 
 
 def test_preload_error_names_the_module(tmp_path: pathlib.Path) -> None:
-    copy = copy_of_the_driver(tmp_path, "json re math", "json re no_such_thing math")
+    copy = copy_of_the_driver(tmp_path, '["numpy", "pandas"]', '["no_such_thing", "pandas"]')
     done = subprocess.run(
-        [PYTHON, "-I", str(copy), "--template", "base", "--fd", "9"], stderr=subprocess.PIPE
+        [PYTHON, "-I", str(copy), "--template", "data", "--fd", "9"], stderr=subprocess.PIPE
     )
     assert done.returncode == 3
     assert "no_such_thing" in json.loads(done.stderr)["error"]
