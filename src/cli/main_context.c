@@ -9,7 +9,7 @@
 
 #define COPY(name)    struct snp_verb name = snp_verb_context_##name;
 #define SET_RUN(name) name.run = snp_context_##name;
-#define ADDRESS(name) &name,
+#define ADDRESS(name) &(name),
 
 int main(int argc, char **argv)
 {

@@ -59,8 +59,9 @@ int snp_context_search(struct snp_cli *cli, const struct snp_opts *opts)
     struct found found = {.results = cli->is_json ? snp_need(json_array()) : NULL};
     struct snp_search what = {.pattern = pattern, .fn = found_add, .arg = &found};
     struct snp_err err;
-    int r = snp_context_number(opts, "max-results", RESULTS, 1, RESULTS_MAX, &what.max_results,
-                               &err);
+    int r = snp_context_number(opts, "max-results",
+                               (struct snp_context_range){RESULTS, 1, RESULTS_MAX},
+                               &what.max_results, &err);
 
     SNP_THEN(r, snp_context_fresh(cli, opts, &index, &err));
     SNP_THEN(r, snp_search(&index, &what, &result, &err));
@@ -108,6 +109,13 @@ static char *place_parse(const char *text, uint64_t lines[2])
     return path;
 }
 
+static int line_add(struct snp_buf *out, uint64_t number, const char *text, size_t n)
+{
+    SNP_TRY(snp_buf_addf(out, "%5llu| ", (unsigned long long)number));
+    SNP_TRY(snp_buf_add(out, text, n));
+    return snp_buf_adds(out, "\n");
+}
+
 /* Lines first to last with their numbers; *ret_total counts all. */
 static int lines_number(
     const char *text, size_t n, uint64_t lines[2], struct snp_buf *out, uint64_t *ret_total)
@@ -120,13 +128,10 @@ static int lines_number(
     for (size_t i = 0; i < n;) {
         const char *end = memchr(text + i, '\n', n - i);
         size_t len = end == NULL ? n - i : (size_t)(end - (text + i));
+        int r =
+            ++number < lines[0] || number > lines[1] ? 0 : line_add(out, number, text + i, len);
 
-        number++;
-        if (number >= lines[0] && number <= lines[1]) {
-            SNP_TRY(snp_buf_addf(out, "%5llu| ", (unsigned long long)number));
-            SNP_TRY(snp_buf_add(out, text + i, len));
-            SNP_TRY(snp_buf_adds(out, "\n"));
-        }
+        SNP_TRY(r);
         i += len + 1;
     }
     *ret_total = number;
@@ -234,21 +239,22 @@ int snp_context_skeleton(struct snp_cli *cli, const struct snp_opts *opts)
     return text_end(cli, r, &err, "skeleton", &out);
 }
 
-/* Signatures of a file if they fit, else its name, if that does. *left counts the others. */
-static int map_file(struct snp_index *index,
-                    int64_t file,
-                    const char *path,
-                    uint64_t reserve,
-                    uint64_t *room,
-                    struct snp_buf *out,
-                    struct snp_err *err)
+struct mapping {
+    struct snp_index *index;
+    struct snp_buf *out;
+    uint64_t room;    /* tokens that are left */
+    uint64_t reserve; /* of these, for the names of the files to come */
+};
+
+/* Signatures of a file if they fit, else its name, if that does. 1 = neither. */
+static int map_file(struct mapping *m, int64_t file, const char *path, struct snp_err *err)
 {
     snp_autobuf struct snp_buf whole = SNP_BUF(TEXT_MAX);
     snp_autobuf struct snp_buf skeleton = SNP_BUF(TEXT_MAX);
     snp_autofree char *line = snp_need_format("%s\n", path);
     uint64_t name_tokens = snp_model_estimate(line, strlen(line));
     uint64_t tokens;
-    int r = file_skeleton(index, file, false, &skeleton, err);
+    int r = file_skeleton(m->index, file, false, &skeleton, err);
 
     SNP_TRY(r);
     r = snp_buf_adds(&whole, line);
@@ -260,15 +266,15 @@ static int map_file(struct snp_index *index,
     }
     SNP_TRY(fail_memory(r, err));
     tokens = snp_model_estimate(snp_buf_bytes(&whole), whole.len);
-    if (tokens + reserve <= *room) {
-        *room -= tokens;
-        return fail_memory(snp_buf_add(out, snp_buf_bytes(&whole), whole.len), err);
+    if (tokens + m->reserve <= m->room) {
+        m->room -= tokens;
+        return fail_memory(snp_buf_add(m->out, snp_buf_bytes(&whole), whole.len), err);
     }
-    if (name_tokens <= *room) {
-        *room -= name_tokens;
-        return fail_memory(snp_buf_adds(out, line), err);
+    if (name_tokens <= m->room) {
+        m->room -= name_tokens;
+        return fail_memory(snp_buf_adds(m->out, line), err);
     }
-    return 1; /* neither fits */
+    return 1;
 }
 
 static int map_make(struct snp_index *index,
@@ -278,7 +284,7 @@ static int map_make(struct snp_index *index,
                     struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
-    uint64_t room = max_tokens;
+    struct mapping m = {.index = index, .out = out, .room = max_tokens};
     int64_t names = 0;
     int r;
 
@@ -291,8 +297,8 @@ static int map_make(struct snp_index *index,
                    "");
     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
         names -= (int64_t)snp_col_u64(&rows, 2);
-        r = map_file(index, (int64_t)snp_col_u64(&rows, 0), snp_col_text(&rows, 1),
-                     names < 0 ? 0 : (uint64_t)names, &room, out, err);
+        m.reserve = names < 0 ? 0 : (uint64_t)names;
+        r = map_file(&m, (int64_t)snp_col_u64(&rows, 0), snp_col_text(&rows, 1), err);
         *ret_left += r > 0;
         r = r > 0 ? 0 : r;
     }
@@ -306,8 +312,11 @@ int snp_context_map(struct snp_cli *cli, const struct snp_opts *opts)
     struct snp_err err;
     uint64_t max_tokens;
     uint64_t left = 0;
-    int r = snp_context_number(opts, "max-tokens", SNP_QUERY_TOKENS, SNP_QUERY_TOKENS_MIN,
-                               SNP_QUERY_TOKENS_MAX, &max_tokens, &err);
+    int r =
+        snp_context_number(opts, "max-tokens",
+                           (struct snp_context_range){SNP_QUERY_TOKENS, SNP_QUERY_TOKENS_MIN,
+                                                      SNP_QUERY_TOKENS_MAX},
+                           &max_tokens, &err);
 
     SNP_THEN(r, snp_context_fresh(cli, opts, &index, &err));
     SNP_THEN(r, map_make(&index, max_tokens, &out, &left, &err));
@@ -353,9 +362,11 @@ int snp_context_sections(struct snp_cli *cli, const struct snp_opts *opts)
     uint64_t returned = 0;
     uint64_t limit = 0;
     uint64_t offset = 0;
-    int r = snp_context_number(opts, "limit", SECTIONS, 1, SECTIONS_MAX, &limit, &err);
+    int r = snp_context_number(
+        opts, "limit", (struct snp_context_range){SECTIONS, 1, SECTIONS_MAX}, &limit, &err);
 
-    SNP_THEN(r, snp_context_number(opts, "offset", 0, 0, OFFSET_MAX, &offset, &err));
+    SNP_THEN(r, snp_context_number(opts, "offset", (struct snp_context_range){0, 0, OFFSET_MAX},
+                                   &offset, &err));
     SNP_THEN(r, snp_context_fresh(cli, opts, &index, &err));
     SNP_THEN(r, snp_db_number(&index.db, 0, &total, &err,
                               "SELECT count(*) FROM chunk c JOIN file f ON f.id = c.file"

@@ -82,17 +82,15 @@ char *snp_context_path(const struct snp_index *index, const char *path)
 
 int snp_context_number(const struct snp_opts *opts,
                        const char *name,
-                       int64_t fallback,
-                       int64_t min,
-                       int64_t max,
+                       struct snp_context_range range,
                        uint64_t *ret,
                        struct snp_err *err)
 {
-    int64_t value = snp_opts_int(opts, name, fallback);
+    int64_t value = snp_opts_int(opts, name, range.fallback);
 
-    if (value < min || value > max) {
-        return snp_fail(err, SNP_E_INVALID, "--%s must be %lld to %lld", name, (long long)min,
-                        (long long)max);
+    if (value < range.min || value > range.max) {
+        return snp_fail(err, SNP_E_INVALID, "--%s must be %lld to %lld", name,
+                        (long long)range.min, (long long)range.max);
     }
     *ret = (uint64_t)value;
     return 0;

@@ -23,12 +23,16 @@ int snp_context_fresh(struct snp_cli *cli,
 /* A path that the user wrote, from the project's folder; the caller frees. */
 char *snp_context_path(const struct snp_index *index, const char *path);
 
+struct snp_context_range {
+    int64_t fallback;
+    int64_t min;
+    int64_t max;
+};
+
 /* An option between two bounds. */
 int snp_context_number(const struct snp_opts *opts,
                        const char *name,
-                       int64_t fallback,
-                       int64_t min,
-                       int64_t max,
+                       struct snp_context_range range,
                        uint64_t *ret,
                        struct snp_err *err) SNP_NODISCARD;
 

@@ -201,8 +201,11 @@ int snp_context_query(struct snp_cli *cli, const struct snp_opts *opts)
     int r = text == NULL ? err.code : mode_check(mode, &err);
 
     query.text = text;
-    SNP_THEN(r, snp_context_number(opts, "max-tokens", SNP_QUERY_TOKENS, SNP_QUERY_TOKENS_MIN,
-                                   SNP_QUERY_TOKENS_MAX, &query.max_tokens, &err));
+    SNP_THEN(
+        r, snp_context_number(opts, "max-tokens",
+                              (struct snp_context_range){SNP_QUERY_TOKENS, SNP_QUERY_TOKENS_MIN,
+                                                         SNP_QUERY_TOKENS_MAX},
+                              &query.max_tokens, &err));
     SNP_THEN(r, snp_context_fresh(cli, opts, &index, &err));
     if (r == 0 && file != NULL && snp_streq(mode, "hybrid")) {
         current = snp_context_path(&index, file);

@@ -375,13 +375,14 @@ static int limit_inodes(struct snp_setup *s, struct snp_err *err)
 {
     char data[128];
     struct statfs fs;
+    unsigned long long inodes;
 
     if (statfs(SCRATCH, &fs) < 0) {
         return snp_fail_sys(err, errno, "statfs " SCRATCH);
     }
+    inodes = fs.f_files - fs.f_ffree + s->spec.workspace_inodes;
     (void)snprintf(data, sizeof(data), "size=%llu,nr_inodes=%llu",
-                   (unsigned long long)s->spec.workspace_bytes,
-                   (unsigned long long)(fs.f_files - fs.f_ffree + s->spec.workspace_inodes));
+                   (unsigned long long)s->spec.workspace_bytes, inodes);
     if (mount(NULL, SCRATCH, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, data) < 0) {
         return snp_fail_sys(err, errno, "limit the inodes of " SCRATCH);
     }
