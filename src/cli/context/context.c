@@ -24,7 +24,7 @@ static int become(struct snp_cli *cli, const struct snp_opts *opts SNP_UNUSED)
     }
 
 static const struct snp_opt index_options[] = {
-    {"rebuild", 0, SNP_OPT_FLAG, NULL, "forget what is known, and read all files again", 0},
+    {"rebuild", 0, SNP_OPT_FLAG, NULL, "discard the index and read all files again", 0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt query_options[] = {
@@ -48,7 +48,7 @@ static const struct snp_opt map_options[] = {
 };
 static const struct snp_opt sections_options[] = {
     {"limit",  'n', SNP_OPT_INT, "N", "the most sections: 1 to 500 (default 50)", 0},
-    {"offset", 0,   SNP_OPT_INT, "N", "how many to pass over (default 0)",        0},
+    {"offset", 0,   SNP_OPT_INT, "N", "how many to skip (default 0)",             0},
     OPT_DIR,
     SNP_CLI_OPT_JSON,
 };
@@ -68,19 +68,18 @@ static const struct snp_opt_arg search_args[] = {
     {"REGEX", "a regular expression, whatever the case of letters; at most 500 bytes", 1, 1}
 };
 static const struct snp_opt_arg read_args[] = {
-    {"FILE:A-B", "a file and its lines; at most 200 of them, from the first if none are named",
-     1, 1}
+    {"FILE:A-B", "FILE, FILE:A or FILE:A-B; prints at most 200 lines", 1, 1}
 };
 static const struct snp_opt_arg skeleton_args[] = {
     {"FILE", "a file of the project", 1, 1}
 };
 static const struct snp_opt_arg sections_args[] = {
-    {"FILTER", "only those with this in their title or path", 0, 1}
+    {"FILTER", "only sections with this text in their title or path", 0, 1}
 };
 
 const struct snp_verb snp_verb_context_index = {
     .name = "index",
-    .summary = "read a project into its index, or what has changed since",
+    .summary = "index a project, or update its index",
     .description =
         "Reads the files that Git does not ignore into a database in the state folder. Files "
         "with names of secrets, files that hold a private key, binary files and files over 1 "
@@ -92,7 +91,7 @@ const struct snp_verb snp_verb_context_index = {
 };
 const struct snp_verb snp_verb_context_query = {
     .name = "query",
-    .summary = "the parts of a project that belong to a question, within a budget of tokens",
+    .summary = "find the parts of a project that answer a question, within a token budget",
     .description =
         "Exact names and paths come first, then what has the words of the question. Each part "
         "says why it is there. Whole definitions are printed as long as they fit, then "
@@ -104,7 +103,7 @@ const struct snp_verb snp_verb_context_query = {
 };
 const struct snp_verb snp_verb_context_search = {
     .name = "search",
-    .summary = "lines that match a regular expression",
+    .summary = "find lines that match a regular expression",
     .description = "Searches the text of all indexed files for at most one second.",
     .spec = SNP_SPEC(search_options, search_args),
     .examples = "context search 'def \\w+_token'",
@@ -112,21 +111,21 @@ const struct snp_verb snp_verb_context_search = {
 };
 const struct snp_verb snp_verb_context_read = {
     .name = "read",
-    .summary = "numbered lines of a file",
+    .summary = "print numbered lines of a file",
     .spec = SNP_SPEC(plain_options, read_args),
     .examples = "context read src/main.c:1-40",
     .run = become,
 };
 const struct snp_verb snp_verb_context_map = {
     .name = "map",
-    .summary = "the files of a project and the signatures in them, within a budget of tokens",
+    .summary = "list files and the signatures in them, within a token budget",
     .spec = SNP_OPTIONS(map_options),
     .examples = "context map --max-tokens 2000",
     .run = become,
 };
 const struct snp_verb snp_verb_context_skeleton = {
     .name = "skeleton",
-    .summary = "the signatures in a file, without their bodies",
+    .summary = "print the signatures in a file, without bodies",
     .spec = SNP_SPEC(plain_options, skeleton_args),
     .examples = "context skeleton src/main.c",
     .run = become,
@@ -140,7 +139,7 @@ const struct snp_verb snp_verb_context_sections = {
 };
 const struct snp_verb snp_verb_context_stats = {
     .name = "stats",
-    .summary = "what the index of a project has",
+    .summary = "show what the index holds",
     .spec = SNP_OPTIONS(plain_options),
     .examples = "context stats --json",
     .run = become,
@@ -151,6 +150,6 @@ static const struct snp_verb *const verbs[] = {SNP_CONTEXT_VERBS(ADDRESS) NULL};
 
 const struct snp_verb snp_verb_context = {
     .name = "context",
-    .summary = "find the code that belongs to a question: index, query, search, read, map",
+    .summary = "find the code that answers a question: index, query, search, read, map",
     .verbs = verbs,
 };

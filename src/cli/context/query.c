@@ -53,7 +53,7 @@ static void report_print(struct snp_cli *cli,
             report->left.beyond >
         0) {
         (void)printf(
-            "left out: %llu ignored by Git, %llu with names of secrets, %llu links and "
+            "Skipped: %llu ignored by Git, %llu with names of secrets, %llu links and "
             "special files, %llu too deep or unreadable\n",
             (unsigned long long)report->left.ignored, (unsigned long long)report->left.secret,
             (unsigned long long)report->left.special, (unsigned long long)report->left.beyond);

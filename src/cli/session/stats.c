@@ -203,9 +203,9 @@ const struct snp_verb snp_verb_stats = {
     .description =
         "Measures of all repairs that verify or agent --test judged for this user: how many "
         "were "
-        "ready at once and in the end, what they broke, and whether apply applied them. Of a "
-        "run "
-        "or a session the last verdict counts. What was not measured is not known, never 0.",
+        "ready at once and in the end, what they broke, and whether apply applied them. Only "
+        "the "
+        "last verdict of a run or session counts. What was not measured is unknown, never 0.",
     .spec = SNP_OPTIONS(options),
     .examples = "stats\nstats --since 7d --json",
     .run = run,

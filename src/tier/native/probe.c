@@ -292,11 +292,12 @@ static void add_images(const struct snp_supervisor *supervisor, json_t *features
                    why);
     (void)json_array_append_new(
         features,
-        snp_probe_row("session images", ok,
-                      ok ? "forks, steps of runs and sessions that wake go on where they stood"
-                         : detail,
-                      "then variables are restored, without generators, locks and the like",
-                      "as of template images"));
+        snp_probe_row(
+            "session images", ok,
+            ok ? "forks, steps of runs and woken sessions continue from a memory image"
+               : detail,
+            "then variables are restored, without generators, locks and the like",
+            "as of template images"));
 }
 
 static const char *const guarantees[] = {"network",    "filesystem", "syscalls", "resources",
