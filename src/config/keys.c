@@ -101,6 +101,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
         RANGE(0, 1)),
     KEY(SUB_CALLS_MAX_COST_PER_SESSION, "sub_calls_max_cost_per_session", FLOAT,   DOWN,  "1.0",       "Sub-calls", "Max cost/session",
         RANGE(0, 1000000)),
+    KEY(CONTEXT_EMBEDDINGS,        "context_embeddings",      STRING,  ASKS,  "local",     "Context",   "Embeddings"),
     KEY(ALLOWED_PATHS,             "allowed_paths",           LIST,    ASKS,  "",          "Security",  "Allowed paths"),
     KEY(LOG_DIR,                   "log_dir",                 PATH,    BELOW, "./logs",    "Logging",   "Log dir"),
     KEY(VERBOSE,                   "verbose",                 BOOL,    FREE,  "false",     "Logging",   "Verbose"),

@@ -88,6 +88,10 @@ static const char help[] =
     "  --live-max N           sessions that may be awake at once (default 64)\n"
     "  --live-memory SIZE     memory these may take (default: half of the machine's)\n"
     "  --journal-budget SIZE  disk for sessions and outputs, from 16m; 0 = any (default 8g)\n"
+    "  --store-key FILE       encrypt the journal with the 32 random bytes of this file, "
+    "which\n"
+    "                         only you may read (default: the key it is encrypted with, if "
+    "any)\n"
     "  --ready-fd N           write one byte to descriptor N when a daemon listens; without\n"
     "                         --foreground, also leave the process that started it\n"
     "  --log-level LEVEL      error, warn, info or debug (default info)\n"
@@ -227,6 +231,8 @@ static int environment_read(struct options *options, struct snp_err *err)
 
         SNP_TRY(text == NULL ? 0 : setting_read(&settings[i], name, text, options, err));
     }
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
+    options->server.store_key = getenv("SNIPARA_SANDBOX_STORE_KEY");
     return 0;
 }
 
@@ -245,7 +251,7 @@ static int setting_option(int i, const char *text, struct options *options, stru
 /* 1: help or version was printed, nothing is to be done. */
 static int options_parse(int argc, char **argv, struct options *options, struct snp_err *err)
 {
-    struct option table[SNP_ARRAY_LEN(settings) + 8] = {
+    struct option table[SNP_ARRAY_LEN(settings) + 9] = {
         {"foreground", no_argument,       NULL, 'f'},
         {"socket",     required_argument, NULL, 's'},
         {"state",      required_argument, NULL, 'd'},
@@ -253,12 +259,13 @@ static int options_parse(int argc, char **argv, struct options *options, struct 
         {"log-level",  required_argument, NULL, 'l'},
         {"version",    no_argument,       NULL, 'v'},
         {"help",       no_argument,       NULL, 'h'},
+        {"store-key",  required_argument, NULL, 'k'},
     };
     int r = 0;
     int c;
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(settings); i++) {
-        table[7 + i] =
+        table[8 + i] =
             (struct option){settings[i].flag, required_argument, NULL, SETTING + (int)i};
     }
     opterr = 0;
@@ -276,6 +283,9 @@ static int options_parse(int argc, char **argv, struct options *options, struct 
             break;
         case 'r':
             r = ready_fd_parse(optarg, &options->ready_fd, err);
+            break;
+        case 'k':
+            options->server.store_key = optarg;
             break;
         case 'l':
             r = level_parse(optarg, &options->level, err);

@@ -97,6 +97,7 @@ struct snp_server_options {
     uint64_t live_max;        /* named sessions with an executor */
     uint64_t live_bytes;      /* of memory that these take */
     uint64_t budget_bytes;    /* of the state folder; 0 = whatever it takes */
+    const char *store_key;    /* path of the key that the journal is sealed with; or NULL */
 };
 
 struct snp_server {

@@ -8,6 +8,9 @@
  * turned or a file under another's name is seen when it is read, whichever part is read, without
  * hashing all of it again.
  *
+ * In a sealed store (seal.h) each chunk is encrypted with a tag behind it, and the header has a salt and a tag of
+ * its own. The name of a blob says whether its file must be one: a plain file does not pass for it.
+ *
  * A file is written in tmp/, with a name that no other start of the program gives, synced, and only then
  * renamed. Here are no rows: blobrow.c has those.
  */
@@ -32,6 +35,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "store/hasher.h"
+#include "store/seal.h"
 
 enum {
     LEVEL = 1,           /* of zstd: as fast as disks */
@@ -45,6 +49,7 @@ enum {
 #define AS_IS 0x80000000U /* in a chunk's stored_len */
 
 static const char magic[8] = "snpblob1";
+static const char sealed_magic[8] = "snpblob2";
 
 struct header {
     char magic[8];
@@ -55,16 +60,26 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == 64, "written as it is");
 
+/* Behind the header of a sealed one. */
+struct seal {
+    uint8_t salt[SNP_SEAL_SALT];
+    uint8_t tag[SNP_SEAL_TAG]; /* of the header */
+};
+_Static_assert(sizeof(struct seal) == 32, "written as it is");
+
+#define HEADER_PIECE UINT64_MAX /* its number; chunks have theirs */
+
 struct chunk {
-    uint32_t stored_len; /* of the bytes that follow, perhaps with AS_IS */
+    uint32_t stored_len; /* of the bytes that follow without their tag, perhaps with AS_IS */
     uint32_t len;        /* of the content: SNP_BLOB_CHUNK, or less in the last */
-    uint64_t sum;        /* of the bytes that follow */
+    uint64_t sum;        /* of the bytes that follow without their tag */
 };
 _Static_assert(sizeof(struct chunk) == 16, "written as it is");
 
 struct snp_blob_writer {
     struct snp_blob_place place;
     struct snp_hasher *hasher; /* owned */
+    struct snp_sealer *sealer; /* owned; NULL = files are not sealed */
     ZSTD_CCtx *zstd;           /* owned */
     char *chunk;               /* owned; SNP_BLOB_CHUNK bytes: content not yet written */
     char *packed;              /* owned; packed_max bytes */
@@ -75,14 +90,17 @@ struct snp_blob_writer {
     uint64_t kicked; /* bytes whose way to the disk was begun */
     uint64_t chunks;
     bool is_dense; /* the chunk before did not shrink */
-    int fd;        /* -1: nothing written yet */
+    struct seal seal;
+    int fd; /* -1: nothing written yet */
     char tmp[40];
 };
 
 struct snp_blob_reader {
     struct snp_blob_place place;
-    ZSTD_DCtx *zstd; /* owned */
-    char *packed;    /* owned */
+    struct snp_sealer *sealer; /* owned; NULL = no file is sealed */
+    bool is_sealed;            /* this one is */
+    ZSTD_DCtx *zstd;           /* owned */
+    char *packed;              /* owned */
     size_t packed_max;
     char *content; /* owned; SNP_BLOB_CHUNK bytes */
     int fd;
@@ -95,13 +113,18 @@ struct snp_blob_reader {
 
 /* Names --------------------------------------------------------------------------------- */
 
-bool snp_blob_is(const void *bytes, size_t n, const uint8_t hash[SNP_BLOB_HASH_BYTES])
+bool snp_blob_is(const struct snp_seal *seal,
+                 const void *bytes,
+                 size_t n,
+                 const uint8_t hash[SNP_BLOB_HASH_BYTES])
 {
     uint8_t found[EVP_MAX_MD_SIZE];
     unsigned len = 0;
 
     return EVP_Digest(bytes, n, found, &len, EVP_sha256(), NULL) == 1 &&
-           len == SNP_BLOB_HASH_BYTES && memcmp(found, hash, SNP_BLOB_HASH_BYTES) == 0;
+           len == SNP_BLOB_HASH_BYTES &&
+           snp_seal_name(snp_seal_is_name(hash) ? seal : NULL, found) &&
+           memcmp(found, hash, SNP_BLOB_HASH_BYTES) == 0;
 }
 
 void snp_blob_hex(const uint8_t hash[SNP_BLOB_HASH_BYTES], char out[SNP_STORE_HASH_LEN + 1])
@@ -248,6 +271,10 @@ int snp_blob_writer_new(const struct snp_blob_place *place,
     w->zstd = ZSTD_createCCtx();
     w->chunk = malloc(SNP_BLOB_CHUNK);
     w->packed = malloc(w->packed_max);
+    if (place->seal != NULL) {
+        w->sealer = snp_sealer_new(place->seal);
+        SNP_TRY_MEMORY(w->sealer, err);
+    }
     SNP_TRY_MEMORY(w->zstd != NULL && w->chunk != NULL && w->packed != NULL, err);
     if (snp_hasher_new(&w->hasher, err) < 0) {
         return err->code;
@@ -272,6 +299,7 @@ void snp_blob_writer_free(struct snp_blob_writer *writer)
     }
     writer_drop(writer);
     snp_hasher_free(writer->hasher);
+    snp_sealer_free(writer->sealer);
     (void)ZSTD_freeCCtx(writer->zstd);
     free(writer->chunk);
     free(writer->packed);
@@ -298,11 +326,16 @@ int snp_blob_begin(struct snp_blob_writer *writer, struct snp_err *err)
     writer_drop(writer);
     writer->n = 0;
     writer->size = 0;
-    writer->stored = sizeof(struct header);
+    writer->stored = sizeof(struct header) + (writer->sealer == NULL ? 0 : sizeof(struct seal));
     writer->kicked = 0;
     writer->chunks = 0;
     writer->is_dense = false;
     return snp_hasher_begin(writer->hasher, err);
+}
+
+static int fail_seal(struct snp_err *err)
+{
+    return snp_fail(err, SNP_E_INTERNAL, "libcrypto could not encrypt with AES-256-GCM");
 }
 
 /* A name that no other writer and no other start of the program has. */
@@ -310,6 +343,10 @@ static int file_open(struct snp_blob_writer *w, struct snp_err *err)
 {
     static atomic_uint_least64_t count;
 
+    if (w->sealer != NULL &&
+        (!snp_sealer_salt(w->seal.salt) || !snp_sealer_begin(w->sealer, w->seal.salt))) {
+        return fail_seal(err);
+    }
     (void)snprintf(w->tmp, sizeof(w->tmp), "tmp/%d-%llu", (int)getpid(),
                    (unsigned long long)atomic_fetch_add(&count, 1));
     (void)unlinkat(w->place.fd, w->tmp, 0); /* of an earlier process of the same number */
@@ -398,7 +435,17 @@ static int chunk_write(struct snp_blob_writer *w,
             parts[1] = (struct iovec){w->packed, packed};
         }
     }
+    if (w->sealer != NULL) {
+        struct snp_seal_piece piece = {w->chunks, &chunk, offsetof(struct chunk, sum)};
+
+        if (!snp_sealer_put(w->sealer, &piece, parts[1].iov_base, parts[1].iov_len,
+                            w->packed)) {
+            return fail_seal(err);
+        }
+        parts[1].iov_base = w->packed;
+    }
     chunk.sum = XXH3_64bits_withSeed(parts[1].iov_base, parts[1].iov_len, w->chunks);
+    parts[1].iov_len += w->sealer == NULL ? 0 : SNP_SEAL_TAG;
     w->chunks++;
     return append(w, parts, err);
 }
@@ -438,11 +485,24 @@ int snp_blob_add(struct snp_blob_writer *writer,
 static int header_write(struct snp_blob_writer *w, const uint8_t *hash, struct snp_err *err)
 {
     struct header header = {.size = w->size, .stored = w->stored};
+    struct iovec parts[2] = {
+        {&header,  sizeof(header) },
+        {&w->seal, sizeof(w->seal)}
+    };
+    int n = w->sealer == NULL ? 1 : 2;
 
-    memcpy(header.magic, magic, sizeof(magic));
+    memcpy(header.magic, n == 1 ? magic : sealed_magic, sizeof(magic));
     memcpy(header.hash, hash, sizeof(header.hash));
     header.sum = XXH3_64bits(&header, offsetof(struct header, sum));
-    if (SNP_RETRY(pwrite(w->fd, &header, sizeof(header), 0)) != (ssize_t)sizeof(header)) {
+    if (n == 2) {
+        struct snp_seal_piece piece = {HEADER_PIECE, &header, sizeof(header)};
+
+        if (!snp_sealer_put(w->sealer, &piece, NULL, 0, w->seal.tag)) {
+            return fail_seal(err);
+        }
+    }
+    if (SNP_RETRY(pwritev(w->fd, parts, n, 0)) !=
+        (ssize_t)(sizeof(header) + (n == 1 ? 0 : sizeof(w->seal)))) {
         return fail_write(&w->place, sizeof(header), err);
     }
     return 0;
@@ -460,6 +520,9 @@ int snp_blob_commit(struct snp_blob_writer *writer,
         r = chunk_write(writer, writer->chunk, writer->n, err);
     }
     SNP_THEN(r, snp_hasher_end(writer->hasher, made.hash, err));
+    if (r == 0 && !snp_seal_name(writer->place.seal, made.hash)) {
+        return fail_seal(err);
+    }
     if (r == 0 && is_inline) {
         made.data = writer->chunk;
         made.stored = writer->size;
@@ -536,7 +599,8 @@ static bool header_is_right(const struct header *header,
 {
     struct stat st;
 
-    return memcmp(header->magic, magic, sizeof(magic)) == 0 &&
+    return memcmp(header->magic, snp_seal_is_name(hash) ? sealed_magic : magic,
+                  sizeof(magic)) == 0 &&
            header->sum == XXH3_64bits(header, offsetof(struct header, sum)) &&
            memcmp(header->hash, hash, SNP_BLOB_HASH_BYTES) == 0 && fstat(fd, &st) == 0 &&
            S_ISREG(st.st_mode) && (uint64_t)st.st_size == header->stored;
@@ -606,7 +670,11 @@ int snp_blob_reader_new(const struct snp_blob_place *place,
     reader->fd = -1;
     reader->packed_max = SNP_BLOB_CHUNK;
     reader->zstd = ZSTD_createDCtx();
-    reader->packed = malloc(reader->packed_max);
+    reader->packed = malloc(reader->packed_max + SNP_SEAL_TAG);
+    if (place->seal != NULL) {
+        reader->sealer = snp_sealer_new(place->seal);
+        SNP_TRY_MEMORY(reader->sealer, err);
+    }
     reader->content = malloc(SNP_BLOB_CHUNK);
     SNP_TRY_MEMORY(reader->zstd != NULL && reader->packed != NULL && reader->content != NULL,
                    err);
@@ -620,6 +688,7 @@ void snp_blob_reader_free(struct snp_blob_reader *reader)
         return;
     }
     snp_closep(&reader->fd);
+    snp_sealer_free(reader->sealer);
     (void)ZSTD_freeDCtx(reader->zstd);
     free(reader->packed);
     free(reader->content);
@@ -665,6 +734,7 @@ static int chunks_skip(struct snp_blob_reader *reader, uint64_t offset, struct s
         size_t len = 0;
 
         r = chunk_head(reader, &chunk, &len, err);
+        len += reader->is_sealed ? SNP_SEAL_TAG : 0;
         if (r == 0 && lseek(reader->fd, (off_t)len, SEEK_CUR) < 0) {
             r = snp_fail_sys(err, errno, "read blob %s", reader->hash);
         }
@@ -673,6 +743,26 @@ static int chunks_skip(struct snp_blob_reader *reader, uint64_t offset, struct s
     }
     reader->skip = offset - reader->at;
     return r;
+}
+
+/* Behind the header of a sealed file: whether the header was written with our key, and under this salt. */
+static int seal_check(struct snp_blob_reader *reader,
+                      const struct header *header,
+                      struct snp_err *err)
+{
+    struct snp_seal_piece piece = {HEADER_PIECE, header, sizeof(*header)};
+    struct seal seal;
+
+    if (reader->sealer == NULL) { /* no damage: nothing is set aside */
+        return snp_fail(err, SNP_E_DENIED,
+                        "blob %s is encrypted with a store key, and none is set", reader->hash);
+    }
+    if (snp_read_all(reader->fd, &seal, sizeof(seal)) != (ssize_t)sizeof(seal) ||
+        !snp_sealer_begin(reader->sealer, seal.salt) ||
+        !snp_sealer_get(reader->sealer, &piece, seal.tag, 0)) {
+        return fail_damaged(reader, "its header was not written with this store key", err);
+    }
+    return 0;
 }
 
 int snp_blob_open(struct snp_blob_reader *reader,
@@ -698,6 +788,8 @@ int snp_blob_open(struct snp_blob_reader *reader,
         !header_is_right(&header, hash, reader->fd) || header.size != size) {
         return fail_damaged(reader, "its header or its length is wrong", err);
     }
+    reader->is_sealed = snp_seal_is_name(hash);
+    SNP_TRY(reader->is_sealed ? seal_check(reader, &header, err) : 0);
     reader->size = size;
     reader->at = 0;
     reader->chunks = 0;
@@ -709,8 +801,10 @@ int snp_blob_next(struct snp_blob_reader *reader,
                   size_t *ret_n,
                   struct snp_err *err)
 {
+    struct snp_seal_piece piece = {reader->chunks, NULL, offsetof(struct chunk, sum)};
     struct chunk chunk;
     size_t len = 0;
+    size_t tag = reader->is_sealed ? SNP_SEAL_TAG : 0;
     const char *bytes = reader->packed;
 
     *ret_n = 0;
@@ -718,11 +812,15 @@ int snp_blob_next(struct snp_blob_reader *reader,
         return 0;
     }
     SNP_TRY(chunk_head(reader, &chunk, &len, err));
-    if (snp_read_all(reader->fd, reader->packed, len) != (ssize_t)len) {
+    if (snp_read_all(reader->fd, reader->packed, len + tag) != (ssize_t)(len + tag)) {
         return fail_damaged(reader, "it ends early", err);
     }
     if (XXH3_64bits_withSeed(reader->packed, len, reader->chunks) != chunk.sum) {
         return fail_damaged(reader, "a checksum is wrong", err);
+    }
+    piece.about = &chunk;
+    if (tag != 0 && !snp_sealer_get(reader->sealer, &piece, reader->packed, len)) {
+        return fail_damaged(reader, "a chunk was not written with this store key", err);
     }
     if ((chunk.stored_len & AS_IS) == 0) {
         if (ZSTD_decompressDCtx(reader->zstd, reader->content, SNP_BLOB_CHUNK, reader->packed,

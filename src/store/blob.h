@@ -3,7 +3,7 @@
 #define SNP_STORE_BLOB_H
 
 /*
- * Blobs: bytes named by the SHA-256 of their content, stored once, compressed where it pays,
+ * Blobs: bytes named by the SHA-256 of their content (sealed ones: by what seal.h makes of that), stored once, compressed where it pays,
  * kept as long as a row refers to them. Up to SNP_STORE_INLINE_MAX bytes live in the
  * database, larger ones in DIR/journal/blobs/ab/HASH.
  *
@@ -18,6 +18,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "store/job.h"
+
+struct snp_seal;
 
 enum {
     SNP_BLOB_HASH_BYTES = 32,
@@ -53,6 +55,8 @@ struct snp_blob_place {
     int fd;                   /* owned by the store */
     const char *dir;          /* its path, for messages; borrowed */
     struct snp_blob_use *use; /* owned by the store */
+    const struct snp_seal
+        *seal; /* owned by the store; NULL = contents are written as they are */
 };
 
 /* What files take. Counted by whoever makes or removes one. */
@@ -147,8 +151,11 @@ int snp_blob_next(struct snp_blob_reader *reader,
                   size_t *ret_n,
                   struct snp_err *err) SNP_NODISCARD;
 
-/* Is that the content of this name? Of one in the database nobody else would notice. */
-bool snp_blob_is(const void *bytes, size_t n, const uint8_t hash[SNP_BLOB_HASH_BYTES]);
+/* Is that the content of this name? Of one in the database nobody else would notice. seal: or NULL. */
+bool snp_blob_is(const struct snp_seal *seal,
+                 const void *bytes,
+                 size_t n,
+                 const uint8_t hash[SNP_BLOB_HASH_BYTES]);
 
 /* out: SNP_STORE_HASH_LEN hex digits and NUL. */
 void snp_blob_hex(const uint8_t hash[SNP_BLOB_HASH_BYTES], char out[SNP_STORE_HASH_LEN + 1]);

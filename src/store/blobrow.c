@@ -230,7 +230,7 @@ static int row_read(struct snp_tx *tx,
         return file_read(tx, hash, &info, range, buf, err);
     }
     bytes = snp_col_bytes(rows, 4, &n);
-    if (n != info.size || !snp_blob_is(bytes, n, hash)) {
+    if (n != info.size || !snp_blob_is(tx->store->place.seal, bytes, n, hash)) {
         snp_blob_suspect(tx->store, hash);
         return snp_fail(err, SNP_E_NOT_FOUND,
                         "blob %s is damaged: its content does not match its name", info.hash);

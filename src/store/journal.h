@@ -198,7 +198,7 @@ int snp_journal_item_each(struct snp_tx *tx,
                           struct snp_err *err) SNP_NODISCARD;
 /*
  * Keys whose contents a checkpoint holds, one per line, as `save` wants them (of damaged
- * ones none). Beyond SNP_JOURNAL_KNOWN_MAX the largest contents' keys are given.
+ * ones none; in a sealed store none of plain files, which so are written again). Beyond SNP_JOURNAL_KNOWN_MAX the largest contents' keys are given.
  * checkpoint 0: nothing.
  */
 int snp_journal_known_keys(struct snp_tx *tx,
@@ -232,5 +232,7 @@ int snp_journal_event_each(struct snp_tx *tx,
                            snp_journal_event_fn each,
                            void *arg,
                            struct snp_err *err) SNP_NODISCARD;
+/* Files of contents that are not sealed: of a store that got its key later, those from before. */
+int snp_journal_unsealed(struct snp_tx *tx, uint64_t *ret, struct snp_err *err) SNP_NODISCARD;
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "store/journal.h"
 #include "store/journal_priv.h"
+#include "store/seal.h"
 
 int snp_journal_effect_add(struct snp_tx *tx,
                            const struct snp_journal_effect *row,
@@ -94,4 +95,16 @@ int snp_journal_event_each(
         r = each(&event, arg, err);
     }
     return r;
+}
+
+int snp_journal_unsealed(struct snp_tx *tx, uint64_t *ret, struct snp_err *err)
+{
+    int64_t n = 0;
+
+    SNP_TRY(snp_db_number(tx->db, 0, &n, err,
+                          "SELECT COUNT(*) FROM blobs WHERE data IS NULL AND damaged = 0"
+                          " AND NOT " SNP_SEAL_SQL_MARK,
+                          ""));
+    *ret = (uint64_t)n;
+    return 0;
 }

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "store/journal.h"
 #include "store/journal_priv.h"
+#include "store/seal.h"
 
 enum {
     NEAREST_MAX = 160, /* SESSION@NAME */
@@ -338,8 +339,10 @@ int snp_journal_known_keys(struct snp_tx *tx,
     int r = snp_db_ask(tx->db, &rows, err,
                        "SELECT key, MAX(items.size) AS most FROM items"
                        " JOIN blobs ON blobs.row = items.blob"
-                       " WHERE checkpoint = ? AND damaged = 0 GROUP BY key ORDER BY most DESC",
-                       "i", (int64_t)checkpoint);
+                       " WHERE checkpoint = ? AND damaged = 0"
+                       " AND (data IS NOT NULL OR ? OR " SNP_SEAL_SQL_MARK ")"
+                       " GROUP BY key ORDER BY most DESC",
+                       "ii", (int64_t)checkpoint, (int64_t)(tx->store->place.seal == NULL));
 
     while (r == 0 && (r = snp_db_step(&rows, err)) > 0) {
         const char *key = snp_col_text(&rows, 0);

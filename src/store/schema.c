@@ -102,8 +102,11 @@ static const char v3[] =
     "  AND (detail LIKE '%\"checkpoint\":0}' OR detail LIKE '%\"checkpoint\": 0}');"
     "DELETE FROM effects WHERE kind IN ('save', 'saved');";
 
+/* A checkpoint may have an image, which a program of version 3 would take for variables. */
+static const char v4[] = "";
+
 /* The n-th row makes version n + 1 of version n. */
-static const char *const migrations[] = {v1, v2, v3};
+static const char *const migrations[] = {v1, v2, v3, v4};
 _Static_assert(SNP_ARRAY_LEN(migrations) == SNP_STORE_VERSION, "one row per version");
 
 const char *const snp_schema_v1 = v1;
@@ -112,7 +115,7 @@ static int migrate_from(struct snp_db *db, int64_t version, struct snp_err *err)
 {
     /* A pragma takes no bound value. */
     static const char *const marks[] = {"PRAGMA user_version = 1", "PRAGMA user_version = 2",
-                                        "PRAGMA user_version = 3"};
+                                        "PRAGMA user_version = 3", "PRAGMA user_version = 4"};
     int r = 0;
 
     _Static_assert(SNP_ARRAY_LEN(marks) == SNP_ARRAY_LEN(migrations), "one per version");

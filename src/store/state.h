@@ -64,6 +64,7 @@ struct snp_store {
     char *dir;      /* DIR/journal; owned */
     char *db_path;  /* owned */
     char *blob_dir; /* owned */
+    char *key_path; /* owned; NULL = not given */
     uint64_t budget;
     pthread_t thread;
     int stop_fd; /* an eventfd; readable from the beginning of the end on */
@@ -102,6 +103,7 @@ struct snp_store {
     uint64_t retry_us; /* not opened again before */
     struct snp_err open_err;
     int lock_fd;
+    struct snp_seal *seal;          /* owned; NULL = not open yet, or the store is not sealed */
     struct snp_blob_use use;        /* of files of blobs; any thread */
     struct snp_blob_place place;    /* fd -1: not open */
     struct snp_blob_writer *writer; /* owned; or NULL */

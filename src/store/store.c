@@ -35,6 +35,7 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "store/budget.h"
+#include "store/seal.h"
 #include "store/state.h"
 
 enum {
@@ -316,8 +317,10 @@ static int folders_open(struct snp_store *store, struct snp_err *err)
         return snp_fail_sys(err, errno, "open %s", store->blob_dir);
     }
     folders_sync(store);
-    store->place = (struct snp_blob_place){
-        .fd = SNP_TAKE_FD(fd), .dir = store->blob_dir, .use = &store->use};
+    store->place = (struct snp_blob_place){.fd = SNP_TAKE_FD(fd),
+                                           .dir = store->blob_dir,
+                                           .use = &store->use,
+                                           .seal = store->place.seal};
     return 0;
 }
 
@@ -437,11 +440,64 @@ static int db_salvage(struct snp_store *store, const struct snp_err *why, struct
     return db_open_once(store, err);
 }
 
+/* A plain database to be sealed: opened once more as it is, so that it is intact and all of it in one file. */
+static int db_settle(struct snp_store *store, struct snp_err *err)
+{
+    snp_autofree char *log = snp_format("%s-wal", store->db_path);
+    int r = 0;
+
+    SNP_TRY_MEMORY(log, err);
+    if (access(store->db_path, F_OK) < 0) {
+        return 0;
+    }
+    r = db_open_once(store, err);
+    if (r < 0 && store->db.is_corrupt) {
+        struct snp_err why = *err;
+
+        r = db_salvage(store, &why, err);
+    }
+    db_close(store);
+    return r == 0 && access(log, F_OK) == 0
+               ? snp_fail(err, SNP_E_INTERNAL,
+                          "%s could not be merged into the database; free space on that disk",
+                          log)
+               : r;
+}
+
+/* Before the database: what the store is sealed with, if it is. Fails closed. */
+static int seal_open(struct snp_store *store, struct snp_err *err)
+{
+    struct snp_seal *seal = NULL;
+    int r;
+
+    if (store->seal != NULL) {
+        return 0;
+    }
+    r = snp_seal_open(store->dir, store->key_path, &seal, err);
+    if (r < 0 || seal == NULL) {
+        return r;
+    }
+    if (snp_seal_is_new(seal)) {
+        r = snp_salvage_resume(store->db_path, err);
+        SNP_THEN(r, db_settle(store, err));
+    }
+    SNP_THEN(r, snp_seal_database(seal, store->db_path, err));
+    if (r < 0) {
+        snp_seal_free(seal);
+        return r;
+    }
+    store->seal = seal;
+    store->place.seal = seal;
+    return 0;
+}
+
 static int db_open(struct snp_store *store, struct snp_err *err)
 {
     int r = folders_open(store, err);
 
-    SNP_THEN(r, snp_salvage_resume(store->db_path, err));
+    SNP_THEN(r, seal_open(store, err));
+    SNP_TRY(r); /* nothing is opened plain that ought to be sealed */
+    r = snp_salvage_resume(store->db_path, err);
     SNP_THEN(r, db_open_once(store, err));
     if (r < 0 && store->db.is_corrupt) {
         struct snp_err why = *err;
@@ -729,6 +785,7 @@ static void handle_closed(uv_handle_t *handle)
     free(store->dir);
     free(store->db_path);
     free(store->blob_dir);
+    free(store->key_path);
     free(store);
     if (closed != NULL) {
         closed(arg);
@@ -855,6 +912,7 @@ static void thread_end(struct snp_store *store)
     snp_blob_writer_free(store->writer);
     snp_blob_reader_free(store->reader);
     db_close(store);
+    snp_seal_free(SNP_TAKE_PTR(store->seal));
     snp_closep(&store->place.fd);
     snp_closep(&store->lock_fd);
     (void)pthread_mutex_lock(&store->mutex);
@@ -888,12 +946,16 @@ static void *thread_main(void *arg)
 
 /* From outside -------------------------------------------------------------------------- */
 
-static int names_make(struct snp_store *store, const char *dir, struct snp_err *err)
+static int names_make(struct snp_store *store,
+                      const struct snp_store_options *options,
+                      struct snp_err *err)
 {
-    store->dir = snp_format("%s/journal", dir);
-    store->db_path = snp_format("%s/journal/journal.db", dir);
-    store->blob_dir = snp_format("%s/journal/blobs", dir);
-    SNP_TRY_MEMORY(store->dir != NULL && store->db_path != NULL && store->blob_dir != NULL,
+    store->dir = snp_format("%s/journal", options->dir);
+    store->db_path = snp_format("%s/journal/journal.db", options->dir);
+    store->blob_dir = snp_format("%s/journal/blobs", options->dir);
+    store->key_path = options->key_path == NULL ? NULL : strdup(options->key_path);
+    SNP_TRY_MEMORY(store->dir != NULL && store->db_path != NULL && store->blob_dir != NULL &&
+                       (options->key_path == NULL || store->key_path != NULL),
                    err);
     store->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (store->stop_fd < 0) {
@@ -939,7 +1001,7 @@ int snp_store_open(struct uv_loop_s *loop,
     atomic_store(&store->use.most, UINT64_MAX);
     sync_init(store);
     store->async.data = store;
-    r = names_make(store, options->dir, err);
+    r = names_make(store, options, err);
     if (r == 0) {
         r = uv_async_init(loop, &store->async, on_async);
         r = r == 0 ? 0 : snp_fail(err, SNP_E_SYS, "uv_async_init: %s", uv_strerror(r));
@@ -1066,6 +1128,11 @@ int snp_store_room(struct snp_store *store, uint64_t bytes, struct snp_err *err)
     uint64_t most = atomic_load(&store->use.most);
 
     return used <= most && bytes <= most - used ? 0 : snp_fail_budget(store->dir, err);
+}
+
+bool snp_store_is_sealed(const struct snp_store *store)
+{
+    return store->place.seal != NULL; /* set before any job runs */
 }
 
 int snp_store_health(struct snp_store *store, struct snp_err *err)

@@ -24,8 +24,10 @@
 struct uv_loop_s;
 
 struct snp_store_options {
-    const char *dir;       /* the state folder; journal/ is made in it with mode 0700; copied */
-    uint64_t budget_bytes; /* what gc holds the store to by itself; 0 = whatever it takes */
+    const char *dir; /* the state folder; journal/ is made in it with mode 0700; copied */
+    const char *
+        key_path; /* of the key that seals it; NULL = the one that did before, if any; copied */
+    uint64_t budget_bytes;     /* what gc holds the store to by itself; 0 = whatever it takes */
     void (*locked)(void *arg); /* once, on the loop: no other daemon has the state folder */
     void *arg;
 };
@@ -51,6 +53,9 @@ void snp_store_close(struct snp_store *store, void (*closed)(void *arg), void *a
  * thread; another may take the room at once.
  */
 int snp_store_room(struct snp_store *store, uint64_t bytes, struct snp_err *err) SNP_NODISCARD;
+
+/* Is what is written now sealed with the user's key (store/seal.h)? Once a job has succeeded; any thread. */
+bool snp_store_is_sealed(const struct snp_store *store);
 
 /*
  * 0 if the last attempt to use the database succeeded (or none was made yet), else the code of

@@ -166,7 +166,9 @@
     F(S, STR,  session,   NIL,    0, 0, "id") \
     F(S, STR,  text,      MUST,   0, 0, "for people")
 #define SNP_JOURNAL_EVENTS_ANSWER(F, S) \
-    F(S, ARR,  events,    MUST,   0, &snp_journal_row_form, "the newest first")
+    F(S, ARR,  events,    MUST,   0, &snp_journal_row_form, "the newest first") \
+    F(S, BOOL, sealed,    SAID,   0, 0, "what the journal holds is encrypted with the store key") \
+    F(S, INT,  unsealed,  SAID,   0, 0, "files of contents from before that key, which are not")
 
 #define SNP_GC_REQUEST(F, S) \
     F(S, NUM,  budget_bytes, OPTNIL, 0, 0, "budget of the journal in bytes; default: the daemon's")

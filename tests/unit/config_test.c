@@ -576,6 +576,7 @@ TEST(untrusted_files_widen_nothing)
         {"log_dir = \"/tmp/b\"",                 SNP_KEY_LOG_DIR,                        false},
         {"base_url = \"http://x\"",              SNP_KEY_BASE_URL,                       false},
         {"record_file = \"r\"",                  SNP_KEY_RECORD_FILE,                    false},
+        {"context_embeddings = \"openai/e\"",    SNP_KEY_CONTEXT_EMBEDDINGS,             false},
         {"price_file = \"r\"",                   SNP_KEY_PRICE_FILE,                     false},
         {"api_key = \"sk\"",                     SNP_KEY_API_KEY,                        false},
         {"snipara_base_url = \"http://x\"",      SNP_KEY_SNIPARA_BASE_URL,               false},

@@ -504,7 +504,7 @@ TEST(a_database_of_the_first_version_is_migrated)
     rig_close(&rig);
     db = plain_open(&rig);
     plain_run(db, "INSERT INTO meta VALUES('check', (SELECT 1 FROM pragma_user_version"
-                  " WHERE user_version = 3)); SELECT dropped FROM cells;"
+                  " WHERE user_version = 4)); SELECT dropped FROM cells;"
                   "CREATE TABLE one(value NOT NULL);"
                   "INSERT INTO one SELECT value FROM meta WHERE key = 'check';"
                   "INSERT INTO one SELECT max(row) FROM effects WHERE kind = 'puts_forgiven'"
@@ -723,7 +723,9 @@ TEST(ten_thousand_cells_take_no_memory_and_no_descriptors)
             fds = descriptors();
         }
     }
-    assert_true(resident() < bytes + (4 << 20));
+    if (getenv("ASAN_OPTIONS") == NULL) { /* which keeps what is freed */
+        assert_true(resident() < bytes + (4 << 20));
+    }
     assert_int_equal(descriptors(), fds);
     rig_end(&rig);
 }

@@ -35,6 +35,7 @@ struct rig {
     struct snp_err last;
     enum snp_durability durability;
     uint64_t budget;
+    const char *key_path;
     struct snp_tx *tx; /* lent by rig_enter */
     sem_t entered;
     sem_t left;
@@ -56,7 +57,8 @@ static SNP_UNUSED void rig_remove(const char *dir)
 
 static SNP_UNUSED void rig_open(struct rig *rig)
 {
-    struct snp_store_options options = {.dir = rig->dir, .budget_bytes = rig->budget};
+    struct snp_store_options options = {
+        .dir = rig->dir, .key_path = rig->key_path, .budget_bytes = rig->budget};
     struct snp_err err;
 
     assert_int_equal(snp_store_open(&rig->loop, &options, &rig->store, &err), 0);

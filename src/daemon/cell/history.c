@@ -40,6 +40,7 @@ struct query {
     struct snp_buf result;
     struct snp_buf events;
     struct snp_buf seen[2];
+    uint64_t unsealed; /* files of contents */
     bool has_result;
 };
 
@@ -317,6 +318,7 @@ static int run_events_query(struct snp_tx *tx, void *arg, struct snp_err *err)
 
     json_decref(query->rows);
     query->rows = json_array();
+    SNP_TRY(snp_journal_unsealed(tx, &query->unsealed, err));
     return snp_journal_event_each(tx, query->limit < EVENTS_MAX ? query->limit : EVENTS_MAX,
                                   event_row, query, err);
 }
@@ -328,8 +330,11 @@ static void events_read(void *arg, const struct snp_err *err)
     if (err->code != SNP_OK) {
         snp_request_fail(query->request, err);
     } else {
-        snp_request_answer(query->request,
-                           SNP_WRITE(snp_journal_events_answer, .events = query->rows));
+        bool sealed = snp_store_is_sealed(query->request->server->store);
+
+        snp_request_answer(query->request, SNP_WRITE(snp_journal_events_answer,
+                                                     .events = query->rows, .sealed = sealed,
+                                                     .unsealed = sealed ? query->unsealed : 0));
     }
     query_free(query);
 }

@@ -403,6 +403,7 @@ int snp_server_init(struct snp_server *server,
                     struct snp_err *err)
 {
     const struct snp_store_options store_options = {.dir = options->state_dir,
+                                                    .key_path = options->store_key,
                                                     .budget_bytes =
                                                         journal_bytes(options->budget_bytes),
                                                     .locked = state_locked,

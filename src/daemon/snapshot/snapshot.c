@@ -321,11 +321,11 @@ static void take_by_disk(struct taking *taking)
     }
 }
 
-/* As it is now; of a step with all that variables cannot hold. */
+/* As it is now, with all that variables cannot hold: an image comes with a second checkpoint of the same moment. */
 static bool is_saved(const struct taking *taking)
 {
     return snp_checkpoint_is_current(taking->session) &&
-           !(taking->is_step && snp_checkpoint_lacks_image(taking->session));
+           !snp_checkpoint_lacks_image(taking->session);
 }
 
 static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)

@@ -82,7 +82,10 @@ static int page_row(struct page *page,
 
     page->after = (int64_t)snp_col_u64(rows, 0);
     *row = (struct row){.part = snp_col_u64(rows, 1) == 0 ? SNP_STREAM_VARS : SNP_STREAM_FILES};
-    row->item.kind = (enum snp_item_kind)(snp_col_u64(rows, 2) % SNP_ITEM_N);
+    if (snp_col_u64(rows, 2) >= SNP_ITEM_N) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "the checkpoint has an item of unknown kind");
+    }
+    row->item.kind = (enum snp_item_kind)snp_col_u64(rows, 2);
     row->item.size = snp_col_u64(rows, 5);
     for (int i = 0; r == 0 && i < 3; i++) {
         const char *text = texts[i] == NULL ? "" : texts[i];
@@ -196,8 +199,9 @@ static int row_send(struct snp_transfer *t,
     struct snp_err ignored;
     int r;
 
-    if (wants && (!row->has_blob || row->item.is_damaged ||
-                  (row->data != NULL && !snp_blob_is(row->data, n, row->hash)))) {
+    if (wants &&
+        (!row->has_blob || row->item.is_damaged ||
+         (row->data != NULL && !snp_blob_is(t->store->place.seal, row->data, n, row->hash)))) {
         r = snp_fail(err, SNP_E_NOT_FOUND, "a blob of the checkpoint is damaged or missing");
     } else if (wants && row->data == NULL) {
         r = file_send(t, reader, row, head, err);
