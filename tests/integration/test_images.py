@@ -161,6 +161,19 @@ def test_a_session_wakes_as_it_stood(sandbox: Sandbox, named: Any) -> None:
                 for each in (name, "asleep-2")}) == 2
 
 
+def test_a_snapshot_between_variables_and_image_has_both(sandbox: Sandbox, named: Any) -> None:
+    """The variables of the moment are on disk, its image is still being written."""
+    name = named("between")
+    sandbox.exec("import os\nlarge = os.urandom(60 << 20)", name, options=["--checkpoint", "after", "--memory", "1g"])
+    value(sandbox, "numbers = (n for n in range(9))\nnext(numbers)", name)
+    wait_for(lambda: json.loads(
+        sandbox.cli("sessions", "show", name, "--json").stdout)["checkpoint_cell"] == 2)
+    assert sandbox.cli("snapshot", "between", "-s", name, "--wait").returncode == 0
+    sleep(sandbox, name)
+    assert sandbox.cli("rollback", "between", "-s", name).returncode == 0
+    assert value(sandbox, "next(numbers)", name) == "1"
+
+
 def test_a_killed_daemon_and_tier_lose_nothing(fresh_sandbox: Callable[..., Sandbox]) -> None:
     """The template's image is not due for an hour: a session's image asks for it."""
     box = fresh_sandbox(env={"SNIPARA_SANDBOX_TEMPLATE_IMAGES": "3600000"})
@@ -179,6 +192,23 @@ def test_a_killed_daemon_and_tier_lose_nothing(fresh_sandbox: Callable[..., Sand
     restored = woken(box, "s")
     assert (restored.get("image"), restored["failed"]) == (True, []), restored
     assert value(box, "next(squares)", "s") == "1"
+
+
+def test_a_template_is_replaced_while_its_sessions_are_forked(fresh_sandbox: Callable[..., Sandbox]) -> None:
+    """A fork is exact or says why it is not; none has half of an image."""
+    box = fresh_sandbox(env={"SNIPARA_SANDBOX_TEMPLATE_FORKS": "9"})
+    value(box, "gen = iter([1, 2, 3]); next(gen); kept_list = [1]", "s")
+    ways: list[str] = []
+    while ways[-1:] != ["checkpoint"] and len(ways) < 20:  # the next template starts meanwhile
+        made = fork(box, "s", "-n", "4")
+        ways.append(made["how"])
+        assert made["how"] == "image" or "template was" in made["no_image"], made
+        for each in made["sessions"]:
+            look = "kept_list, next(gen)" if made["how"] == "image" else "kept_list"
+            assert value(box, look, each["name"]) == ("([1], 2)" if made["how"] == "image" else "[1]"), made
+            box.destroy(each["name"])
+    assert (ways[0], ways[-1]) == ("image", "checkpoint"), ways
+    assert value(box, "next(gen)", "s") == "2"
 
 
 NOT = {
@@ -299,10 +329,10 @@ class Forger:
         while raw:
             body, _, head = struct.unpack_from("<III", raw)
             image += raw[16 + head:16 + body]; raw = raw[16 + body:]
-        N_VMAS, PATHS, N_RUNS, VMA = 64, 72, 88, 88
+        N_VMAS, PATHS, N_RUNS, KERNEL, VMA = 64, 72, 88, 96, 88
         def get(at): return struct.unpack_from("<Q", image, at)[0]
         def put(at, number): struct.pack_into("<Q", image, at, number & (1 << 64) - 1)
-        vmas = 96; runs = vmas + get(N_VMAS) * VMA + get(PATHS)
+        vmas = 160; runs = vmas + get(N_VMAS) * VMA + get(PATHS)
         def vma(kind):
             every = range(vmas, vmas + get(N_VMAS) * VMA, VMA)
             return [at for at in every if struct.unpack_from("<I", image, at + 64)[0] == kind]
@@ -320,6 +350,7 @@ session._snp = Forger(session._snp)
 FORGERIES = {
     "as it is": ("pass", None),
     "of another template": ("image[24] ^= 1", "the template was started anew"),
+    "of another kernel": ("image[24] ^= 1; image[KERNEL] ^= 1", "it was made on another kernel; this one is "),
     "more mappings than there can be": ("put(N_VMAS, 1 << 60)", "cut short"),
     "mappings that overlap": ("put(vmas + VMA, get(vmas))", "wrong mappings"),
     "a mapping of the kernel's half": ("put(vmas + (get(N_VMAS) - 1) * VMA + 8, 1 << 63)", "wrong mappings"),
@@ -349,6 +380,23 @@ def test_a_forged_image_is_refused_or_harms_its_own_sandbox(sandbox: Sandbox, na
         assert restored.get("image") and value(sandbox, "next(lost)", name) == "2", restored
     else:
         assert why in restored["no_image"] and "lost" in [row["name"] for row in restored["failed"]], restored
+
+
+def test_an_image_of_an_older_epoch_harms_its_own_sandbox(sandbox: Sandbox, named: Any) -> None:
+    """A session that hands in the image of an epoch before: its memory is of then, all that we keep is of now."""
+    name = named("replayed")
+    older = ("if os.path.exists('/workspace/older'): image = bytearray(open('/workspace/older', 'rb').read())\n"
+             "        else: open('/tmp/whole', 'wb').write(image)")
+    value(sandbox, FORGE.replace("FORGERY", older), name)
+    assert sandbox.cli("checkpoint", name).returncode == 0
+    value(sandbox, "import shutil; shutil.copy('/tmp/whole', 'older'); next(lost)", name)
+    sleep(sandbox, name)
+    first = sandbox.exec("open('now', 'w').write('now'); os.path.exists('older'), next(lost)", session=name)
+    assert first["value"] == "(True, 2)", first
+    sleep(sandbox, name)
+    again = sandbox.exec("open('now').read(), next(lost)", session=name)
+    assert again["restored"].get("image") and again["value"] == "('now', 2)", again
+    assert (again["epoch"], again["cell"]) == (first["epoch"] + 1, first["cell"] + 1)
 
 
 # What a saver writes is kept beside, where the session can read it.

@@ -61,6 +61,7 @@ struct writer {
     const struct iovec *hidden;
     size_t n_hidden;
     int pages_fd;
+    struct snp_image_settings settings;
     struct snp_image image;
     struct snp_image_map maps[SNP_IMAGE_MAPS_MAX];
     struct snp_image_run runs[SNP_IMAGE_RUNS_MAX];
@@ -468,7 +469,19 @@ static bool note_pagemap(struct writer *w)
 /* A module may have confined its own process: one that is thawed would not be. */
 static bool check_filters(struct writer *w)
 {
-    return snp_image_filters() == w->source->filters;
+    snp_image_settings_now(&w->settings);
+    return w->settings.filters == w->source->began->filters;
+}
+
+static bool check_umask(struct writer *w)
+{
+    return w->settings.umask == w->source->began->umask;
+}
+
+static bool check_limits(struct writer *w)
+{
+    return memcmp(w->settings.limits, w->source->began->limits, sizeof(w->settings.limits)) ==
+           0;
 }
 
 /* What guest/thaw would refuse: code of the kernel that was moved, for one. */
@@ -494,6 +507,8 @@ static int copy_main(void *arg)
         {"the kernel",                               note_process },
         {"the order of mappings",                    check_tables },
         {"a seccomp filter that a module installed", check_filters},
+        {"a umask that a module set",                check_umask  },
+        {"a limit that a module set",                check_limits },
     };
     struct writer *w = arg;
 
@@ -514,7 +529,7 @@ static int copy_main(void *arg)
     _exit(0);
 }
 
-long snp_image_filters(void)
+static long count_filters(void)
 {
     char text[STATUS_CHARS] = "";
     snp_autoclose int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -524,6 +539,15 @@ long snp_image_filters(void)
 
     at = at == NULL ? NULL : at + strlen("Seccomp_filters:");
     return at == NULL ? -1 : strtol(at, NULL, 10); /* banned-ok: the kernel's number */
+}
+
+void snp_image_settings_now(struct snp_image_settings *ret)
+{
+    *ret = (struct snp_image_settings){.filters = count_filters(), .umask = umask(0)};
+    (void)umask(ret->umask);
+    for (int i = 0; i < RLIM_NLIMITS; i++) {
+        (void)getrlimit((__rlimit_resource_t)i, &ret->limits[i]);
+    }
 }
 
 void snp_image_send(const struct snp_image_source *source,
@@ -552,9 +576,9 @@ void snp_image_send(const struct snp_image_source *source,
 
 #else
 
-long snp_image_filters(void)
+void snp_image_settings_now(struct snp_image_settings *ret)
 {
-    return -1;
+    *ret = (struct snp_image_settings){.filters = -1};
 }
 
 void snp_image_send(const struct snp_image_source *source,

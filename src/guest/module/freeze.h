@@ -7,14 +7,23 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
+#include <sys/resource.h>
+#include <sys/types.h>
 #include <sys/uio.h>
+
+/* What a module may have set of its process, and no image has. */
+struct snp_image_settings {
+    long filters; /* seccomp; -1: the kernel does not say */
+    mode_t umask;
+    struct rlimit limits[RLIM_NLIMITS];
+};
 
 /* Borrowed for ever. */
 struct snp_image_source {
     const char *files; /* what was loaded, "PATH\0"...: files, folders and what is not there */
     size_t files_len;
     time_t started_s;                       /* since 1970: when loading began */
-    long filters;                           /* snp_image_filters() of then */
+    const struct snp_image_settings *began; /* of then */
     void (*entry)(void *start, size_t len); /* where the thawed process goes on; unmaps that */
 };
 
@@ -29,7 +38,7 @@ void snp_image_send(const struct snp_image_source *source,
                     const struct iovec *hidden,
                     size_t n_hidden);
 
-/* Seccomp filters of this process; -1: the kernel does not say. */
-long snp_image_filters(void);
+/* Those of this process, which has one thread. */
+void snp_image_settings_now(struct snp_image_settings *ret);
 
 #endif

@@ -42,12 +42,12 @@ struct freezing {
 
 /* Telling --------------------------------------------------------------------------------------- */
 
-static int tell_page(void *data, uint64_t at, bool is_own)
+static int tell_page(void *data, uint64_t at, uint64_t n_own)
 {
     struct freezing *f = data;
     struct snp_image_room *room = f->ours;
 
-    if (!is_own) {
+    if (n_own == 0) {
         return 0;
     }
     if ((f->vma->prot & PROT_READ) == 0 || room->head.n_pages == SNP_IMAGE_PAGES_MAX) {
@@ -65,8 +65,10 @@ static int tell_hashes(int fd, struct snp_image_room *room)
     for (uint64_t i = 0; i < n;) {
         const uint64_t first = i;
 
-        for (; i < n && i < first + SNP_IMAGE_HASHES; i++) {
-            room->hashes[i] = snp_image_hash(room->pages[i]);
+        for (uint64_t end = i; i < n && i < first + SNP_IMAGE_HASHES; i++) {
+            for (; end < n && room->pages[end] - room->pages[i] == (end - i) * PAGE; end++) {
+            }
+            room->hashes[i] = snp_image_hash(&room->view, room->pages[i], end - i);
         }
         SNP_TRY(snp_image_put(fd, &room->hashes[first], (i - first) * sizeof(room->hashes[0])));
     }
@@ -155,9 +157,9 @@ static int read_hashes(struct freezing *f)
 }
 
 /* Is the page as the next of theirs? Ours is hashed before theirs is waited for. 0 or 1; -1 = cannot be told. */
-static int is_page_same(struct freezing *f, uint64_t at)
+static int is_page_same(struct freezing *f, uint64_t at, uint64_t n_own)
 {
-    const uint64_t hash = snp_image_hash(at);
+    const uint64_t hash = snp_image_hash(&f->ours->view, at, n_own);
 
     while (f->n_hashes <= f->next_page) {
         SNP_TRY(read_hashes(f));
@@ -166,16 +168,19 @@ static int is_page_same(struct freezing *f, uint64_t at)
 }
 
 /* Who has no page there finds one like this. */
-static bool is_zero_anyway(const struct snp_image_vma *vma, uint64_t at)
+static bool is_zero_anyway(struct freezing *f, uint64_t at, uint64_t n_own)
 {
-    const char *page = snp_image_at(at);
+    const char *page;
 
-    return (vma->kind == SNP_IMAGE_ANON || vma->kind == SNP_IMAGE_HEAP) && *page == 0 &&
-           memcmp(page, page + 1, PAGE - 1) == 0;
+    if (f->vma->kind != SNP_IMAGE_ANON && f->vma->kind != SNP_IMAGE_HEAP) {
+        return false;
+    }
+    page = snp_image_page(&f->ours->view, at, n_own);
+    return *page == 0 && memcmp(page, page + 1, PAGE - 1) == 0;
 }
 
 /* Pages come in order, so theirs do. */
-static int freeze_page(void *data, uint64_t at, bool is_own)
+static int freeze_page(void *data, uint64_t at, uint64_t n_own)
 {
     struct freezing *f = data;
     const struct snp_image_room *theirs = f->theirs;
@@ -197,24 +202,61 @@ static int freeze_page(void *data, uint64_t at, bool is_own)
               snp_image_is_same(f->ours, f->vma, theirs, f->same);
     is_theirs =
         is_same && f->next_page < theirs->head.n_pages && theirs->pages[f->next_page] == at;
-    if (!is_own) {
+    if (n_own == 0) {
         return is_theirs ? add_run(f, at, true) : 0;
     }
     if ((f->vma->prot & PROT_READ) == 0) {
         return snp_image_fail(f->why, "the session has memory that it may not read");
     }
-    if (f->rest != NULL && is_zero_anyway(f->vma, at)) {
+    if (f->rest != NULL && is_zero_anyway(f, at, n_own)) {
         return 0;
     }
     if (f->vma->kind == SNP_IMAGE_FILE && (f->vma->prot & PROT_EXEC) != 0 && !is_theirs) {
         return snp_image_fail(f->why, "the session has changed the code of a library");
     }
     /* Of the stack, the other goes on using what it has told. */
-    is_equal = is_theirs && f->vma->kind != SNP_IMAGE_STACK ? is_page_same(f, at) : 0;
+    is_equal = is_theirs && f->vma->kind != SNP_IMAGE_STACK ? is_page_same(f, at, n_own) : 0;
     if (is_equal != 0) {
         return is_equal < 0 ? -1 : 0;
     }
     return add_run(f, at, false);
+}
+
+/* By way of what the kernel reads of it: the bytes of one run, after those that are used already. */
+static int write_beside(int fd,
+                        struct snp_image_view *view,
+                        const struct snp_image_run *run,
+                        size_t *used)
+{
+    int r = 0;
+
+    for (uint64_t done = 0; r == 0 && done < run->len;) {
+        const uint64_t left = run->len - done;
+        const size_t n = left < SNP_IMAGE_BESIDE - *used ? left : SNP_IMAGE_BESIDE - *used;
+
+        if (snp_image_beside(view, run->at + done, n, *used) == NULL) {
+            memcpy(view->bytes + *used, snp_image_at(run->at + done), n);
+        }
+        done += n;
+        *used += n;
+        if (*used == SNP_IMAGE_BESIDE) {
+            *used = 0;
+            r = snp_image_put(fd, view->bytes, SNP_IMAGE_BESIDE);
+        }
+    }
+    return r;
+}
+
+static int write_all_beside(int fd, struct snp_image_room *room)
+{
+    size_t used = 0;
+    int r = 0;
+
+    for (uint64_t i = 0; r == 0 && i < room->head.n_runs; i++) {
+        r = room->runs[i].is_drop != 0 ? 0
+                                       : write_beside(fd, &room->view, &room->runs[i], &used);
+    }
+    return r == 0 ? snp_image_put(fd, room->view.bytes, used) : r;
 }
 
 /* Straight from where they are. */
@@ -261,7 +303,7 @@ static int check_apart(const struct freezing *f)
                                         "not the same in a child");
 }
 
-static int write_image(int fd, const struct snp_image_room *room)
+static int write_image(int fd, struct snp_image_room *room)
 {
     const struct snp_image_head *head = &room->head;
 
@@ -270,7 +312,8 @@ static int write_image(int fd, const struct snp_image_room *room)
                    snp_image_put(fd, room->paths, head->paths_len) < 0 ||
                    snp_image_put(fd, room->runs, head->n_runs * sizeof(room->runs[0])) < 0
                ? -1
-               : write_runs(fd, room);
+           : room->view.fd >= 0 ? write_all_beside(fd, room)
+                                : write_runs(fd, room);
 }
 
 /* The kernel's part, which the other asks for again. */
@@ -322,6 +365,38 @@ static int restore_kernel(const struct snp_image_kernel *kernel)
     return syscall(SYS_rt_sigprocmask, SIG_SETMASK, &kernel->mask, NULL, 8) < 0 ? -1 : 0;
 }
 
+static int look_and_write(struct freezing *f)
+{
+    const struct snp_image_rest *rest = f->rest;
+    snp_autoclose int page_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    char *why = f->why;
+    int r;
+
+    if (snp_image_look(f->ours, true, why) < 0 || (rest == NULL && read_theirs(f->fd, f) < 0)) {
+        return -1;
+    }
+    f->ours->head.stack_low = (uintptr_t)__builtin_frame_address(0) - RED_ZONE;
+    f->same = f->theirs->vmas;
+    why[0] = '\0';
+    for (uint64_t i = 0; i < f->ours->head.n_vmas; i++) {
+        f->vma = &f->ours->vmas[i];
+        r = f->vma->kind == SNP_IMAGE_KERNEL ? 0
+            : check_apart(f) < 0             ? -1
+                                 : snp_image_each_page(page_fd, f->vma, freeze_page, f);
+        if (r < 0) {
+            return why[0] != '\0'
+                       ? -1
+                       : snp_image_fail(why,
+                                        "the kernel does not tell which pages a process has");
+        }
+    }
+    while (f->n_hashes < f->theirs->head.n_pages) { /* it takes nothing before all are told */
+        SNP_TRY(read_hashes(f));
+    }
+    return rest == NULL ? write_image(f->fd, f->ours)
+                        : snp_image_put_items(f->fd, f->ours, rest->known, rest->n_items);
+}
+
 static __attribute__((noinline)) int write_self(int fd,
                                                 const struct snp_image_rest *rest,
                                                 char *why)
@@ -331,35 +406,14 @@ static __attribute__((noinline)) int write_self(int fd,
                          .rest = rest,
                          .fd = fd,
                          .why = why};
-    snp_autoclose int page_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     int r;
 
     if (f.theirs == NULL || f.ours == NULL) {
         return snp_image_fail(why, "the session has memory where images are taken in");
     }
-    if (snp_image_look(f.ours, true, why) < 0 || (rest == NULL && read_theirs(fd, &f) < 0)) {
-        return -1;
-    }
-    f.ours->head.stack_low = (uintptr_t)__builtin_frame_address(0) - RED_ZONE;
-    f.same = f.theirs->vmas;
-    why[0] = '\0';
-    for (uint64_t i = 0; i < f.ours->head.n_vmas; i++) {
-        f.vma = &f.ours->vmas[i];
-        r = f.vma->kind == SNP_IMAGE_KERNEL ? 0
-            : check_apart(&f) < 0           ? -1
-                                  : snp_image_each_page(page_fd, f.vma, freeze_page, &f);
-        if (r < 0) {
-            return why[0] != '\0'
-                       ? -1
-                       : snp_image_fail(why,
-                                        "the kernel does not tell which pages a process has");
-        }
-    }
-    while (f.n_hashes < f.theirs->head.n_pages) { /* it takes nothing before all are told */
-        SNP_TRY(read_hashes(&f));
-    }
-    return rest == NULL ? write_image(fd, f.ours)
-                        : snp_image_put_items(fd, f.ours, rest->known, rest->n_items);
+    r = look_and_write(&f);
+    snp_closep(&f.ours->view.fd);
+    return r;
 }
 
 /* They are of no use any more, and would be taken for the session's. */

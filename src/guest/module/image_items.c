@@ -29,6 +29,7 @@ enum {
 struct items {
     int fd;
     const char *known;
+    struct snp_image_view *view;
     uint32_t n;
     size_t n_parts;
     size_t len;
@@ -130,24 +131,26 @@ static int add_run(struct items *items, const struct snp_image_run *run, uint64_
     for (uint64_t at = run->at; at < run->at + run->len;) {
         const uint64_t end = (at / WINDOW + 1) * WINDOW;
         const uint64_t stop = end < run->at + run->len ? end : run->at + run->len;
+        const void *beside;
 
         if (*window != at / WINDOW && put_item(items) < 0) {
             return -1;
         }
         *window = at / WINDOW;
-        SNP_TRY(add(items, snp_image_at(at), stop - at));
+        beside = snp_image_beside(items->view, at, stop - at, items->len);
+        SNP_TRY(add(items, beside != NULL ? beside : snp_image_at(at), stop - at));
         at = stop;
     }
     return 0;
 }
 
 int snp_image_put_items(int fd,
-                        const struct snp_image_room *room,
+                        struct snp_image_room *room,
                         const char *known,
                         uint32_t *ret_items)
 {
     const struct snp_image_head *head = &room->head;
-    struct items items = {.fd = fd, .known = known, .n_parts = 1};
+    struct items items = {.fd = fd, .known = known, .view = &room->view, .n_parts = 1};
     uint64_t window = 0;
 
     if (add(&items, head, sizeof(*head)) < 0 ||

@@ -6,12 +6,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/utsname.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -22,7 +24,10 @@
 #define ADDRESS_MAX (UINT64_C(1) << 48)
 
 enum {
-    WINDOW = 512, /* entries of pages read at once */
+    WINDOW = 512,    /* entries of pages read at once */
+    LOOKS_APART = 8, /* pages */
+    SLOW_LOOKS = 8,  /* more of them than were not */
+    SLOW_NS = 2500,
 };
 
 #define PAGE_PRESENT (UINT64_C(1) << 63)
@@ -58,6 +63,9 @@ void *snp_image_room(unsigned which, size_t len)
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (at == want) {
+        if (which != SNP_IMAGE_ROOM_PLAN) {
+            ((struct snp_image_room *)at)->view.fd = -1;
+        }
         return at;
     }
     if (at != MAP_FAILED) {
@@ -79,11 +87,6 @@ void *snp_image_at(uint64_t address)
 
     memcpy(&at, &number, sizeof(at)); /* from a number it must come */
     return at;
-}
-
-uint64_t snp_image_hash(uint64_t at)
-{
-    return XXH3_64bits(snp_image_at(at), PAGE);
 }
 
 void snp_image_clear(struct snp_image_leftovers *left)
@@ -274,6 +277,7 @@ int snp_image_look(struct snp_image_room *room, bool has_flags, char why[SNP_IMA
 {
     struct snp_image_head *head = &room->head;
     struct snp_image_vma *last = NULL;
+    struct utsname host;
     bool is_fork = false;
     char *at;
     char *end;
@@ -282,6 +286,9 @@ int snp_image_look(struct snp_image_room *room, bool has_flags, char why[SNP_IMA
     memcpy(head->template_id, snp_image_self.template_id, sizeof(head->template_id));
     memcpy(head->place_id, snp_image_self.place_id, sizeof(head->place_id));
     head->n_filters = count_filters(room);
+    if (uname(&host) == 0) {
+        (void)snprintf(head->kernel, sizeof(head->kernel), "%.63s", host.release);
+    }
     head->heap_end = (uint64_t)syscall(SYS_brk, 0);
     for (size_t i = 0; i < sizeof(head->template_id); i++) {
         is_fork = is_fork || head->template_id[i] != 0;
@@ -342,9 +349,15 @@ bool snp_image_is_same(const struct snp_image_room *a_room,
 
 /* Pages --------------------------------------------------------------------------------------- */
 
+static bool is_own(uint64_t entry)
+{
+    return ((entry & PAGE_PRESENT) != 0 && (entry & PAGE_SHARED) == 0) ||
+           (entry & PAGE_SWAPPED) != 0;
+}
+
 int snp_image_each_page(int page_fd,
                         const struct snp_image_vma *vma,
-                        int (*each)(void *data, uint64_t at, bool is_own),
+                        int (*each)(void *data, uint64_t at, uint64_t n_own),
                         void *data)
 {
     uint64_t entries[WINDOW];
@@ -357,17 +370,78 @@ int snp_image_each_page(int page_fd,
             (ssize_t)(n * sizeof(*entries))) {
             return -1;
         }
-        for (uint64_t i = 0; i < n; i++) {
-            bool is_own =
-                ((entries[i] & PAGE_PRESENT) != 0 && (entries[i] & PAGE_SHARED) == 0) ||
-                (entries[i] & PAGE_SWAPPED) != 0;
-
-            if (each(data, at + i * PAGE, is_own) < 0) {
+        for (uint64_t i = 0, end = 0; i < n; i++) {
+            for (end = end < i ? i : end; end < n && is_own(entries[end]); end++) {
+            }
+            if (each(data, at + i * PAGE, end - i) < 0) {
                 return -1;
             }
         }
     }
     return 0;
+}
+
+/* What is in them ------------------------------------------------------------------------------ */
+
+static uint64_t now_ns(void)
+{
+    struct timespec now = {0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+void snp_image_try(struct snp_image_view *view, uint64_t at)
+{
+    uint64_t start;
+
+    if (view->is_tried || view->n_looks++ % LOOKS_APART != 0) {
+        return;
+    }
+    start = now_ns();
+    (void)*(const volatile uint8_t *)snp_image_at(at);
+    if (now_ns() - start > SLOW_NS) {
+        view->n_slow++;
+    } else if (view->n_slow > 0) {
+        view->n_slow--;
+    }
+    if (view->n_slow == SLOW_LOOKS) {
+        view->is_tried = true;
+        view->fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+    }
+}
+
+const void *snp_image_beside(struct snp_image_view *view,
+                             uint64_t at,
+                             size_t len,
+                             size_t offset)
+{
+    if (view->fd < 0 || len > sizeof(view->bytes) - offset ||
+        pread(view->fd, view->bytes + offset, len, (off_t)at) != (ssize_t)len) {
+        return NULL;
+    }
+    return view->bytes + offset;
+}
+
+const void *snp_image_page(struct snp_image_view *view, uint64_t at, uint64_t n)
+{
+    const size_t len = n < SNP_IMAGE_BESIDE / PAGE ? n * PAGE : SNP_IMAGE_BESIDE;
+
+    if (at < view->start || at >= view->end) {
+        snp_image_try(view, at);
+        view->start = view->end = 0;
+        if (snp_image_beside(view, at, len, 0) == NULL) {
+            return snp_image_at(at);
+        }
+        view->start = at;
+        view->end = at + len;
+    }
+    return view->bytes + (at - view->start);
+}
+
+uint64_t snp_image_hash(struct snp_image_view *view, uint64_t at, uint64_t n)
+{
+    return XXH3_64bits(snp_image_page(view, at, n), PAGE);
 }
 
 /* Parts --------------------------------------------------------------------------------------- */

@@ -28,6 +28,9 @@ enum {
     SNP_IMAGE_FILES_MAX = 256,     /* mapped anew */
     SNP_IMAGE_RUN_MAX = 256 << 20, /* bytes of one */
     SNP_IMAGE_LIST_MAX = 8 << 20,  /* bytes of /proc/self/smaps */
+    SNP_IMAGE_KERNEL_MAX = 64,
+    SNP_IMAGE_BESIDE = 128 << 10, /* bytes read at once: they stay in the cache */
+    SNP_IMAGE_BESIDE_MAX = 1 << 20,
 };
 
 /* Where all of this lies, which no image can have: far from what the kernel would choose. */
@@ -40,7 +43,7 @@ enum {
     SNP_IMAGE_ROOMS_N,
 };
 
-#define SNP_IMAGE_MAGIC UINT64_C(0x31474d4950494e53) /* "SNIPIMG1" */
+#define SNP_IMAGE_MAGIC UINT64_C(0x32474d4950494e53) /* "SNIPIMG2" */
 
 enum snp_image_kind {
     SNP_IMAGE_ANON = 0,
@@ -81,12 +84,28 @@ struct snp_image_head {
     uint64_t n_filters; /* seccomp */
     uint64_t n_vmas;
     uint64_t paths_len;
-    uint64_t n_pages; /* told */
-    uint64_t n_runs;  /* frozen */
+    uint64_t n_pages;                  /* told */
+    uint64_t n_runs;                   /* frozen */
+    char kernel[SNP_IMAGE_KERNEL_MAX]; /* its release */
+};
+
+/*
+ * How a process looks at its memory. Of some hypervisors (PVM) a page costs 8 us when a process touches it first,
+ * and 1 us if the kernel is asked for it, which is what is done once that is seen.
+ */
+struct snp_image_view {
+    int fd; /* its memory as a file; -1 = where it lies */
+    bool is_tried;
+    unsigned n_looks;
+    unsigned n_slow;
+    uint64_t start; /* what bytes are of */
+    uint64_t end;
+    uint8_t bytes[SNP_IMAGE_BESIDE_MAX] __attribute__((aligned(64)));
 };
 
 struct snp_image_room {
     struct snp_image_head head;
+    struct snp_image_view view;
     struct snp_image_vma vmas[SNP_IMAGE_VMAS_MAX + 1];
     uint64_t pages[SNP_IMAGE_PAGES_MAX]; /* where they are */
     uint64_t hashes[SNP_IMAGE_PAGES_MAX];
@@ -113,7 +132,7 @@ struct snp_image_leftovers {
         size_t len;
     } rooms[SNP_IMAGE_ROOMS_N];
     size_t n_files;
-    int files[SNP_IMAGE_FILES_MAX];
+    int files[SNP_IMAGE_FILES_MAX + 2]; /* with the two that it all goes through */
 };
 
 /* One per process, and part of every image of it. */
@@ -150,13 +169,24 @@ bool snp_image_is_same(const struct snp_image_room *a_room,
                        const struct snp_image_room *b_room,
                        const struct snp_image_vma *b);
 
-/* Called for the pages of a mapping, in order; own: it has them for itself. */
+/* Called for the pages of a mapping, in order; n_own: so many from here on it has for itself, 0 = not this one. */
 int snp_image_each_page(int page_fd,
                         const struct snp_image_vma *vma,
-                        int (*each)(void *data, uint64_t at, bool is_own),
+                        int (*each)(void *data, uint64_t at, uint64_t n_own),
                         void *data) SNP_NODISCARD;
 
-uint64_t snp_image_hash(uint64_t at);
+/* Learn from a page of its own how slow it is to touch one; most pages are not touched. */
+void snp_image_try(struct snp_image_view *view, uint64_t at);
+
+/* A page that this process has, of n that it has from there on; until the next is asked for. */
+const void *snp_image_page(struct snp_image_view *view, uint64_t at, uint64_t n);
+uint64_t snp_image_hash(struct snp_image_view *view, uint64_t at, uint64_t n);
+
+/* Some memory as it is, into bytes of the view; NULL = look where it lies. */
+const void *snp_image_beside(struct snp_image_view *view,
+                             uint64_t at,
+                             size_t len,
+                             size_t offset);
 
 /* What a process has, and what the other has to know of it: which pages first, then their hashes. */
 int snp_image_tell(int fd,
@@ -171,7 +201,7 @@ void snp_image_skip(struct iovec *parts, size_t *n, size_t done);
  * line, without their bytes.
  */
 int snp_image_put_items(int fd,
-                        const struct snp_image_room *room,
+                        struct snp_image_room *room,
                         const char *known,
                         uint32_t *ret_items) SNP_NODISCARD;
 

@@ -22,9 +22,9 @@
 
 enum {
     OPS_MAX = 4 * SNP_IMAGE_VMAS_MAX,
-    BATCH = 1024,       /* parts of one read */
-    BUFFER = 512 << 10, /* bytes of one read that are compared: they stay in the cache */
-    BELOW = 64 << 10,   /* of the stack, under what the one had there */
+    BATCH = 1024,              /* parts of one read */
+    BUFFER = SNP_IMAGE_BESIDE, /* bytes of one read that go by way of it */
+    BELOW = 64 << 10,          /* of the stack, under what the one had there */
     STACK_MAX = 7 << 20,
     EXIT_TORN = 72,
 };
@@ -51,11 +51,15 @@ struct range {
     uint64_t end;
 };
 
-/* What was read beside, and is written only if it differs: a page that is written is a copy from then on. */
-struct compared {
+/*
+ * What was read beside. Where there are pages already it is written only if it differs: a page that is written is a
+ * copy from then on.
+ */
+struct beside {
     uint64_t at;
     uint64_t len;
     uint64_t *bytes;
+    bool is_own;
 };
 
 struct plan {
@@ -64,6 +68,7 @@ struct plan {
     int fd;
     struct snp_image_given given;
     struct snp_image_leftovers left;
+    const char *opened; /* the last of its files: a library is mapped in several pieces */
     char *why;
     size_t n_before; /* ops */
     struct op before[OPS_MAX];
@@ -74,10 +79,12 @@ struct plan {
     struct range own[SNP_IMAGE_RUNS_MAX]; /* where both have pages: some, of one at rest */
     size_t n_own;
     struct iovec parts[BATCH];
-    struct compared compared[BATCH];
+    struct beside beside[BATCH];
     uint64_t buffer[BUFFER / sizeof(uint64_t)];
     bool is_rest;
-    uint64_t run; /* of the image, and its mapping, that a page of ours may be in */
+    bool is_readable; /* the mapping of ours that is looked at */
+    int memory_fd;    /* by which it is written; -1 = where it lies */
+    uint64_t run;     /* of the image, and its mapping, that a page of ours may be in */
     uint64_t vma;
 };
 
@@ -124,7 +131,10 @@ static int read_image(struct plan *p)
     if (p->is_rest ? memcmp(head->place_id, p->ours->head.place_id, sizeof(head->place_id)) != 0
                    : memcmp(head->template_id, p->ours->head.template_id,
                             sizeof(head->template_id)) != 0) {
-        return snp_image_fail(p->why, "the template was started anew since");
+        return memcmp(head->kernel, p->ours->head.kernel, sizeof(head->kernel)) != 0
+                   ? snp_image_fail(p->why, "it was made on another kernel; this one is %.63s",
+                                    p->ours->head.kernel)
+                   : snp_image_fail(p->why, "the template was started anew since");
     }
     if (head->n_filters != p->ours->head.n_filters) {
         return snp_image_fail(p->why, "the session has a seccomp filter of its own");
@@ -150,13 +160,20 @@ static int open_file(struct plan *p, const struct snp_image_vma *vma)
     struct stat st;
     int fd;
 
+    if (p->opened != NULL && strcmp(p->opened, path) == 0) {
+        return p->left.files[p->left.n_files - 1];
+    }
     if (p->left.n_files == SNP_IMAGE_FILES_MAX) {
         return snp_image_fail(p->why, "the session has mapped more than %d files",
                               SNP_IMAGE_FILES_MAX);
     }
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
-        return snp_image_fail(p->why, "%.120s is mapped and not in the new sandbox", path);
+        return errno == EMFILE
+                   ? snp_image_fail(p->why,
+                                    "the session has mapped more files than it may open")
+                   : snp_image_fail(p->why, "%.120s is mapped and not in the new sandbox",
+                                    path);
     }
     p->left.files[p->left.n_files++] = fd;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != vma->named[1] ||
@@ -165,6 +182,7 @@ static int open_file(struct plan *p, const struct snp_image_vma *vma)
         return snp_image_fail(p->why, "%.120s is mapped and another file in the new sandbox",
                               path);
     }
+    p->opened = path;
     return fd;
 }
 
@@ -365,6 +383,9 @@ static int plan_runs(struct plan *p)
 /* Where there are too many, a page is written as it comes. */
 static void note_own(struct plan *p, uint64_t at)
 {
+    if (p->is_readable) {
+        snp_image_try(&p->ours->view, at);
+    }
     if (p->n_own > 0 && p->own[p->n_own - 1].end == at) {
         p->own[p->n_own - 1].end += PAGE;
     } else if (p->n_own < SNP_IMAGE_RUNS_MAX) {
@@ -373,7 +394,7 @@ static void note_own(struct plan *p, uint64_t at)
 }
 
 /* What we have and one at rest has not goes; what both have is mostly the same. */
-static int drop_page(void *data, uint64_t at, bool is_own)
+static int drop_page(void *data, uint64_t at, uint64_t n_own)
 {
     struct plan *p = data;
     const struct snp_image_room *image = p->image;
@@ -388,7 +409,7 @@ static int drop_page(void *data, uint64_t at, bool is_own)
         p->vma++;
     }
     vma = &image->vmas[p->vma];
-    if (!is_own || p->vma == image->head.n_vmas || vma->start > at ||
+    if (n_own == 0 || p->vma == image->head.n_vmas || vma->start > at ||
         vma->kind == SNP_IMAGE_KERNEL ||
         (vma->kind == SNP_IMAGE_STACK && at < image->head.stack_low)) {
         return 0;
@@ -415,6 +436,7 @@ static int plan_drops(struct plan *p)
     for (uint64_t i = 0; p->is_rest && i < p->ours->head.n_vmas; i++) {
         const struct snp_image_vma *vma = &p->ours->vmas[i];
 
+        p->is_readable = (vma->prot & PROT_READ) != 0;
         if (vma->kind != SNP_IMAGE_KERNEL &&
             snp_image_each_page(page_fd, vma, drop_page, p) < 0) {
             return p->why[0] != '\0'
@@ -530,15 +552,46 @@ static void copy_page(volatile uint64_t *to, const uint64_t *from) /* else it wo
     }
 }
 
-static void write_changed(const struct compared *c)
+static void write_page(const struct plan *p, uint64_t at, const uint64_t *from)
 {
-    for (uint64_t done = 0; done < c->len; done += PAGE) {
-        const uint64_t *from = c->bytes + done / sizeof(*from);
-        uint64_t *to = place(c->at + done);
+    if (p->memory_fd < 0) {
+        copy_page(place(at), from);
+    } else if (syscall(SYS_pwrite64, p->memory_fd, from, PAGE, at) != (long)PAGE) {
+        _exit(EXIT_TORN);
+    }
+}
 
-        if (!is_equal(from, to)) {
-            copy_page(to, from);
+/* What is there already, as far as it can be had at once: in the view, or where it lies. */
+static const uint64_t *look_back(const struct plan *p, const struct beside *b)
+{
+    uint8_t *bytes = p->ours->view.bytes;
+
+    if (p->memory_fd < 0) {
+        return place(b->at);
+    }
+    if (syscall(SYS_pread64, p->memory_fd, bytes, b->len, b->at) != (long)b->len) {
+        _exit(EXIT_TORN);
+    }
+    return (const uint64_t *)(const void *)bytes;
+}
+
+static void write_changed(const struct plan *p, const struct beside *b)
+{
+    const uint64_t *to = look_back(p, b);
+
+    for (uint64_t done = 0; done < b->len; done += PAGE) {
+        const uint64_t i = done / sizeof(*to);
+
+        if (!is_equal(b->bytes + i, to + i)) {
+            write_page(p, b->at + done, b->bytes + i);
         }
+    }
+}
+
+static void write_new(const struct plan *p, const struct beside *b)
+{
+    if (syscall(SYS_pwrite64, p->memory_fd, b->bytes, b->len, b->at) != (long)b->len) {
+        _exit(EXIT_TORN);
     }
 }
 
@@ -548,7 +601,7 @@ struct taking {
     uint64_t done; /* bytes of it */
     size_t own;
     size_t n_parts; /* of this read */
-    size_t n_compared;
+    size_t n_beside;
     size_t used; /* bytes of the buffer */
 };
 
@@ -556,22 +609,29 @@ struct taking {
 static void add_part(struct plan *p, struct taking *t, const struct snp_image_run *run)
 {
     const uint64_t start = run->at + t->done;
+    const struct range none = {UINT64_MAX, UINT64_MAX};
+    const struct range *own;
+    uint64_t *bytes = p->buffer + t->used / sizeof(*bytes);
     uint64_t end = run->at + run->len;
+    bool is_own;
 
     while (t->own < p->n_own && p->own[t->own].end <= start) {
         t->own++;
     }
-    if (t->own == p->n_own || p->own[t->own].at > start) {
-        end = t->own < p->n_own && p->own[t->own].at < end ? p->own[t->own].at : end;
-        p->parts[t->n_parts++] = (struct iovec){place(start), end - start};
+    own = t->own < p->n_own ? &p->own[t->own] : &none;
+    is_own = own->at <= start;
+    if (is_own) {
+        end = own->end < end ? own->end : end;
     } else {
-        uint64_t *bytes = p->buffer + t->used / sizeof(*bytes);
-
-        end = p->own[t->own].end < end ? p->own[t->own].end : end;
+        end = own->at < end ? own->at : end;
+    }
+    if (is_own || p->memory_fd >= 0) {
         end = end - start < BUFFER - t->used ? end : start + BUFFER - t->used;
         p->parts[t->n_parts++] = (struct iovec){bytes, end - start};
-        p->compared[t->n_compared++] = (struct compared){start, end - start, bytes};
+        p->beside[t->n_beside++] = (struct beside){start, end - start, bytes, is_own};
         t->used += end - start;
+    } else {
+        p->parts[t->n_parts++] = (struct iovec){place(start), end - start};
     }
     t->done = end - run->at;
 }
@@ -594,10 +654,14 @@ static void take_in(struct plan *p)
             continue;
         }
         read_parts(p, t.n_parts);
-        for (size_t i = 0; i < t.n_compared; i++) {
-            write_changed(&p->compared[i]);
+        for (size_t i = 0; i < t.n_beside; i++) {
+            if (p->beside[i].is_own) {
+                write_changed(p, &p->beside[i]);
+            } else {
+                write_new(p, &p->beside[i]);
+            }
         }
-        t.n_parts = t.n_compared = t.used = 0;
+        t.n_parts = t.n_beside = t.used = 0;
     }
 }
 
@@ -677,12 +741,15 @@ void snp_image_thaw(int fd,
     p->left = left;
     p->why = why;
     if (make_plan(p) < 0) {
+        snp_closep(&p->ours->view.fd);
         left = p->left;
         snp_image_clear(&left);
         return;
     }
-    if (p->left.n_files < SNP_IMAGE_FILES_MAX) {
-        p->left.files[p->left.n_files++] = fd;
+    p->memory_fd = p->ours->view.fd;
+    p->left.files[p->left.n_files++] = fd;
+    if (p->memory_fd >= 0) {
+        p->left.files[p->left.n_files++] = p->memory_fd;
     }
     (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
     go_low(p);

@@ -78,10 +78,18 @@ static PyObject *py_gather(PyObject *self, PyObject *args)
         PyObject_GetArenaAllocator(&own_arenas);
         arenas = (struct arenas){own_arenas.ctx, arena_take, arena_give};
         hooks.started_s = time(NULL);
-        hooks.filters = snp_image_filters();
+        snp_image_settings_now(&hooks.began);
         snp_heap_begin();
         PyObject_SetArenaAllocator(&arenas);
     }
+    return Py_BuildValue(""); /* None */
+}
+
+static PyObject *py_gathered(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    snp_heap_end();
     return Py_BuildValue(""); /* None */
 }
 
@@ -326,6 +334,8 @@ static PyMethodDef methods[] = {
      "serve(control_fd) -> guest_fd: returns only in an interpreter"                },
     {"gather",     py_gather,     METH_NOARGS,
      "gather(): what is loaded from now on until serve() lies in large pages"       },
+    {"gathered",   py_gathered,   METH_NOARGS,
+     "gathered(): or until now, where serve() is not called"                        },
     {"leave_copy", py_leave_copy, METH_VARARGS,
      "leave_copy(socket_fd, stream_fd, closed in it) -> -1, and the new stream in each "
      "interpreter "

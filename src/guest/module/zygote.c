@@ -401,7 +401,7 @@ static void send_image(int fd)
         .files = zygote.hooks->files,
         .files_len = zygote.hooks->files_len,
         .started_s = zygote.hooks->started_s,
-        .filters = zygote.hooks->filters,
+        .began = &zygote.hooks->began,
         .entry = go_on,
     };
     const struct iovec hidden[] = {

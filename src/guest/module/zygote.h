@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "guest/module/freeze.h"
 
 /* Called around each fork that leads to an interpreter, as the host language needs. */
 struct snp_zygote_hooks {
@@ -17,7 +18,7 @@ struct snp_zygote_hooks {
         *files; /* what was loaded, and since when: see guest/module/freeze.h; borrowed */
     size_t files_len;
     time_t started_s;
-    long filters;
+    struct snp_image_settings began;
 };
 
 /*

@@ -782,7 +782,7 @@ def load_zygote() -> Any:
 
 
 def load_zygote_if_there() -> Any:
-    """Where nothing is forked it only lets descriptors be passed."""
+    """Where no template is forked: descriptors can be passed, and pages copied ahead."""
     try:
         return load_zygote()
     except PreloadError:
@@ -808,15 +808,15 @@ def main() -> None:
     fd = options.fd
     snp: Any = None
     try:
-        if options.zygote is not None:
-            snp = load_zygote()
+        snp = load_zygote() if options.zygote is not None else load_zygote_if_there()
+        if snp:
             snp.gather()
         preload(options.template, site, names)
         if options.zygote is not None:
             getattr(snp, "note_files", len)(loaded_files())
             fd = snp.serve(options.zygote)  # returns in each interpreter
-        else:
-            snp = load_zygote_if_there()
+        elif snp:
+            snp.gathered()
     except PreloadError as error:
         os.write(2, (to_json({"error": clean(str(error), 1000)}) + "\n").encode())
         _exit(EXIT_PRELOAD)

@@ -20,6 +20,11 @@ bool snp_docker_is_gvisor(const struct snp_sandbox *s)
     return false;
 }
 
+bool snp_docker_counts_files(const struct snp_sandbox *s)
+{
+    return !snp_docker_of(s->supervisor)->is_podman && !snp_docker_is_gvisor(s);
+}
+
 /* In the place of what is said of the same subject. */
 static void degrade(struct snp_sandbox *s, const char *text)
 {
@@ -83,6 +88,12 @@ int snp_docker_check(struct snp_sandbox *s,
     (void)snprintf(d->runtime, sizeof(d->runtime), "%s",
                    snp_json_str(found, "OCIRuntime", snp_json_str(host, "Runtime", "")));
     if (snp_docker_is_gvisor(s)) {
+        if (asked[0] == '\0') { /* it was made as for another runtime */
+            return snp_fail(err, SNP_E_UNSUPPORTED,
+                            "the container engine's default runtime is gVisor, which needs "
+                            "other limits; set docker_runtime = \"%s\"",
+                            d->runtime);
+        }
         degrade(
             s,
             "processes: gVisor's own threads count, too, so code can have up to 1024 more than "
@@ -94,8 +105,8 @@ int snp_docker_check(struct snp_sandbox *s,
                 "copies: gVisor has no Landlock; code can change the copies of its workspace, "
                 "and signal what is ours inside");
     }
-    if (snp_docker_of(s->supervisor)->is_podman) {
-        degrade(s, "workspace: podman bounds its size, but not its number of files");
+    if (!snp_docker_counts_files(s)) {
+        degrade(s, "workspace: its size is bounded, but not its number of files");
     }
     check_limits(s, host);
     if (asked[0] != '\0' && !snp_streq(asked, d->runtime)) {

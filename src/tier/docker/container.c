@@ -619,7 +619,9 @@ static void on_image(void *data, int status, json_t *body, const struct snp_err 
     }
     if (status == SNP_DOCKER_NOT_FOUND) {
         (void)snp_fail(&s->open_err, SNP_E_NOT_FOUND,
-                       "no image %.200s; docker pull %.200s, or name another: docker_image",
+                       "no image %.100s in the container engine; pull it (docker pull %.100s, "
+                       "podman pull, or exec --env docker, where there is a network), or name "
+                       "another: docker_image",
                        s->spec.python.rootfs, s->spec.python.rootfs);
         give_up(s);
         return;

@@ -129,6 +129,8 @@ int snp_docker_check(struct snp_sandbox *s,
 
 /* A kernel of its own: no seccomp and no Landlock of ours inside, and its threads count as the container's processes. */
 bool snp_docker_is_gvisor(const struct snp_sandbox *s);
+/* Podman passes no number of files on, and gVisor does not look at it. */
+bool snp_docker_counts_files(const struct snp_sandbox *s);
 
 /* reap.c: remove containers of earlier tiers with this state folder; once, when an engine answers. */
 void snp_docker_reap(struct snp_supervisor *supervisor);

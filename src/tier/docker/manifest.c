@@ -55,19 +55,28 @@ void snp_docker_degraded(const struct snp_supervisor *supervisor, json_t *list)
     }
 }
 
-/* What the engine ignores is not claimed. Memory is sampled all the same. */
-static void withdraw(const struct snp_docker_sandbox *d, json_t *resources)
+static void set_by(json_t *resources, enum snp_limit limit, const char *by)
 {
-    const json_t *limits = json_object_get(resources, "limits");
+    json_t *limits = json_object_get(resources, "limits");
 
+    (void)json_object_set_new(json_object_get(limits, snp_limit_info(limit)->key), "by",
+                              json_string(by));
+}
+
+/* What the engine ignores is not claimed. Memory is sampled all the same. */
+static void withdraw(const struct snp_sandbox *s, json_t *resources)
+{
+    const struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
+
+    if (!snp_docker_counts_files(s)) {
+        set_by(resources, SNP_LIMIT_INODES, "nothing: podman and gVisor bound the size only");
+    }
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         if (d->is_unbounded[i]) {
-            (void)json_object_set_new(
-                json_object_get(limits, snp_limit_info((enum snp_limit)i)->key), "by",
-                json_string(i == SNP_LIMIT_MEMORY
-                                ? "approximate: RLIMIT_DATA and sampling every 20 ms; the "
-                                  "container engine does not bound it"
-                                : "nothing: the container engine does not bound it"));
+            set_by(resources, (enum snp_limit)i,
+                   i == SNP_LIMIT_MEMORY ? "approximate: RLIMIT_DATA and sampling every 20 ms; "
+                                           "the container engine does not bound it"
+                                         : "nothing: the container engine does not bound it");
             (void)json_object_set_new(resources, "enforced", json_false());
             (void)json_object_set_new(
                 resources, "how",
@@ -81,7 +90,7 @@ json_t *snp_docker_controls(const struct snp_sandbox *s, json_t *resources)
 {
     const struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
 
-    withdraw(d, resources);
+    withdraw(s, resources);
     json_t *network =
         json_pack("{s:b,s:s}", "enforced", !s->spec.has_network, "how",
                   s->spec.has_network ? "the engine's network: docker_network_disabled = false"

@@ -51,7 +51,7 @@ static void sandbox_free(struct snp_sandbox *s)
 void snp_sandbox_gone(struct snp_sandbox *s)
 {
     if (s->is_pooled) {
-        snp_log(SNP_LOG_DEBUG, "pool_gone", "reason=%s", s->reason);
+        snp_pool_lost(s);
     } else if (s->state == SNP_SANDBOX_OPENING && s->open_id != 0) {
         struct snp_err err = s->open_err;
         if (err.code == SNP_OK) {

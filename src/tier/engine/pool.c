@@ -74,6 +74,12 @@ static bool same_project(const struct snp_sandbox *a, const struct snp_sandbox *
             memcmp(snp_buf_bytes(&a->mask), snp_buf_bytes(&b->mask), a->mask.len) == 0);
 }
 
+static void drop(struct snp_sandbox *s, const char *reason)
+{
+    s->is_dropped = true;
+    snp_sandbox_kill(s, reason);
+}
+
 struct snp_sandbox *snp_pool_find(const struct snp_sandbox *s)
 {
     struct snp_sandbox *best = NULL;
@@ -83,11 +89,11 @@ struct snp_sandbox *snp_pool_find(const struct snp_sandbox *s)
             continue;
         }
         if (s->supervisor->ops->fill == NULL && !same_project(at, s)) {
-            snp_sandbox_kill(at, "its project has changed");
+            drop(at, "its project has changed");
             continue;
         }
         if (snp_link_has_ended(&at->guest)) {
-            snp_sandbox_kill(at, "its interpreter has ended");
+            drop(at, "its interpreter has ended");
             continue;
         }
         best = at; /* the list has the youngest first: the oldest has had most time */
@@ -121,7 +127,7 @@ static void drop_old(struct snp_pool *pool)
                         (kind->wanted_us != 0 && !is_old && same_kind(&kind->spec, &s->spec));
         }
         if (!is_wanted) {
-            snp_sandbox_kill(s, "nobody wants it");
+            drop(s, "nobody wants it");
         }
     }
 }
@@ -222,13 +228,29 @@ void snp_pool_want(struct snp_supervisor *supervisor, const struct snp_sandbox_s
     (void)uv_timer_start(pool->timer, on_timer, REFILL_MS, 0);
 }
 
+void snp_pool_lost(struct snp_sandbox *s)
+{
+    struct snp_pool *pool = s->supervisor->pool;
+
+    for (size_t i = 0; pool != NULL && !s->is_dropped && i < KINDS_MAX; i++) {
+        struct kind *kind = &pool->kind[i];
+        if (kind->wanted_us != 0 && same_kind(&kind->spec, &s->spec)) {
+            snp_log(SNP_LOG_WARN, "pool_lost", "error=%s",
+                    s->open_err.code != SNP_OK ? s->open_err.msg
+                    : s->reason[0] == '\0'     ? "it ended"
+                                               : s->reason);
+            kind->wanted_us = 0;
+        }
+    }
+}
+
 bool snp_pool_drop(struct snp_supervisor *supervisor)
 {
     bool any = false;
 
     for (struct snp_sandbox *s = supervisor->pooled; s != NULL; s = s->next) {
         any = any || s->has_process; /* the others hold nothing, they wait like everybody */
-        snp_sandbox_kill(s, "its room is needed");
+        drop(s, "its room is needed");
     }
     return any;
 }

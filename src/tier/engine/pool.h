@@ -22,6 +22,12 @@ struct snp_sandbox *snp_pool_find(const struct snp_sandbox *s);
 /* Somebody opens a session like spec: have some ready for the next. spec is borrowed. */
 void snp_pool_want(struct snp_supervisor *supervisor, const struct snp_sandbox_spec *spec);
 
+/*
+ * A pooled sandbox is gone. If it was not the pool that ended it, the next would end likewise, at once and for
+ * ever (a venv was removed): none is made of that kind until somebody asks again.
+ */
+void snp_pool_lost(struct snp_sandbox *s);
+
 /* End them all, because room is needed; true while one has not given back its own. */
 bool snp_pool_drop(struct snp_supervisor *supervisor);
 

@@ -89,6 +89,7 @@ struct snp_sandbox {
     bool has_process;   /* the tier has its pid 1, and kills it when told */
     const char *cgroup; /* name of its groups, the tier's; NULL = none */
     bool is_pooled;     /* made ahead; nobody's session yet */
+    bool is_dropped;    /* by the pool, which needs it no more */
     bool was_pooled;    /* it was one */
     bool is_thawed;     /* its template was started from an image */
     uv_poll_t *out_poll[2];

@@ -674,7 +674,7 @@ static void on_ready(struct snp_template *t, const char *version)
 /* It ended, and came from an image: import, for those who wait. False: there was no image. */
 static bool start_without_image(struct snp_template *t)
 {
-    struct snp_template *successor;
+    struct snp_template *successor = NULL;
     struct snp_err err;
 
     if (!t->has_image || (t->is_ready && !t->is_thawed)) {
@@ -684,7 +684,8 @@ static bool start_without_image(struct snp_template *t)
             t->is_ready ? "" : import_reason(t));
     snp_image_trouble(t->supervisor, t->name, "it ended when it was started from its image");
     snp_image_remove(t->supervisor, t->args);
-    if (template_start(t->supervisor, t->name, t->args, -1, &successor, &err) < 0) {
+    if (template_start(t->supervisor, t->name, t->args, -1, &successor, &err) < 0 ||
+        successor == NULL) {
         return false;
     }
     (void)snp_fail(&err, SNP_E_INTERNAL, "template %s is started again", t->name);

@@ -624,7 +624,9 @@ static int cell_run(struct snp_tier_cell *c,
     }
     /* A command that pid 1 could not even be asked for has been answered, and is gone. */
     if (s->cell == c && c->phase == SNP_CELL_RUNNING) {
-        (void)uv_timer_start(c->timer, on_timer, rq->wall_ms, 0);
+        /* The loop's time is of when it woke, in whole milliseconds: no cell gets less than its limit. */
+        uv_update_time(s->supervisor->loop);
+        (void)uv_timer_start(c->timer, on_timer, rq->wall_ms + 1, 0);
     }
     return 0;
 }
