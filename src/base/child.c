@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 
 enum {
@@ -151,6 +153,78 @@ int snp_child_start_piped(const struct snp_child *child,
         }
     }
     return r;
+}
+
+int snp_child_output_begin(const struct snp_child *child,
+                           struct snp_child_output *ret,
+                           struct snp_err *err)
+{
+    snp_autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    snp_autoclose int out = -1;
+    snp_autoclose int in = -1;
+    struct snp_child silent = *child;
+    int ends[2];
+
+    if (null < 0 || pipe2(ends, O_CLOEXEC) < 0) {
+        return snp_fail_sys(err, errno, "pipe");
+    }
+    out = ends[0];
+    in = ends[1];
+    silent.fds[0] = null;
+    silent.fds[1] = in;
+    silent.fds[2] = null;
+    SNP_TRY(snp_child_start(&silent, &ret->pid, err));
+    ret->fd = SNP_TAKE_FD(out);
+    return 0;
+}
+
+static int left_ms(uint64_t until)
+{
+    uint64_t now = snp_now_us();
+
+    return now >= until ? 0 : (int)((until - now) / 1000) + 1;
+}
+
+/* All that can be read; false: it did not end, or was too much. */
+static bool take_all(int fd, uint64_t until, struct snp_buf *ret)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    char part[4096];
+
+    for (;;) {
+        ssize_t n;
+
+        if (SNP_RETRY(poll(&ready, 1, left_ms(until))) <= 0) {
+            return false;
+        }
+        n = SNP_RETRY(read(fd, part, sizeof(part)));
+        if (n <= 0) {
+            return n == 0;
+        }
+        if (snp_buf_add(ret, part, (size_t)n) < 0) {
+            return false;
+        }
+    }
+}
+
+int snp_child_output_end(struct snp_child_output *output,
+                         unsigned ms,
+                         struct snp_buf *ret,
+                         struct snp_err *err)
+{
+    const uint64_t until = snp_now_us() + (uint64_t)ms * 1000;
+    bool is_whole = take_all(output->fd, until, ret);
+    snp_autoclose int end = snp_child_watch(output->pid);
+    struct pollfd over = {.fd = end, .events = POLLIN};
+    int status = 0;
+
+    snp_closep(&output->fd);
+    if (is_whole && end >= 0) { /* it may go on without its output */
+        (void)SNP_RETRY(poll(&over, 1, left_ms(until)));
+    }
+    (void)kill(-output->pid, SIGKILL); /* of one that has ended, what it left */
+    (void)SNP_RETRY(waitpid(output->pid, &status, 0));
+    return is_whole && status == 0 ? 0 : snp_fail(err, SNP_E_PEER, "it failed");
 }
 
 int snp_child_watch(pid_t pid)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 /* All borrowed during the call. */
@@ -44,6 +45,26 @@ int snp_child_start_piped(const struct snp_child *child,
                           int ret_ends[3],
                           pid_t *ret,
                           struct snp_err *err) SNP_NODISCARD;
+
+/* A program whose output is being taken. */
+struct snp_child_output {
+    pid_t pid;
+    int fd; /* owned */
+};
+
+/* Start it; it has no input, and what it says of errors is lost. child->fds is not looked at. */
+int snp_child_output_begin(const struct snp_child *child,
+                           struct snp_child_output *ret,
+                           struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * All that it prints until its end, added to ret. Its group is gone afterwards. SNP_E_PEER: it failed, had not ended
+ * after that many ms, or printed more than ret has room for.
+ */
+int snp_child_output_end(struct snp_child_output *output,
+                         unsigned ms,
+                         struct snp_buf *ret,
+                         struct snp_err *err) SNP_NODISCARD;
 
 /* A descriptor that is readable when it has ended; the caller's. -1 with errno. */
 int snp_child_watch(pid_t pid) SNP_NODISCARD;

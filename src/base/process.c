@@ -76,13 +76,16 @@ static char *numbers_place(void)
 void snp_process_mark(uint64_t pid, char out[SNP_PROCESS_MARK_MAX])
 {
     snp_autofree char *place = numbers_place();
-    uint64_t start = pid == 0 || place == NULL ? 0 : snp_process_began(pid);
+    uint64_t start = 0;
+    struct snp_err err;
 
     out[0] = '\0';
-    if (start != 0) {
-        (void)snprintf(out, SNP_PROCESS_MARK_MAX, "%llu %llu %s", (unsigned long long)pid,
-                       (unsigned long long)start, place);
+    if (pid == 0 || pid > INT_MAX || place == NULL ||
+        (read_start(pid, &start, &err) < 0 && kill((pid_t)pid, 0) == 0)) {
+        return;
     }
+    (void)snprintf(out, SNP_PROCESS_MARK_MAX, "%llu %llu %s", (unsigned long long)pid,
+                   (unsigned long long)start, place);
 }
 
 /* A number and the space behind it. */

@@ -17,7 +17,7 @@ char *snp_boot_id(void);
 /* When a process began, in clock ticks since boot; 0 if it is gone, or a zombie. */
 uint64_t snp_process_began(uint64_t pid);
 
-/* A process as "PID START BOOT NAMESPACE"; "" if it cannot be told. */
+/* A process as "PID START BOOT NAMESPACE", also one that has ended; "" if it cannot be told. */
 void snp_process_mark(uint64_t pid, char out[SNP_PROCESS_MARK_MAX]);
 /* Whether the process of a mark has certainly ended: not where no file can be read, or numbers mean others. */
 bool snp_process_is_over(const char *mark);

@@ -67,7 +67,7 @@ struct snp_verb {
 #define SNP_VERBS(F) \
     F(exec) F(sessions) F(snapshot) F(snapshots) F(rollback) F(fork) F(diff) F(verify) F(apply) F(stats) F(history) F(show) F(rerun) \
     F(checkpoint) F(hibernate) F(export) F(import) F(gc) F(template) F(put) F(get) F(ls) F(output) \
-    F(context) F(models) F(run) F(agent) F(eval) F(resume) F(back) F(replay) F(runs) F(logs) F(visualize) \
+    F(context) F(check) F(models) F(run) F(agent) F(eval) F(resume) F(back) F(replay) F(runs) F(logs) F(visualize) \
     F(init) F(trust) F(config) F(doctor) F(daemon) F(mcp_serve) F(mcp_install) F(mcp) \
     F(version) F(completion) F(man)
 /* clang-format on */

@@ -18,9 +18,14 @@ int main(int argc, char **argv)
     const struct snp_verb *const below[] = {SNP_CONTEXT_VERBS(ADDRESS) NULL};
     struct snp_verb context = snp_verb_context;
     const struct snp_verb *const verbs[] = {&context, NULL};
+    int exit_code = SNP_EXIT_FAILED;
 
     SNP_CONTEXT_VERBS(SET_RUN)
     context.verbs = below;
-    return sigaction(SIGPIPE, &ignore, NULL) < 0 ? SNP_EXIT_FAILED
-                                                 : snp_cli_run(verbs, argc, argv);
+    snp_context_verbs = verbs;
+    if (sigaction(SIGPIPE, &ignore, NULL) == 0) {
+        exit_code = snp_cli_run(verbs, argc, argv);
+    }
+    snp_context_verbs = NULL;
+    return exit_code;
 }

@@ -211,6 +211,30 @@ void snp_cli_tier_stand_in(const struct snp_cli *cli, const struct snp_config *c
     }
 }
 
+/* Who asks for auto by name wants to know what it is: the strongest that the daemon takes unasked. */
+static void auto_say(struct snp_cli *cli, const struct snp_config *config)
+{
+    snp_autotierfiles struct snp_tier_files files = {0};
+    struct snp_err ignored;
+
+    if (snp_config_origin(config, SNP_KEY_ENVIRONMENT) != SNP_ORIGIN_CLI ||
+        strcmp(configured(config), SNP_TIER_AUTO) != 0 ||
+        strcmp(snp_cli_tier(config), SNP_TIER_AUTO) != 0 ||
+        snp_tier_files_find(&files, &ignored) < 0) {
+        return;
+    }
+    snp_tier_files_rank(&files);
+    for (size_t i = 0; i < files.n; i++) {
+        const struct snp_tier_file *file = &files.files[i];
+
+        if (!file->is_users && !snp_json_bool(file->about, "by_name", false) &&
+            is_usable(cli, file->name)) {
+            snp_cli_warn(cli, "auto is %s here", file->name);
+            return;
+        }
+    }
+}
+
 void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config)
 {
     snp_autofree char *state = NULL;
@@ -222,7 +246,8 @@ void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config)
     const char *text = "said";
 
     snp_cli_tier_stand_in(cli, config);
-    if (!snp_cli_tier_stronger(config, stronger) || snp_state_dir(&state, &err) < 0) {
+    auto_say(cli, config);
+    if (strcmp(configured(config), SNP_TIER_AUTO) == 0 || snp_state_dir(&state, &err) < 0) {
         return;
     }
     path = snp_need_format("%s/%s-notice", state, configured(config));
@@ -233,7 +258,7 @@ void snp_cli_tier_notice(struct snp_cli *cli, const struct snp_config *config)
         (snp_streq(mark, text) || (boot != NULL && snp_streq(mark, boot)))) {
         return;
     }
-    if (is_usable(cli, stronger)) {
+    if (snp_cli_tier_stronger(config, stronger) && is_usable(cli, stronger)) {
         snp_cli_warn(cli,
                      "this ran in the %s tier, as configured (%s); the stronger %s tier "
                      "works on this host: --env %s, or environment = \"%s\"",

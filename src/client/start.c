@@ -59,6 +59,8 @@ static const char *const env_kept[] = {
 };
 /* Never, though listed above. */
 static const char *const env_secret[] = {"KEY", "TOKEN", "SECRET", "PASSWORD"};
+/* But for this one: the path of a file. */
+static const char env_path[] = "SNIPARA_SANDBOX_STORE_KEY";
 
 static bool is_kept(const char *variable)
 {
@@ -80,7 +82,7 @@ static bool is_kept(const char *variable)
     for (size_t i = 0; i < SNP_ARRAY_LEN(env_secret); i++) {
         kept = kept && strstr(name, env_secret[i]) == NULL;
     }
-    return kept;
+    return kept || strcmp(name, env_path) == 0;
 }
 
 /* A program that outlives us: it forks at once, so that it is no child of ours. log_fd: its standard error, -1 = none; fd becomes FD_INSIDE. */

@@ -18,7 +18,7 @@
 #include "context/words.h"
 
 enum {
-    VERSION = 1,
+    VERSION = 5,
     BUSY_MS = 10000, /* for another process that commits */
     PATH_LEN = 4096,
     NAMED_MAX = 20000, /* paths that a misspelt one is compared with */
@@ -28,6 +28,7 @@ static const char schema[] =
     "CREATE TABLE file(id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, size INTEGER,"
     " mtime INTEGER, ctime INTEGER, inode INTEGER, read INTEGER, hash BLOB,"
     " language INTEGER, state INTEGER);"
+    "CREATE INDEX file_mtime ON file(mtime);"
     "CREATE TABLE content(file INTEGER PRIMARY KEY, text BLOB);"
     "CREATE TABLE chunk(id INTEGER PRIMARY KEY, file INTEGER, ordinal INTEGER, kind INTEGER,"
     " parent INTEGER, first INTEGER, last INTEGER, start INTEGER, end INTEGER,"
@@ -41,7 +42,19 @@ static const char schema[] =
     "CREATE TABLE import(file INTEGER, name TEXT);"
     "CREATE INDEX import_file ON import(file);"
     "CREATE VIRTUAL TABLE fts USING fts5(name, path, head, body, content='', tokenize='code');"
-    "PRAGMA user_version = 1;";
+    "CREATE TABLE changed(file INTEGER PRIMARY KEY, place INTEGER);"
+    "CREATE TABLE history(mark TEXT, since INTEGER);"
+    "CREATE TABLE vector(file INTEGER PRIMARY KEY, bytes BLOB);"
+    "CREATE TABLE encoding(name TEXT, len INTEGER);"
+    "CREATE TABLE known(hash BLOB PRIMARY KEY, bytes BLOB) WITHOUT ROWID;"
+    "PRAGMA user_version = 5;";
+
+/* All of an older version: the files still have it. */
+static const char forget[] =
+    "DROP TABLE file; DROP TABLE content; DROP TABLE chunk; DROP TABLE reference;"
+    "DROP TABLE import; DROP TABLE fts; DROP TABLE IF EXISTS vector;"
+    "DROP TABLE IF EXISTS encoding; DROP TABLE IF EXISTS known;"
+    "DROP TABLE IF EXISTS changed; DROP TABLE IF EXISTS history;";
 
 static const char *const state_names[SNP_INDEX_STATES] = {
     "text", "code", "unparsed", "binary", "large", "secret", "unreadable",
@@ -122,9 +135,13 @@ static int schema_make(struct snp_index *index, struct snp_err *err)
     }
     SNP_TRY(snp_db_exec(&index->db, "BEGIN IMMEDIATE", err));
     r = snp_db_number(&index->db, 0, &version, err, "PRAGMA user_version", "");
+    if (r == 0 && version != 0 && version < VERSION) {
+        r = snp_db_exec(&index->db, forget, err);
+        version = 0;
+    }
     if (r == 0 && version != 0 && version != VERSION) {
         r = snp_fail(err, SNP_E_UNSUPPORTED,
-                     "the index is of another version of snipara-sandbox; `context index "
+                     "the index is of a newer version of snipara-sandbox; `context index "
                      "--rebuild` makes it anew");
     }
     r = r < 0 || version == VERSION ? r : snp_db_exec(&index->db, schema, err);

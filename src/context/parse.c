@@ -110,12 +110,14 @@ static bool move(int fd, void *bytes, size_t n, bool is_out, uint64_t deadline)
     return true;
 }
 
-bool snp_parse_ask(struct snp_parse *parse,
-                   enum snp_language language,
-                   const char *text,
-                   size_t n)
+static bool ask(struct snp_parse *parse,
+                enum snp_language language,
+                const char *text,
+                size_t n,
+                bool wants_tree)
 {
-    struct snp_parse_question head = {.language = language, .n_bytes = (uint32_t)n};
+    struct snp_parse_question head = {
+        .language = language, .n_bytes = (uint32_t)n, .wants_tree = wants_tree};
     uint64_t deadline = snp_now_us() + ANSWER_MS * UINT64_C(1000);
 
     if (language == SNP_LANGUAGE_NONE || n > SNP_PARSE_BYTES_MAX || parse->is_missing ||
@@ -128,6 +130,37 @@ bool snp_parse_ask(struct snp_parse *parse,
         return false;
     }
     return true;
+}
+
+bool snp_parse_ask(struct snp_parse *parse,
+                   enum snp_language language,
+                   const char *text,
+                   size_t n)
+{
+    return ask(parse, language, text, n, false);
+}
+
+bool snp_parse_tree(struct snp_parse *parse,
+                    enum snp_language language,
+                    const char *text,
+                    size_t n,
+                    struct snp_buf *out)
+{
+    uint64_t deadline = snp_now_us() + ANSWER_MS * UINT64_C(1000);
+    struct snp_parse_answer head;
+    char *room;
+
+    if (!ask(parse, language, text, n, true)) {
+        return false;
+    }
+    if (!move(parse->fd, &head, sizeof(head), false, deadline) ||
+        head.n_items > SNP_PARSE_TREE_MAX || snp_buf_reserve(out, head.n_items, &room) < 0 ||
+        !move(parse->fd, room, head.n_items, false, deadline)) {
+        failed(parse, language);
+        return false;
+    }
+    snp_buf_commit(out, head.n_items);
+    return head.is_whole != 0;
 }
 
 static bool lies_in(const struct snp_parse_range *range, size_t n)

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "context/language.h"
 #include "context/parsed.h"
@@ -48,5 +49,12 @@ bool snp_parse_items(struct snp_parse *parse,
                      size_t n,
                      const struct snp_parse_item **ret,
                      size_t *ret_n);
+
+/* The tree of a text, behind what out has (context/parsed.h says how). False: none, for the same reasons. */
+bool snp_parse_tree(struct snp_parse *parse,
+                    enum snp_language language,
+                    const char *text,
+                    size_t n,
+                    struct snp_buf *out);
 
 #endif

@@ -121,6 +121,7 @@ static int words_forget(struct snp_index *index,
 int snp_put_clear(struct snp_index *index, int64_t file, const char *path, struct snp_err *err)
 {
     SNP_TRY(words_forget(index, file, path, err));
+    SNP_TRY(snp_db_run(&index->db, NULL, err, "DELETE FROM vector WHERE file = ?", "i", file));
     SNP_TRY(snp_db_run(&index->db, NULL, err, "DELETE FROM chunk WHERE file = ?", "i", file));
     SNP_TRY(
         snp_db_run(&index->db, NULL, err, "DELETE FROM reference WHERE file = ?", "i", file));
@@ -131,6 +132,7 @@ int snp_put_clear(struct snp_index *index, int64_t file, const char *path, struc
 int snp_put_remove(struct snp_index *index, int64_t file, const char *path, struct snp_err *err)
 {
     SNP_TRY(snp_put_clear(index, file, path, err));
+    SNP_TRY(snp_db_run(&index->db, NULL, err, "DELETE FROM changed WHERE file = ?", "i", file));
     return snp_db_run(&index->db, NULL, err, "DELETE FROM file WHERE id = ?", "i", file);
 }
 

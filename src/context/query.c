@@ -15,15 +15,21 @@ enum {
     SKELETON_MAX = 40, /* and up to here as skeletons, then as names */
     NAMED_MAX = 80,
     SKELETON_BYTES_MAX = 1 << 20,
+    WHY_MAX = 1000, /* bytes */
 };
+
+void snp_section_done(struct snp_section *section)
+{
+    free(section->path);
+    free(section->title);
+    free(section->why);
+    free(section->content);
+}
 
 void snp_answer_done(struct snp_answer *answer)
 {
     for (size_t i = 0; i < answer->n; i++) {
-        free(answer->items[i].path);
-        free(answer->items[i].title);
-        free(answer->items[i].why);
-        free(answer->items[i].content);
+        snp_section_done(&answer->items[i]);
     }
     free(answer->items);
     *answer = (struct snp_answer){0};
@@ -94,40 +100,52 @@ static int file_of(struct pack *pack, int64_t id, struct file **ret, struct snp_
     return snp_index_chunks(pack->index, id, &file->chunks, err);
 }
 
-/* Why it is told: the strongest reason first. */
-static char *why_text(const struct pack *pack, const struct snp_hit *hit)
-{
-    static const struct {
-        unsigned why;
-        const char *text;
-    } more[] = {
-        {SNP_WHY_CURRENT,  "in the current file"         },
-        {SNP_WHY_IMPORTED, "imported by the current file"},
-    };
-    char *text =
-        (hit->why & SNP_WHY_EXACT) != 0 && hit->is_first
-            ? snp_format("exact match: \"%s\"", pack->hits.named)
-        : (hit->why & SNP_WHY_EXACT) != 0  ? snp_format("name match")
-        : (hit->why & SNP_WHY_PATH) != 0   ? snp_format("path match: \"%s\"", pack->hits.named)
-        : (hit->why & SNP_WHY_CALLER) != 0 ? snp_format("uses \"%s\"", pack->hits.named)
-                                           : snp_format("keywords");
-
-    for (size_t i = 0; i < SNP_ARRAY_LEN(more) && text != NULL; i++) {
-        if ((hit->why & more[i].why) != 0) {
-            char *longer = snp_format("%s, %s", text, more[i].text);
-
-            free(text);
-            text = longer;
-        }
-    }
-    return text;
-}
-
 static char *buf_copy(struct snp_buf *buf)
 {
     const char *text = snp_buf_cstr(buf);
 
     return text == NULL ? NULL : strdup(text);
+}
+
+/* Why it is told: the strongest reason, then what belongs to any. %s: what the question names. */
+static const struct {
+    unsigned why;
+    const char *text;
+    bool is_more;
+} reasons[] = {
+    {SNP_WHY_EXACT,    "exact match: \"%s\"",            false},
+    {SNP_WHY_PATH,     "path match: \"%s\"",             false},
+    {SNP_WHY_TEST,     "tests \"%s\"",                   false},
+    {SNP_WHY_CALLER,   "uses \"%s\"",                    false},
+    {SNP_WHY_WORDS,    "keywords",                       false},
+    {SNP_WHY_MEANING,  "similar meaning",                false},
+    {SNP_WHY_CURRENT,  ", in the current file",          true },
+    {SNP_WHY_IMPORTED, ", imported by the current file", true },
+    {SNP_WHY_RECENT,   ", changed recently",             true },
+};
+
+static char *why_text(const struct pack *pack, const struct snp_hit *hit)
+{
+    struct snp_buf text = SNP_BUF(WHY_MAX);
+    bool is_said = false;
+    char *copy;
+    int r = 0;
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(reasons) && r == 0; i++) {
+        const char *at = reasons[i].text;
+        size_t n = strcspn(at, "%");
+
+        if ((hit->why & reasons[i].why) != 0 && (reasons[i].is_more || !is_said)) {
+            r = snp_buf_add(&text, at, n);
+            if (r == 0 && at[n] == '%') {
+                r = snp_buf_addf(&text, "%s%s", pack->hits.named, at + n + strlen("%s"));
+            }
+            is_said = true;
+        }
+    }
+    copy = r == 0 ? buf_copy(&text) : NULL;
+    snp_buf_done(&text);
+    return copy;
 }
 
 /* Its content in a form, and what that costs. */
@@ -263,10 +281,7 @@ static int section_add(struct pack *pack,
         return r < 0 ? r : 0;
     }
     answer->left_out++;
-    free(section->path);
-    free(section->why);
-    free(section->title);
-    free(section->content);
+    snp_section_done(section);
     answer->n--;
     return 0;
 }

@@ -22,23 +22,35 @@ enum {
     SNP_QUERY_TOKENS_MAX = 100000,
 };
 
+enum snp_query_mode {
+    SNP_QUERY_HYBRID = 0,
+    SNP_QUERY_KEYWORD,
+    SNP_QUERY_SEMANTIC,
+};
+
+struct snp_encoding;
+
 struct snp_query {
     const char *text;
     const char *current; /* path of the file that is being worked on; NULL = none */
     uint64_t max_tokens;
+    enum snp_query_mode mode;
+    struct snp_encoding *encoding; /* NULL = by words alone, whatever the mode */
 };
 
 enum snp_section_form {
     SNP_SECTION_WHOLE = 0,
     SNP_SECTION_SKELETON, /* its signature and documentation, and the signatures in it */
     SNP_SECTION_NAME,
+    SNP_SECTION_CUT, /* its beginning */
 };
 
 struct snp_section {
-    char *path;    /* owned */
-    char *title;   /* owned: qualified name; of a file its path */
-    char *why;     /* owned: exact match: "name" */
-    char *content; /* owned; "" = only its name */
+    bool is_standard; /* of the team, not of the index */
+    char *path;       /* owned */
+    char *title;      /* owned: qualified name; of a file its path */
+    char *why;        /* owned: exact match: "name" */
+    char *content;    /* owned; "" = only its name */
     enum snp_chunk_kind kind;
     enum snp_section_form form;
     uint32_t lines[2];
@@ -53,6 +65,7 @@ struct snp_answer {
     uint64_t tokens;
 };
 
+void snp_section_done(struct snp_section *section);
 void snp_answer_done(struct snp_answer *answer);
 
 int snp_query(struct snp_index *index,

@@ -13,6 +13,9 @@ enum snp_why {
     SNP_WHY_IMPORTED = 8, /* the current file imports its file */
     SNP_WHY_CURRENT = 16, /* lies in the current file */
     SNP_WHY_CALLER = 32,  /* uses what the question names */
+    SNP_WHY_MEANING = 64, /* means something alike */
+    SNP_WHY_TEST = 128,   /* a test that uses what the question names */
+    SNP_WHY_RECENT = 256, /* its file was changed later than most of the project */
 };
 
 struct snp_hit {
@@ -20,7 +23,8 @@ struct snp_hit {
     int64_t file;
     unsigned why; /* of snp_why */
     double score;
-    bool is_first; /* named as code is: before all others */
+    unsigned
+        level; /* 1: named as code is, before all others; 2: in the same letters, before these */
 };
 
 struct snp_hits {

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "context/history/history.h"
 #include "context/index.h"
 #include "context/parse.h"
 #include "context/put.h"
@@ -183,6 +184,14 @@ static int pending_write(struct refresh *f, struct pending *next, struct snp_err
 
 /* Reading -------------------------------------------------------------------------------- */
 
+/* A run's own record has each question that is asked here, and would be the best answer to it. */
+static bool is_record(const char *text, size_t n)
+{
+    static const char head[] = "{\"_type\":\"trajectory_metadata\"";
+
+    return n >= sizeof(head) - 1 && memcmp(text, head, sizeof(head) - 1) == 0;
+}
+
 static bool is_key(const char *text, size_t n)
 {
     static const char mark[] = "PRIVATE KEY-----";
@@ -223,6 +232,7 @@ static void file_read(int dir_fd, const char *name, struct pending *p)
     (void)SHA256((const unsigned char *)p->text, p->n, p->put.hash);
     p->put.state = memchr(p->text, '\0', p->n) != NULL ? SNP_INDEX_BINARY
                    : is_key(p->text, p->n)             ? SNP_INDEX_SECRET
+                   : is_record(p->text, p->n)          ? SNP_INDEX_BINARY
                                                        : SNP_INDEX_TEXT;
     if (p->put.state == SNP_INDEX_TEXT && !snp_utf8_valid(p->text, p->n)) {
         clean = snp_utf8_clean(p->text, p->n, &p->n);
@@ -356,6 +366,7 @@ int snp_index_refresh(struct snp_index *index,
     SNP_TRY(pending_write(&f, NULL, err));
     SNP_TRY(gone(&f, err));
     SNP_TRY(batch_end(&f, err));
+    SNP_TRY(snp_history_refresh(index, err));
     ret_report->is_plain = f.parse.is_missing;
     return 0;
 }

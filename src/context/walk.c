@@ -12,7 +12,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
-#include "context/ignore.h"
+#include "policy/ignore.h"
 #include "policy/secret_name.h"
 
 enum {
@@ -28,7 +28,8 @@ struct level {
 };
 
 struct walk {
-    snp_walk_fn fn;
+    snp_walk_fn fn; /* NULL: folders are asked for */
+    int (*of_folder)(void *arg, int dir_fd, struct snp_err *err); /* NULL: files are */
     void *arg;
     struct snp_walk_left *left;
     struct snp_err *err;
@@ -110,6 +111,9 @@ static int entry(struct walk *w, int dir_fd, const char *name, const struct leve
     if (is_folder) {
         return descend(w, dir_fd, name, level);
     }
+    if (w->fn == NULL) {
+        return 0;
+    }
     if (w->files++ >= SNP_WALK_FILES_MAX) {
         return snp_fail(w->err, SNP_E_LIMIT,
                         "more than %d files; index a folder of the project, or add what is not "
@@ -190,6 +194,9 @@ static int folder(struct walk *w, int dir_fd, const struct level *above, size_t 
         w->left->beyond++;
         return 0;
     }
+    if (w->of_folder != NULL) {
+        SNP_TRY(w->of_folder(w->arg, dir_fd, w->err));
+    }
     if (names_read(w, dir_fd, &names) < 0) {
         return snp_fail(w->err, SNP_E_NOMEM, "out of memory");
     }
@@ -213,19 +220,36 @@ static int folder(struct walk *w, int dir_fd, const struct level *above, size_t 
     return r;
 }
 
-int snp_walk(
-    int dir_fd, snp_walk_fn fn, void *arg, struct snp_walk_left *ret_left, struct snp_err *err)
+static int walk(int dir_fd,
+                const struct walk *what,
+                struct snp_walk_left *ret_left,
+                struct snp_err *err)
 {
-    struct walk *w = calloc(1, sizeof(*w));
+    struct walk *w = malloc(sizeof(*w));
     int r;
 
     SNP_TRY_MEMORY(w, err);
     *ret_left = (struct snp_walk_left){0};
-    w->fn = fn;
-    w->arg = arg;
+    *w = *what;
     w->left = ret_left;
     w->err = err;
     r = folder(w, dir_fd, NULL, 0);
     free(w);
     return r;
+}
+
+int snp_walk(
+    int dir_fd, snp_walk_fn fn, void *arg, struct snp_walk_left *ret_left, struct snp_err *err)
+{
+    return walk(dir_fd, &(struct walk){.fn = fn, .arg = arg}, ret_left, err);
+}
+
+int snp_walk_folders(int dir_fd,
+                     int (*fn)(void *arg, int dir_fd, struct snp_err *err),
+                     void *arg,
+                     struct snp_err *err)
+{
+    struct snp_walk_left unused;
+
+    return walk(dir_fd, &(struct walk){.of_folder = fn, .arg = arg}, &unused, err);
 }

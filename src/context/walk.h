@@ -38,4 +38,10 @@ int snp_walk(int dir_fd,
              struct snp_walk_left *ret_left,
              struct snp_err *err) SNP_NODISCARD;
 
+/* Each folder that is walked into, also those without files; the order as above. < 0 ends the walk. */
+int snp_walk_folders(int dir_fd,
+                     int (*fn)(void *arg, int dir_fd, struct snp_err *err),
+                     void *arg,
+                     struct snp_err *err) SNP_NODISCARD;
+
 #endif

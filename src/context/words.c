@@ -6,6 +6,10 @@
 
 #include "base/macro.h"
 
+enum {
+    STEM_MIN = 3, /* letters that stay */
+};
+
 /* ASCII only, whatever the locale says; other letters are as they are. */
 static bool is_upper(char c)
 {
@@ -27,16 +31,40 @@ static bool is_word(char c)
     return is_upper(c) || is_lower(c) || is_digit(c) || c == '_';
 }
 
-/*
- * A simple plural is the same word. More of English is not worth it: names are looked for, and their parts are stems
- * more often than not.
- */
-static size_t stem(const char *word, size_t n)
+static bool ends_in(const char *word, size_t n, const char *end)
 {
-    return n > 3 && word[n - 1] == 's' && word[n - 2] != 's' && word[n - 2] != 'u' &&
-                   word[n - 2] != 'i'
-               ? n - 1
-               : n;
+    size_t len = strlen(end);
+
+    return n >= len + STEM_MIN && memcmp(word + n - len, end, len) == 0;
+}
+
+/*
+ * What "parse", "parses", "parsed", "parsing" and "parser" have in common, "pars". Both what is searched and what is
+ * looked for are cut alike, so a stem needs to be no word; exact names are found in another way.
+ */
+static size_t stem(char *word, size_t n)
+{
+    static const char *const ends[] = {"ing", "ed", "er", "or"};
+    size_t whole;
+
+    if (ends_in(word, n, "s") && strchr("sui", word[n - 2]) == NULL) {
+        n--;
+    }
+    whole = n;
+    for (size_t i = 0; i < SNP_ARRAY_LEN(ends) && n == whole; i++) {
+        n -= ends_in(word, n, ends[i]) ? strlen(ends[i]) : 0;
+    }
+    if (n == whole && (ends_in(word, n, "tion") || ends_in(word, n, "sion"))) {
+        n -= 3;
+    }
+    if (n < whole && word[n - 1] == word[n - 2] && strchr("lsz", word[n - 1]) == NULL) {
+        n--; /* running */
+    }
+    n -= ends_in(word, n, "e");
+    if (ends_in(word, n, "y")) {
+        word[n - 1] = 'i'; /* as in copies */
+    }
+    return n;
 }
 
 static int give(
@@ -49,7 +77,8 @@ static int give(
         word[i] = text[start + i];
         word[i] = (char)(is_upper(word[i]) ? word[i] + ('a' - 'A') : word[i]);
     }
-    return fn(arg, word, stem(word, n), start, end, is_part);
+    n = stem(word, n);
+    return fn(arg, word, n, start, end, is_part);
 }
 
 /* Where the part ends that begins at i. */
@@ -127,10 +156,10 @@ int snp_words(const char *text, size_t n, snp_word_fn fn, void *arg)
 bool snp_word_is_common(const char *word, size_t n)
 {
     static const char *const common[] = {
-        "a",  "an",    "and",  "are",  "as",    "at",    "be",   "by",  "can",
-        "do", "doe",   "for",  "from", "given", "how",   "if",   "in",  "into",
-        "is", "it",    "its",  "of",   "on",    "or",    "that", "the", "this",
-        "to", "using", "what", "when", "where", "which", "with",
+        "a",  "an",    "and",  "are",  "as",    "at",    "be",    "by",   "can",
+        "do", "doe",   "for",  "from", "given", "how",   "if",    "in",   "into",
+        "is", "it",    "its",  "of",   "on",    "or",    "that",  "the",  "this",
+        "to", "using", "what", "when", "wher",  "where", "which", "with",
     };
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(common); i++) {

@@ -51,7 +51,7 @@ int snp_tier_name_check(const char *name, struct snp_err *err)
     return 0;
 }
 
-char *snp_tier_users_folder(void)
+char *snp_users_folder(const char *name)
 {
     /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
     const char *data = getenv("XDG_DATA_HOME");
@@ -59,11 +59,11 @@ char *snp_tier_users_folder(void)
     /* NOLINTEND(concurrency-mt-unsafe) */
 
     if (data != NULL && data[0] == '/') {
-        return snp_format("%s/snipara-sandbox/tiers", data);
+        return snp_format("%s/snipara-sandbox/%s", data, name);
     }
     return home == NULL || home[0] != '/'
                ? NULL
-               : snp_format("%s/.local/share/snipara-sandbox/tiers", home);
+               : snp_format("%s/.local/share/snipara-sandbox/%s", home, name);
 }
 
 /* Whom it lets in ------------------------------------------------------------------------- */
@@ -221,7 +221,7 @@ int snp_tier_files_find(struct snp_tier_files *ret, struct snp_err *err)
 {
     struct snp_tier_files found = {.files = calloc(FILES_MAX + 1, sizeof(*found.files))};
     snp_autofree char *daemon = NULL;
-    snp_autofree char *users = snp_tier_users_folder();
+    snp_autofree char *users = snp_users_folder("tiers");
     int r = found.files == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
                                 : snp_own_program("snipara-sandboxd", &daemon, err);
 
@@ -286,81 +286,32 @@ int snp_tier_files_get(const struct snp_tier_files *files,
 
 /* What installed ones are -------------------------------------------------------------------- */
 
-/* All that it prints; false: it did not end, or printed too much. */
-static bool read_all(int fd, struct snp_buf *text)
-{
-    const uint64_t until = snp_now_us() + (uint64_t)DESCRIBE_MS * 1000;
-    struct pollfd ready = {.fd = fd, .events = POLLIN};
-    char part[4096];
-
-    for (;;) {
-        uint64_t now = snp_now_us();
-        ssize_t n;
-
-        if (now >= until || SNP_RETRY(poll(&ready, 1, (int)((until - now) / 1000) + 1)) <= 0) {
-            return false;
-        }
-        n = SNP_RETRY(read(fd, part, sizeof(part)));
-        if (n <= 0) {
-            return n == 0;
-        }
-        if (snp_buf_add(text, part, (size_t)n) < 0) {
-            return false;
-        }
-    }
-}
-
-/* A tier that is describing itself. */
-struct describing {
-    pid_t pid;
-    int out; /* owned */
-};
-
-static int describe_begin(const char *program, struct describing *ret, struct snp_err *err)
+static int describe_begin(const char *program,
+                          struct snp_child_output *ret,
+                          struct snp_err *err)
 {
     const char *const argv[] = {program, "--describe", NULL};
-    snp_autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    snp_autoclose int out = -1;
-    snp_autoclose int in = -1;
-    struct snp_child child = {.argv = argv};
-    int ends[2];
+    const struct snp_child child = {.argv = argv};
 
-    if (null < 0 || pipe2(ends, O_CLOEXEC) < 0) {
-        return snp_fail_sys(err, errno, "pipe");
-    }
-    out = ends[0];
-    in = ends[1];
-    child.fds[0] = null;
-    child.fds[1] = in;
-    child.fds[2] = null;
-    SNP_TRY(snp_child_start(&child, &ret->pid, err));
-    ret->out = SNP_TAKE_FD(out);
-    return 0;
+    return snp_child_output_begin(&child, ret, err);
 }
 
 static int describe_end(const char *program,
-                        struct describing *describing,
+                        struct snp_child_output *describing,
                         json_t **ret,
                         struct snp_err *err)
 {
-    snp_autobuf struct snp_buf text = {0};
-    bool is_whole;
-    int status = 0;
+    snp_autobuf struct snp_buf text = SNP_BUF(DESCRIBE_MAX);
+    struct snp_err ignored;
 
-    snp_buf_init(&text, DESCRIBE_MAX);
-    is_whole = read_all(describing->out, &text);
-    snp_closep(&describing->out);
-    if (!is_whole) {
-        (void)kill(-describing->pid, SIGKILL);
-    }
-    (void)SNP_RETRY(waitpid(describing->pid, &status, 0));
-    return is_whole && status == 0 ? snp_json_parse(snp_buf_bytes(&text), text.len, ret, err)
-                                   : snp_fail(err, SNP_E_PEER, "%s --describe failed", program);
+    return snp_child_output_end(describing, DESCRIBE_MS, &text, &ignored) == 0
+               ? snp_json_parse(snp_buf_bytes(&text), text.len, ret, err)
+               : snp_fail(err, SNP_E_PEER, "%s --describe failed", program);
 }
 
 int snp_tier_describe(const char *program, json_t **ret, struct snp_err *err)
 {
-    struct describing describing;
+    struct snp_child_output describing;
 
     SNP_TRY(describe_begin(program, &describing, err));
     return describe_end(program, &describing, ret, err);
@@ -380,7 +331,7 @@ static int by_rank(const void *a, const void *b)
 /* All at the same time: each is a program to start. */
 void snp_tier_files_rank(struct snp_tier_files *files)
 {
-    struct describing describing[FILES_MAX] = {{0}};
+    struct snp_child_output describing[FILES_MAX] = {{0}};
     bool has_begun[FILES_MAX] = {false};
     struct snp_err ignored;
 

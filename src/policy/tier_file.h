@@ -63,8 +63,8 @@ int snp_tier_files_get(const struct snp_tier_files *files,
 const struct snp_tier_file *snp_tier_files_of(const struct snp_tier_files *files,
                                               const char *name);
 
-/* $XDG_DATA_HOME/snipara-sandbox/tiers, else below ~/.local/share. NULL: neither is known. The caller frees. */
-char *snp_tier_users_folder(void);
+/* $XDG_DATA_HOME/snipara-sandbox/NAME, else below ~/.local/share. NULL: neither is known. The caller frees. */
+char *snp_users_folder(const char *name);
 
 /*
  * What `program --describe` prints: {"rank", "guarantees", "verbs"}. For programs of ours only: it is

@@ -18,6 +18,17 @@ extern const char snp_grade_py[]; /* grade.py */
 extern const size_t snp_grade_py_len;
 extern const char snp_risk_py[]; /* risk.py */
 extern const size_t snp_risk_py_len;
+/* of src/ground */
+/* clang-format off */
+#define SNP_GROUND_FILES(F) \
+    F(ground) F(ground_names) F(ground_values) F(ground_world) \
+    F(script) F(script_names) F(script_tree) F(script_values) F(script_world) F(script_known) \
+    F(units) F(unit_names) F(unit_world) F(unit_known)
+/* clang-format on */
+#define SNP_GROUND_DECLARE(name)         \
+    extern const char snp_##name##_py[]; \
+    extern const size_t snp_##name##_py_len;
+SNP_GROUND_FILES(SNP_GROUND_DECLARE)
 extern const char snp_risk_rules[]; /* risk.rules */
 extern const size_t snp_risk_rules_len;
 

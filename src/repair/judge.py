@@ -17,7 +17,6 @@ import os
 import re
 import shlex
 import subprocess
-import symtable
 import sys
 import types
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
@@ -437,56 +436,6 @@ def code_findings(row: Json, false_friends: Set[str]) -> Iterator[Json]:
 # Names and dependencies ---------------------------------------------------------------------
 
 
-def tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
-    yield table
-    for child in table.get_children():
-        yield from tables(child)
-
-
-def unresolved(text: bytes) -> Set[str]:
-    """Global names that are used and that nothing binds."""
-    tree = ast.parse(text)
-    if any(alias.name == "*" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names):
-        return set()
-    top = symtable.symtable(text.decode("utf-8", "replace"), "patch", "exec")
-    all_of = [(table is top, symbol) for table in tables(top) for symbol in table.get_symbols()]
-    bound = {symbol.get_name() for is_top, symbol in all_of
-             if (is_top or symbol.is_declared_global()) and (symbol.is_assigned() or symbol.is_imported())}
-    used = {symbol.get_name() for is_top, symbol in all_of
-            if symbol.is_referenced() and (symbol.is_global() or (is_top and not symbol.is_assigned()))}
-    return {name for name in used - bound if not hasattr(builtins, name) and name not in METHODS
-            and name not in ("__file__", "__path__", "__package__", "__spec__", "__annotations__", "__builtins__")}
-
-
-def top_names(text: bytes) -> Set[str]:
-    return {name for node, name in bound_above(ast.parse(text))} | {"__version__"}
-
-
-def resolve_findings(row: Json, rows: List[Json]) -> Iterator[Json]:
-    """Names that mean nothing, and imports from the project of what it does not have."""
-    text, base = now_text(row), base_text(row["path"])
-    changed = {each["path"]: now_text(each) for each in rows}
-    try:
-        known = unresolved(base) if base is not None else set()
-    except (SyntaxError, ValueError, RecursionError):
-        known = set()
-    try:
-        for name in sorted(unresolved(text or b"") - known):
-            yield {"path": row["path"], "line": 0, "why": f"uses {name}, which nothing defines"}
-        for node in ast.walk(ast.parse(text or b"")):
-            if isinstance(node, ast.ImportFrom) and node.module and node.level == 0 and is_local(node.module):
-                path = node.module.replace(".", "/") + ".py"
-                source = changed[path] if path in changed else base_text(path)
-                if source is None:
-                    continue
-                for alias in node.names:
-                    if alias.name not in top_names(source) | {"*"} and b"__getattr__" not in source:
-                        yield {"path": row["path"], "line": node.lineno,
-                               "why": f"imports {alias.name}, which {path} does not have"}
-    except (SyntaxError, ValueError, RecursionError):
-        return  # reading it says so
-
-
 def is_manifest(path: str) -> bool:
     return re.match(r"(requirements|constraints)[^/]*\.txt$", os.path.basename(path)) is not None
 
@@ -624,7 +573,6 @@ def findings_of(rows: List[Json]) -> Iterator[Json]:
             yield {"path": path, "line": 0, "why": f"it hides the module {hides(path)}"}
         elif path.endswith(".py"):
             yield from code_findings(row, false_friends)
-            yield from ({**each, "is_unresolved": True} for each in resolve_findings(row, rows))
         elif is_manifest(path):
             yield from manifest_findings(row)
         elif SCRIPT.search(path) is None or "node_modules" in path.split("/"):
@@ -672,10 +620,8 @@ def n_lines(row: Json) -> int:
     return sum(i2 - i1 + j2 - j1 for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal")
 
 
-def measured(rows: List[Json], found: List[Json]) -> Json:
-    is_python = any(row["path"].endswith(".py") and not is_test(row["path"]) for row in rows)
-    return {"signature_correctness": signatures(rows), "patch_size": sum(n_lines(row) for row in rows),
-            "hallucinated_call_rate": any("is_unresolved" in each for each in found) if is_python else None}
+def measured(rows: List[Json]) -> Json:
+    return {"signature_correctness": signatures(rows), "patch_size": sum(n_lines(row) for row in rows)}
 
 
 def own_tests(rows: List[Json]) -> Dict[str, str]:
@@ -712,7 +658,7 @@ def look(patch: str, answer: str, risk: Json) -> None:
     unexecuted = [path for path, name in risk["files"].items() if name == "migration"]
     findings = list(findings_of(rows))
     found = {"hunks": hunks_of(rows, unexecuted), "findings": findings[:100], "risk": risk,
-             "measures": measured(rows, findings), "unexecuted": unexecuted,
+             "measures": measured(rows), "unexecuted": unexecuted,
              "tests": [row["path"] for row in rows if is_test(row["path"])], "own_tests": own_tests(rows)}
     with open(answer, "w") as file:
         json.dump(found, file)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "repair/verdict.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,11 @@ void snp_verdict_add(json_t *reasons, const char *word, const char *fmt, ...)
     va_start(args, fmt);
     n = vasprintf(&text, fmt, args);
     va_end(args);
+    for (int i = 0; i < n; i++) { /* a path of the patch begins no line of the summary */
+        if (iscntrl((unsigned char)text[i])) {
+            text[i] = ' ';
+        }
+    }
     if (n >= 0) {
         (void)json_array_append_new(reasons, json_pack("{s:s, s:o}", "word", word, "text",
                                                        snp_json_bytes(text, (size_t)n)));

@@ -26,6 +26,10 @@ static const char of_agent[] =
     "- Work in small steps, check the result, then finish with FINAL(answer) or "
     "FINAL_VAR(variable_name). The work is not over before one of these is called.";
 
+static const char found[] =
+    "What the index of the project has on that. A heading `team standard` is followed by a "
+    "rule for code that you write:\n";
+
 const char snp_run_prompt_last[] =
     "This is the last turn: no tool will run after it but FINAL and FINAL_VAR. Give the final "
     "answer now, from what the results so far have shown, and say what is missing.";
@@ -52,11 +56,15 @@ char *snp_run_prompt_iteration(const struct snp_run_state *state, const char *ta
             ? strdup("")
             : snp_format("Remaining token budget: %lld\n", (long long)(left < 0 ? 0 : left));
 
+    const char *context = number == 1 ? snp_json_str(state->head, "context", NULL) : NULL;
+
     return tokens == NULL
                ? NULL
-               : snp_format("%s%s%sIteration: %lld/%lld\n%s%s", number == 1 ? "Task: " : "",
-                            number == 1 ? task : "", number == 1 ? "\n" : "", (long long)number,
-                            (long long)most, tokens,
+               : snp_format("%s%s%s%s%s%sIteration: %lld/%lld\n%s%s",
+                            number == 1 ? "Task: " : "", number == 1 ? task : "",
+                            number == 1 ? "\n" : "", context == NULL ? "" : found,
+                            context == NULL ? "" : context, context == NULL ? "" : "\n",
+                            (long long)number, (long long)most, tokens,
                             number >= most && most > 0
                                 ? "This is the last iteration: call FINAL or FINAL_VAR now."
                             : number == 1 ? "Begin."

@@ -605,15 +605,16 @@ static json_t *head_make(const struct snp_run_spec *spec, const char *provider, 
     char timestamp[SNP_TIMESTAMP_MAX];
 
     return json_pack(
-        "{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:s%, s:s, s:s, s:s?, s:s?, s:s?, s:s?, s:o, "
+        "{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:s%, s:s, s:s, s:s?, s:s*, s:s?, s:s?, "
+        "s:s?, s:o, "
         "s:I, s:O, s:o, s:n, s:o, s:I}",
         "_type", "trajectory_metadata", "trajectory_id", id, "timestamp",
         snp_run_timestamp(timestamp), "event_count", 0, "total_tokens", 0, "total_duration_ms",
         0, "format", FORMAT, "kind", spec->kind == SNP_RUN_AGENT ? "agent" : "run", "run_id",
         id, (size_t)RUN_ID_LEN, "program", SNP_VERSION, "prompt", spec->prompt, "system",
-        spec->system, "model", spec->model, "provider", provider, "environment",
-        spec->environment, "budget", snp_run_budget_to_json(&spec->budget), "cell_ms",
-        (json_int_t)spec->cell_ms, "exec", spec->exec, "session",
+        spec->system, "context", spec->context, "model", spec->model, "provider", provider,
+        "environment", spec->environment, "budget", snp_run_budget_to_json(&spec->budget),
+        "cell_ms", (json_int_t)spec->cell_ms, "exec", spec->exec, "session",
         json_sprintf(SESSION_FORMAT, SESSION_ID_LEN, id), "parent_run", "messages",
         messages_make(spec), "elapsed_ms", (json_int_t)0);
 }

@@ -21,7 +21,9 @@ struct snp_run;
 struct snp_run_spec {
     enum snp_run_kind kind;
     const char *prompt;
-    const char *system;   /* NULL = none */
+    const char *system; /* NULL = none */
+    const char
+        *context; /* what an agent begins with of its project, as it is told; NULL = nothing */
     const char *model;    /* NULL = the configured one */
     const json_t *schema; /* JSON Schema that the answer follows; NULL = text */
     struct snp_run_budget budget;

@@ -37,6 +37,12 @@ int snp_toolbox_add_servers(struct snp_toolbox *box,
                             const char *file,
                             struct snp_err *err) SNP_NODISCARD;
 
+/* Tools that look things up in the index of a project: they change nothing, so they need no permission. program: ours. */
+int snp_toolbox_add_context(struct snp_toolbox *box,
+                            const char *program,
+                            const char *project,
+                            struct snp_err *err) SNP_NODISCARD;
+
 /*
  * Wait until all servers have said which tools they have. opened: once, from the loop; err: one of them
  * cannot be used, by name. Not after snp_toolbox_close.

@@ -39,6 +39,7 @@ struct snp_toolbox_command {
     struct snp_toolbox_texts env;  /* consumed; "NAME=value" */
     char *cwd;                     /* consumed; NULL = ours */
     uint64_t timeout_ms;           /* 0 = the usual */
+    bool is_ours;                  /* as of struct snp_usertool */
 };
 
 /* Add a command as a tool. What it owns is consumed, also on failure. */

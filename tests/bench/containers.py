@@ -12,7 +12,7 @@ from typing import Any
 
 from runtime import MIB, PATIENCE_S, PYTHON, ROOT, Context, Failure, Runtime, percentile, process_tree, settle, take
 
-GAP_US = 5000  # by then the standby of the cell before exists
+GAP_US = 50000  # by then the standby of the cell before exists, where the first touch of a page takes 20 us, too
 LOOP = """
 import time
 start = time.process_time()
@@ -22,6 +22,7 @@ for i in range(LOOPS):
 cpu = time.process_time() - start
 """
 POOL_S = 60
+REFILL_S = 30  # containers for all pools
 LIVE = 4  # sessions whose memory is looked at
 
 
@@ -139,7 +140,7 @@ def rivals(ctx: Context, runtime: Runtime, engine: Any, tier: Tier, runs: int) -
 def show(ctx: Context, tier: Tier, used: float) -> None:
     pool = ", from the pool" if tier.has_pool else ""
     ctx.times(f"containers.start.{tier.key}", f"new session to first result{pool}, {tier.text}", tier.starts)
-    ctx.times(f"containers.cell.{tier.key}", f"cell 'pass', transactional, synced, 5 ms after the one before, "
+    ctx.times(f"containers.cell.{tier.key}", f"cell 'pass', transactional, synced, 50 ms after the one before, "
               f"{tier.text}", tier.cells)
     ctx.times(f"containers.fork.{tier.key}", f"fork of a live session, {tier.text}", tier.forks)
     ctx.add(f"containers.memory.{tier.key}", f"memory of a live session, {tier.text}", "MiB", used / MIB, n=LIVE)
@@ -164,10 +165,12 @@ def containers(ctx: Context) -> None:
         for tier in all_tiers:
             steps(runtime, 3, cell(tier, "x = 1"))
         for _ in range(ctx.runs(5, 1)):
+            settle(REFILL_S)
             for tier in all_tiers:
                 warm(runtime, tier, ctx.runs(100, 10))
                 fork(runtime, tier, ctx.runs(4, 2))
                 loop(runtime, tier, ctx.runs(5000000, 500000))
+            for tier in all_tiers:  # last: pools are filled behind
                 start(runtime, tier, ctx.runs(6, 2))
         for tier in all_tiers:
             show(ctx, tier, memory(ctx, engine, tier))

@@ -14,7 +14,9 @@ import time
 from collections.abc import Iterable, Sequence
 
 import containers
+import context
 import durable
+import grounding
 import programs
 from runtime import (MIB, PYTHON, ROLES, Context, Runtime, memory_available, percentile, process_tree, settle, take)
 
@@ -383,4 +385,4 @@ def speed(ctx: Context) -> None:
 
 GROUPS = {group.__name__: group for group in
           (floor, fresh, refill, cell, programs.clients, *durable.GROUPS, process, rate, burst, speed, cold, live,
-           containers.containers)}
+           containers.containers, context.retrieval, context.context, grounding.grounding)}

@@ -35,8 +35,12 @@ static void check_value(const char *text)
     for (int key = SNP_KEY_NONE + 1; key < SNP_KEY_N; key++) {
         struct snp_err err;
         snp_autojson json_t *value = NULL;
-        int r =
-            snp_value_from_text((enum snp_config_key)key, text, "key from NAME", &value, &err);
+        int r;
+
+        if (snp_config_info((enum snp_config_key)key)->is_tier) {
+            continue; /* an error asks all tiers what they are: programs that run */
+        }
+        r = snp_value_from_text((enum snp_config_key)key, text, "key from NAME", &value, &err);
         SNP_ASSERT(r == 0 || r == SNP_E_INVALID);
     }
 }

@@ -419,6 +419,8 @@ static void a_process_is_over_only_if_that_is_certain(void **state)
     (void)kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
     assert_true(snp_process_is_over(mark));
+    snp_process_mark((uint64_t)child, other); /* of one that ended before it was asked about */
+    assert_true(snp_process_is_over(other));
     (void)snprintf(other, sizeof(other), "%s0", mark); /* of another namespace */
     assert_false(snp_process_is_over(other));
     boot = strchr(strchr(other, ' ') + 1, ' ') + 1;

@@ -35,13 +35,13 @@ AS_IT_IS = {"docker_mount_workspace": True, "docker_network_disabled": True, "do
             "memory_enabled": False, "trust_level": "sandboxed"}
 NO_KEYS = ("allow_degraded", "project")  # options of a run, which a run that is resumed keeps
 KEYS = (
-    *NO_EFFECT, "api_key", "backend", "base_url", "checkpoint", "cost_limit", "cpus", "docker_cpus", "docker_memory",
-    "docker_timeout", "durability", "environment", "file_size", "guarantees", "log_dir", "max_depth", "max_parallel",
-    "max_subcalls", "memory", "model", "model_retries", "open_files", "output", "parallel_tools", "price_file",
-    "processes", "record_file", "replay_file", "require_exact", "sub_calls_budget_inheritance", "sub_calls_enabled",
-    "sub_calls_max_cost_per_session", "sub_calls_max_per_turn", "temperature", "template", "timeout",
-    "timeout_seconds", "tmp_size", "token_budget", "tool_budget", "transaction", "verbose", "workspace_files",
-    "workspace_size")
+    *NO_EFFECT, "api_key", "backend", "base_url", "checkpoint", "context_embeddings", "cost_limit", "cpus",
+    "docker_cpus", "docker_memory", "docker_timeout", "durability", "environment", "file_size", "guarantees",
+    "log_dir", "max_depth", "max_parallel", "max_subcalls", "memory", "model", "model_retries", "open_files", "output",
+    "parallel_tools", "price_file", "processes", "record_file", "replay_file", "require_exact",
+    "sub_calls_budget_inheritance", "sub_calls_enabled", "sub_calls_max_cost_per_session", "sub_calls_max_per_turn",
+    "temperature", "template", "timeout", "timeout_seconds", "tmp_size", "token_budget", "tool_budget", "transaction",
+    "verbose", "workspace_files", "workspace_size")
 _OF_SESSIONS = ("allow_degraded", "config", "env", "limits", "name", "project", "tier", "tools")
 
 

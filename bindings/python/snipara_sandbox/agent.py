@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 class AgentConfig(Record):
     """Settings of an agent. More than the most is an error, which names the limit.
 
-    auto_context and context_budget are for the Snipara service, which this version does not ask. None is what the
-    sandbox or the configuration say.
+    None is what the sandbox or the configuration say.
     """
 
     max_iterations: int = 10
@@ -35,7 +34,9 @@ class AgentConfig(Record):
     timeout_seconds: Optional[float] = None
     """Wall clock of the whole agent."""
     auto_context: bool = True
+    """Begin with what the index of the project has on the task."""
     context_budget: int = 4000
+    """Tokens of that: 100 to 10000."""
     trajectory_log: bool = True
     tool_budget: int = 50
     """Tool calls in an iteration."""
@@ -104,7 +105,8 @@ class AgentRunner:
         A limit raises nothing: see AgentResult.error, and raise_for_error().
         """
         check_needed(task=task)
-        return self._result(task, self._limits(), None, [])
+        budget = self.config.context_budget if self.config.auto_context else 0
+        return self._result(task, {**self._limits(), "context_budget": budget}, None, [])
 
     def resume(self, trajectory_id: object, *, recover: Optional[str] = None) -> AgentResult:
         """Go on with an agent that was stopped, met a limit or was lost, as resume() of a sandbox.

@@ -491,6 +491,10 @@ export interface Methods {
         /** for people */
         text: string;
       }[];
+      /** what the journal holds is encrypted with the store key */
+      sealed?: boolean;
+      /** files of contents from before that key, which are not */
+      unsealed?: number;
     };
   };
   /** Removes contents that nothing needs, then the oldest, until the journal fits its budget. */

@@ -24,15 +24,17 @@ static int become(struct snp_cli *cli, const struct snp_opts *opts SNP_UNUSED)
     }
 
 static const struct snp_opt index_options[] = {
-    {"rebuild", 0, SNP_OPT_FLAG, NULL, "discard the index and read all files again", 0},
+    {"rebuild", 0,   SNP_OPT_FLAG, NULL, "discard the index and read all files again", 0},
+    {"watch",   'w', SNP_OPT_FLAG, NULL,
+     "go on: update the index when files change, until Ctrl-C",                        0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt query_options[] = {
     OPT_TOKENS("the most tokens: 100 to 100000 (default 4000)"),
     {"mode", 0,   SNP_OPT_STRING, "MODE",
-                                                       "keyword, semantic or hybrid (default); semantic search is not part of this build", 0},
+                                                       "keyword, semantic (where it is installed) or hybrid, all of them (default)", 0},
     {"file", 'f', SNP_OPT_STRING, "FILE",
-                                                       "the file being worked on: what it imports comes before the rest",                  0},
+                                                       "the file being worked on: what it imports comes before the rest",            0},
     OPT_DIR,
     SNP_CLI_OPT_JSON,
 };
@@ -49,6 +51,14 @@ static const struct snp_opt map_options[] = {
 static const struct snp_opt sections_options[] = {
     {"limit",  'n', SNP_OPT_INT, "N", "the most sections: 1 to 500 (default 50)", 0},
     {"offset", 0,   SNP_OPT_INT, "N", "how many to skip (default 0)",             0},
+    OPT_DIR,
+    SNP_CLI_OPT_JSON,
+};
+static const struct snp_opt standards_options[] = {
+    {"category", 0, SNP_OPT_LIST, "CLASS",
+     "only MANDATORY, BEST_PRACTICES, GUIDELINES or REFERENCE; may be repeated",      0},
+    OPT_TOKENS("the most tokens of their texts: 100 to 100000 (default 2000)"),
+    {"content",  0, SNP_OPT_BOOL, NULL,    "their texts, too (default: with --json)", 0},
     OPT_DIR,
     SNP_CLI_OPT_JSON,
 };
@@ -73,6 +83,10 @@ static const struct snp_opt_arg read_args[] = {
 static const struct snp_opt_arg skeleton_args[] = {
     {"FILE", "a file of the project", 1, 1}
 };
+static const struct snp_opt_arg call_args[] = {
+    {"TOOL", "the tool that is called",                                       1, 1},
+    {"FILE", "a file of its arguments (default: -, which is standard input)", 0, 1},
+};
 static const struct snp_opt_arg sections_args[] = {
     {"FILTER", "only sections with this text in their title or path", 0, 1}
 };
@@ -84,7 +98,11 @@ const struct snp_verb snp_verb_context_index = {
         "Reads the files that Git does not ignore into a database in the state folder. Files "
         "with names of secrets, files that hold a private key, binary files and files over 1 "
         "MiB are left out; links are not followed. Code is parsed in a process that can only "
-        "read, write and compute. The other verbs bring the index up to date by themselves.",
+        "read, write and compute. The other verbs bring the index up to date by themselves. "
+        "Where "
+        "semantic search is installed, `index` then makes the vectors it needs; interrupted, "
+        "it "
+        "goes on the next time.",
     .spec = SNP_SPEC(index_options, index_args),
     .examples = "context index\ncontext index ~/src/project --json",
     .run = become,
@@ -95,7 +113,9 @@ const struct snp_verb snp_verb_context_query = {
     .description =
         "Exact names and paths come first, then what has the words of the question. Each part "
         "says why it is there. Whole definitions are printed as long as they fit, then "
-        "signatures, then names. Four characters count as one token.",
+        "signatures, then names. Four characters count as one token. The key "
+        "context_embeddings "
+        "says who makes vectors for semantic search.",
     .spec = SNP_SPEC(query_options, query_args),
     .examples = "context query parse_header\ncontext query \"where are sessions saved\" "
                 "--max-tokens 2000 --json",
@@ -137,11 +157,33 @@ const struct snp_verb snp_verb_context_sections = {
     .examples = "context sections Session --limit 20",
     .run = become,
 };
+const struct snp_verb snp_verb_context_standards = {
+    .name = "standards",
+    .summary = "list what the team asks of code, and the rules that are checked",
+    .description =
+        "Reads .snipara/standards/*.md, CODING_STANDARDS.md, AGENTS.md and CONTRIBUTING.md. "
+        "MANDATORY ones are in every answer of `context query`, and `verify` and `agent "
+        "--test` are not ready for a change that breaks one.",
+    .spec = SNP_OPTIONS(standards_options),
+    .examples = "context standards\ncontext standards --category MANDATORY --json",
+    .run = become,
+};
 const struct snp_verb snp_verb_context_stats = {
     .name = "stats",
     .summary = "show what the index holds",
     .spec = SNP_OPTIONS(plain_options),
     .examples = "context stats --json",
+    .run = become,
+};
+
+const struct snp_verb snp_verb_context_call = {
+    .name = "call",
+    .summary = "answer a call of a tool, whose arguments are JSON",
+    .description =
+        "What runs ask. TOOL is context_query, search, read, "
+        "sections or shared_context, or one of these with snipara_ or rlm_ before it.",
+    .spec = SNP_SPEC(plain_options, call_args),
+    .examples = "context call search <<<'{\"pattern\": \"def main\"}'",
     .run = become,
 };
 

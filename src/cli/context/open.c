@@ -4,61 +4,31 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/str.h"
 #include "cli/need.h"
+#include "cli/project_dir.h"
 #include "cli/show/term.h"
-#include "policy/project.h"
+#include "text/text.h"
 
-/* The nearest folder from here upwards that has .git, else this one; the caller frees. */
-static char *around(void)
+int snp_context_open(const char *dir, bool anew, struct snp_index *ret, struct snp_err *err)
 {
-    char *here = realpath(".", NULL);
-    snp_autofree char *at = here == NULL ? NULL : strdup(here);
+    snp_autofree char *real = NULL;
 
-    while (at != NULL && at[0] != '\0') {
-        snp_autofree char *git = snp_format("%s/.git", at);
-
-        if (git != NULL && access(git, F_OK) == 0) {
-            free(here);
-            return SNP_TAKE_PTR(at);
-        }
-        *strrchr(at, '/') = '\0';
-    }
-    return here;
-}
-
-int snp_context_open(struct snp_cli *cli SNP_UNUSED,
-                     const char *dir,
-                     bool anew,
-                     struct snp_index *ret,
-                     struct snp_err *err)
-{
-    const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe) */
-    snp_autofree char *real_home = home == NULL ? NULL : realpath(home, NULL);
-    snp_autofree char *real = dir == NULL ? around() : realpath(dir, NULL);
-
-    if (real == NULL) {
-        return errno == ENOENT
-                   ? snp_fail(err, SNP_E_NOT_FOUND, "no folder '%.300s'", dir)
-                   : snp_fail_sys(err, errno, "open %.300s", dir == NULL ? "." : dir);
-    }
-    SNP_TRY(snp_project_check(real, real_home, err));
+    SNP_TRY(snp_project_dir(dir, &real, err));
     return snp_index_open(real, anew, ret, err);
 }
 
-int snp_context_fresh(struct snp_cli *cli,
-                      const struct snp_opts *opts,
-                      struct snp_index *ret,
-                      struct snp_err *err)
+int snp_context_update(struct snp_cli *cli,
+                       const struct snp_opts *opts,
+                       struct snp_index *ret,
+                       struct snp_err *err)
 {
     struct snp_index_report report;
     int r;
 
-    SNP_TRY(snp_context_open(cli, snp_opts_str(opts, "dir"), false, ret, err));
+    SNP_TRY(snp_context_open(snp_opts_str(opts, "dir"), false, ret, err));
     r = snp_index_refresh(ret, false, NULL, NULL, &report, err);
-    SNP_THEN(r, snp_db_exec(&ret->db, "BEGIN", err));
     if (r < 0) {
         snp_index_close(ret);
         return r;
@@ -68,6 +38,21 @@ int snp_context_fresh(struct snp_cli *cli,
                           "missing");
     }
     return 0;
+}
+
+int snp_context_fresh(struct snp_cli *cli,
+                      const struct snp_opts *opts,
+                      struct snp_index *ret,
+                      struct snp_err *err)
+{
+    int r;
+
+    SNP_TRY(snp_context_update(cli, opts, ret, err));
+    r = snp_db_exec(&ret->db, "BEGIN", err);
+    if (r < 0) {
+        snp_index_close(ret);
+    }
+    return r;
 }
 
 char *snp_context_path(const struct snp_index *index, const char *path)
@@ -101,10 +86,13 @@ int snp_context_print(const char *text, size_t n, struct snp_err *err)
     return snp_term_write(stdout, text, n) < 0 ? snp_fail_sys(err, errno, "write") : 0;
 }
 
-int snp_context_end(struct snp_cli *cli, int r, const struct snp_err *err, const json_t *answer)
+int snp_context_end(struct snp_cli *cli, int r, const struct snp_err *err, json_t *answer)
 {
     if (r == 0 && answer == NULL) {
         return fflush(stdout) == 0 ? SNP_EXIT_OK : SNP_EXIT_FAILED;
+    }
+    if (r == 0) {
+        (void)json_object_set_new(answer, "untrusted", json_string(SNP_TEXT_OF_PROJECT));
     }
     return snp_cli_end(cli, r, err, answer);
 }

@@ -8,13 +8,16 @@
 #include "context/index.h"
 
 /* dir: NULL = the repository around this folder, else this folder. Home and / are refused. */
-int snp_context_open(struct snp_cli *cli,
-                     const char *dir,
-                     bool anew,
-                     struct snp_index *ret,
-                     struct snp_err *err) SNP_NODISCARD;
+int snp_context_open(const char *dir, bool anew, struct snp_index *ret, struct snp_err *err)
+    SNP_NODISCARD;
 
-/* The same with --dir, brought up to date; from here on it stays as it is. */
+/* The same with --dir, brought up to date. */
+int snp_context_update(struct snp_cli *cli,
+                       const struct snp_opts *opts,
+                       struct snp_index *ret,
+                       struct snp_err *err) SNP_NODISCARD;
+
+/* And from here on it stays as it is. */
 int snp_context_fresh(struct snp_cli *cli,
                       const struct snp_opts *opts,
                       struct snp_index *ret,
@@ -40,9 +43,6 @@ int snp_context_number(const struct snp_opts *opts,
 int snp_context_print(const char *text, size_t n, struct snp_err *err) SNP_NODISCARD;
 
 /* The exit status; answer: NULL = printed already. */
-int snp_context_end(struct snp_cli *cli,
-                    int r,
-                    const struct snp_err *err,
-                    const json_t *answer);
+int snp_context_end(struct snp_cli *cli, int r, const struct snp_err *err, json_t *answer);
 
 #endif

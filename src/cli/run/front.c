@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/rundir.h"
 #include "base/str.h"
 #include "cli/need.h"
 #include "cli/policy.h"
@@ -398,30 +399,38 @@ static void on_tool_call(
                      arguments, n);
 }
 
-/* Those of the options, and those of the program. */
-static int tools_make(struct snp_front *front, struct snp_err *err)
+/* Those of the options, those of the program, and with a project those that look things up in it. */
+static int tools_make(struct snp_front *front, const char *project, struct snp_err *err)
 {
     const json_t *given = front->caller == NULL ? NULL : front->caller->request.tools;
+    snp_autofree char *program = NULL;
+    struct snp_err ignored;
     int r = snp_run_tools_make(&front->loop, front->opts, front->config, &front->toolbox, err);
 
-    if (r < 0 || json_array_size(given) == 0) {
+    if (project != NULL && snp_own_program("snipara-sandbox", &program, &ignored) < 0) {
+        project = NULL;
+    }
+    if (r < 0 || (json_array_size(given) == 0 && project == NULL)) {
         return r;
     }
     front->program_tools = (struct snp_program_tools){.call = on_tool_call, .ctx = front};
     if (front->toolbox == NULL) {
         r = snp_toolbox_new(&front->loop, &front->toolbox, err);
     }
-    return r < 0 ? r
-                 : snp_toolbox_add_program(front->toolbox, given, &front->program_tools, err);
+    if (project != NULL) {
+        SNP_THEN(r, snp_toolbox_add_context(front->toolbox, program, project, err));
+    }
+    SNP_THEN(r, snp_toolbox_add_program(front->toolbox, given, &front->program_tools, err));
+    return r;
 }
 
 /* The user's own tools, as far as the options allow them; waits for servers. */
-static int tools_open(struct snp_front *front, struct snp_err *err)
+static int tools_open(struct snp_front *front, const char *project, struct snp_err *err)
 {
     snp_autofree char *unused = snp_run_tools_unused(front->opts, front->config);
     size_t i;
     json_t *note;
-    int r = tools_make(front, err);
+    int r = tools_make(front, project, err);
 
     if (unused != NULL) {
         snp_front_warn(front, "%s", unused);
@@ -889,17 +898,21 @@ static int finish(struct snp_front *front)
     return exit_code;
 }
 
-/* With the user's tools open: `spec` is begun, or (NULL) the run of the record at path goes on. */
+/*
+ * With the user's tools open: `spec` is begun, or (NULL) the run of the record at path goes on.
+ * project: where tools look things up; NULL = they do not.
+ */
 static int begin(struct snp_front *front,
                  const struct snp_run_spec *spec,
                  const char *path,
                  const struct snp_run_changes *changes,
+                 const char *project,
                  struct snp_err *err)
 {
     const struct snp_run_watch watch = {
         .record = on_record, .model = on_model, .done = on_end, .ctx = front};
     struct snp_run_with with;
-    int r = tools_open(front, err);
+    int r = tools_open(front, project, err);
 
     if (r < 0) {
         return r;
@@ -911,10 +924,12 @@ static int begin(struct snp_front *front,
 
 int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
 {
+    const char *project = snp_json_str(spec->exec, "project", NULL);
     int exit_code;
     struct snp_err err;
 
-    if (snp_run_key(front->key, &err) < 0 || begin(front, spec, NULL, NULL, &err) < 0) {
+    if (snp_run_key(front->key, &err) < 0 ||
+        begin(front, spec, NULL, NULL, project, &err) < 0) {
         return snp_front_fail(front, &err);
     }
     if (front->caller != NULL) { /* which hears nothing after the result */
@@ -926,16 +941,37 @@ int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
     return exit_code;
 }
 
+/* The project that the run looked things up in, if it did; the caller's. */
+static int looked_in(void *ctx, json_t *record, struct snp_err *err)
+{
+    char **project = ctx;
+    const char *dir = snp_json_str(json_object_get(record, "exec"), "project", NULL);
+    size_t i;
+    json_t *tool;
+
+    (void)err;
+    json_array_foreach(json_object_get(record, "user_tools"), i, tool)
+    {
+        if (*project == NULL && dir != NULL &&
+            snp_streq(snp_json_str(tool, "origin", ""), "context")) {
+            *project = snp_need_copy(dir);
+        }
+    }
+    return 0;
+}
+
 int snp_front_resume(struct snp_front *front,
                      const char *path,
                      const struct snp_run_changes *changes)
 {
     struct snp_trajectory_check check;
+    snp_autofree char *project = NULL;
     struct snp_err err;
     int r = snp_run_key(front->key, &err);
 
     r = r < 0 ? r : snp_trajectory_own(path, front->key, &check, &err);
-    r = r < 0 ? r : begin(front, NULL, path, changes, &err);
+    SNP_THEN(r, snp_trajectory_read(path, looked_in, &project, &check, &err));
+    SNP_THEN(r, begin(front, NULL, path, changes, project, &err));
     if (r < 0) {
         err.code = err.code == SNP_E_INVALID ? SNP_E_DENIED : err.code; /* no usage error */
         return snp_front_fail(front, &err);

@@ -26,6 +26,9 @@
 enum {
     MS = 1000,
     PROMPT_TESTS_MAX = 16 << 10,
+    CONTEXT_TOKENS = 4000,
+    CONTEXT_MIN = 100,
+    CONTEXT_MAX = 10000,
 };
 
 /* Of --cost-limit: none, and only where no limit could hold. */
@@ -157,6 +160,11 @@ static void cost_default(const struct snp_front *front,
                    choice->model, (long long)spec->budget.tokens);
 }
 
+static bool is_judged_in(const char *tier)
+{
+    return snp_streq(tier, "native") || snp_streq(tier, "auto") || snp_streq(tier, "docker");
+}
+
 /* What no verdict could be given on is no work for a model. */
 static int repair_check(const struct snp_front *front, const json_t *exec, struct snp_err *err)
 {
@@ -165,12 +173,38 @@ static int repair_check(const struct snp_front *front, const json_t *exec, struc
     if (!json_is_string(json_object_get(exec, "project"))) {
         return snp_fail(err, SNP_E_INVALID, "--test needs a project; name one: --project DIR");
     }
-    return snp_streq(tier, "native") || snp_streq(tier, "auto")
+    return is_judged_in(tier)
                ? 0
-               : snp_fail(err, SNP_E_UNSUPPORTED,
-                          "--test needs tier native, which alone knows what changed over a "
-                          "project; leave --env %.20s out",
-                          tier == NULL ? "" : tier);
+               : snp_fail(
+                     err, SNP_E_UNSUPPORTED,
+                     "--test needs tier native or docker: in tier %.20s tests see the host",
+                     tier == NULL ? "" : tier);
+}
+
+/* An agent begins with what the index has on its task. Without it it can look that up itself. */
+static int context_find(const struct snp_front *front,
+                        const struct snp_run_spec *spec,
+                        const json_t *exec,
+                        char **ret,
+                        struct snp_err *err)
+{
+    const char *project = snp_json_str(exec, "project", NULL);
+    int64_t tokens = spec->kind == SNP_RUN_AGENT
+                         ? snp_opts_int(front->opts, "context-budget", CONTEXT_TOKENS)
+                         : 0;
+    struct snp_err why = {0};
+
+    if (tokens != 0 && (tokens < CONTEXT_MIN || tokens > CONTEXT_MAX)) {
+        return snp_fail(err, SNP_E_INVALID, "--context-budget is 0 or %d to %d", CONTEXT_MIN,
+                        CONTEXT_MAX);
+    }
+    if (tokens > 0 && project != NULL) {
+        *ret = snp_run_tools_context(project, spec->prompt, tokens, &why);
+        if (why.code != 0) {
+            snp_front_warn(front, "the agent begins without code of the project: %s", why.msg);
+        }
+    }
+    return 0;
 }
 
 /* Can the model be asked at all? Otherwise what is missing is said, or what is no prompt is run. */
@@ -178,6 +212,7 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
 {
     struct snp_model_choice choice = {0};
     snp_autojson json_t *exec = NULL;
+    snp_autofree char *context = NULL;
     struct snp_limits limits;
     struct snp_err err;
 
@@ -200,8 +235,12 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
     if (spec->repair != NULL && repair_check(front, exec, &err) < 0) {
         return snp_front_fail(front, &err);
     }
+    if (context_find(front, spec, exec, &context, &err) < 0) {
+        return snp_front_fail(front, &err);
+    }
     cost_default(front, &choice, spec);
     spec->exec = exec;
+    spec->context = context;
     spec->budget.sub = (struct snp_run_sub_limits){
         .is_on = snp_config_bool(front->config, SNP_KEY_SUB_CALLS_ENABLED),
         .per_turn = snp_config_int(front->config, SNP_KEY_SUB_CALLS_MAX_PER_TURN),
@@ -376,6 +415,8 @@ static const struct snp_opt agent_options[] = {
     {"max-iterations", 'i', SNP_OPT_INT,    "N",   "iterations: 1 to 50 (default 10)",                     0},
     {"max-depth",      'd', SNP_OPT_INT,    "N",   "turns of the model in each: 1 to 5 (default 3)",       0},
     {"budget",         0,   SNP_OPT_INT,    "N",   "tokens of both directions (default 400000)",           0},
+    {"context-budget", 0,   SNP_OPT_INT,    "N",
+      "tokens of the project's code that it begins with: 0, 100 to 10000 (default 4000)",                   0},
     {"tool-budget",    0,   SNP_OPT_INT,    "N",   "tool calls in each iteration (default 50)",            0},
     {"cost-limit",     0,   SNP_OPT_STRING, "USD",
       "most it may cost: up to 10; none; or unpriced, which is none where the price is not "
@@ -491,17 +532,17 @@ static int repair_admit(const struct snp_opts *opts, struct snp_err *err)
 {
     const char *const *files;
     const char *tier = snp_opts_str(opts, "env");
-    bool is_other = tier != NULL && strcmp(tier, "native") != 0 && strcmp(tier, "auto") != 0;
+    bool is_other = tier != NULL && !is_judged_in(tier);
     const struct {
         bool is_asked;
         const char *why;
     } rows[] = {
-        {snp_opts_flag(opts, "allow-tools",                                                              false),
-         "--allow-tools (outside the sandbox, with your network, files and credentials)"                                    },
-        {snp_opts_list(opts, "mcp-config",                                                               &files) > 0,
-         "--mcp-config (outside the sandbox, with your network, files and credentials)"                                     },
-        {is_other,           "--env (a verdict needs tier native, without network and writable mounts)"},
-        {snp_opts_flag(opts,            "no-project",                                               false),            "--no-project (--test needs a project)"},
+        {snp_opts_flag(opts, "allow-tools",                                   false),
+         "--allow-tools (outside the sandbox, with your network, files and credentials)"         },
+        {snp_opts_list(opts, "mcp-config",                                    &files) > 0,
+         "--mcp-config (outside the sandbox, with your network, files and credentials)"          },
+        {is_other,           "--env (a verdict needs tier native or docker)"},
+        {snp_opts_flag(opts,            "no-project",                    false),            "--no-project (--test needs a project)"},
     };
     snp_autobuf struct snp_buf all = SNP_BUF(PROMPT_TESTS_MAX);
     size_t n = 0;

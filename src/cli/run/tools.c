@@ -2,17 +2,26 @@
 /* Tools of a user, for runs on the command line. */
 #include "cli/run/tools.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "base/buf.h"
 #include "base/fd.h"
+#include "base/rundir.h"
 #include "base/str.h"
 #include "cli/need.h"
 #include "cli/show/term.h"
+#include "cli/spawn.h"
+#include "run/tool/feedback.h"
 
 enum {
-    FILE_MAX_BYTES = 1 << 20
+    FILE_MAX_BYTES = 1 << 20,
+    CONTEXT_MAX = 4 << 20,
+    QUERY_MAX = 1000, /* bytes of a task that are looked for */
+    TOKEN = 4,        /* characters */
 };
 
 static const char *const tables[] = {"tools", "mcp_servers"};
@@ -106,4 +115,61 @@ void snp_run_tools_show(const struct snp_opts *opts, const struct snp_config *co
         }
         (void)puts(is_used ? "" : " (not used without --allow-tools)");
     }
+}
+
+/* Sections of `context query --json`, as it prints them for people. */
+static void sections_write(const json_t *answer, struct snp_buf *out)
+{
+    const json_t *sections = json_object_get(answer, "sections");
+
+    for (size_t i = 0; i < json_array_size(sections); i++) {
+        const json_t *one = json_array_get(sections, i);
+        const json_t *lines = json_object_get(one, "lines");
+
+        (void)!snp_buf_addf(out, "%s:%lld-%lld  # %s\n%s\n", snp_json_str(one, "file", "?"),
+                            (long long)json_integer_value(json_array_get(lines, 0)),
+                            (long long)json_integer_value(json_array_get(lines, 1)),
+                            snp_json_str(one, "why", ""), snp_json_str(one, "content", ""));
+    }
+}
+
+char *snp_run_tools_context(const char *project,
+                            const char *task,
+                            int64_t max_tokens,
+                            struct snp_err *err)
+{
+    size_t n =
+        strlen(task) > QUERY_MAX ? QUERY_MAX - snp_utf8_begun(task, QUERY_MAX) : strlen(task);
+    snp_autojson json_t *call = snp_need(
+        json_pack("{s:s%, s:I}", "query", task, n, "max_tokens", (json_int_t)max_tokens));
+    snp_autofree char *text = snp_need(snp_json_text(call));
+    /* no list of processes has the task; the program inherits it */
+    snp_autoclose int fd = memfd_create("snipara-call", 0); /* NOLINT(android-cloexec-*) */
+    snp_autofree char *path = snp_need_format("/proc/self/fd/%d", fd);
+    snp_autobuf struct snp_buf out = SNP_BUF(CONTEXT_MAX);
+    snp_autobuf struct snp_buf shown = SNP_BUF(CONTEXT_MAX);
+    snp_autofree char *program = NULL;
+    snp_autojson json_t *answer = NULL;
+    snp_autojson json_t *ignored = NULL;
+    struct snp_usercall_end end = {.most = (size_t)max_tokens * TOKEN * 2};
+    int r = snp_own_program("context", &program, err);
+
+    if (r == 0 && (fd < 0 || snp_write_all(fd, text, strlen(text)) < 0)) {
+        r = snp_fail_sys(err, errno, "keep a call in memory");
+    }
+    if (r == 0) {
+        const char *const argv[] = {program, "context", "call", "context_query", path, "--dir",
+                                    project, "--json",  NULL};
+
+        r = snp_spawn(argv, &out, err);
+    }
+    SNP_THEN(r, snp_json_parse(snp_buf_bytes(&out), out.len, &answer, err));
+    if (r < 0) {
+        return NULL;
+    }
+    err->code = 0;
+    sections_write(answer, &shown);
+    end.bytes = shown.len == 0 ? "" : snp_buf_bytes(&shown);
+    end.n = shown.len;
+    return shown.len == 0 ? NULL : snp_feedback_outside(&end, &ignored);
 }

@@ -43,4 +43,13 @@ char *snp_run_tools_unused(const struct snp_opts *opts, const struct snp_config 
 /* Their names for --show-config: "  User Tools: lookup, ...". */
 void snp_run_tools_show(const struct snp_opts *opts, const struct snp_config *config);
 
+/*
+ * What the index of a project has on a task, as a model is told it; the caller frees. NULL: nothing, or *err says why
+ * not (code 0 = nothing).
+ */
+char *snp_run_tools_context(const char *project,
+                            const char *task,
+                            int64_t max_tokens,
+                            struct snp_err *err);
+
 #endif

@@ -81,9 +81,10 @@ int snp_box_exec(struct snp_box *box,
     snp_autojson json_t *head = SNP_WRITE(
         snp_exec_request, SNP_EXEC_DEFAULTS, .session = box->name,
         .kind = argv == NULL ? "python" : "command", .code_len = n, .argv = argv,
-        .limits = box->spec->limits, .tier = changes->tier, .template = changes->template,
-        .project = changes->project, .rootfs = changes->rootfs, .durability = "process",
-        .checkpoint = "off", .temporary = true); /* it ends with us, however we end */
+        .limits = box->spec->limits, .defaults = box->spec->defaults, .tier = changes->tier,
+        .template = changes->template, .project = changes->project, .rootfs = changes->rootfs,
+        .durability = "process", .checkpoint = "off",
+        .temporary = true); /* it ends with us, however we end */
     snp_autoreply struct snp_reply reply = {0};
     struct taking taking = {.box = box, .out = out};
     const struct snp_call call = {
@@ -108,15 +109,21 @@ int snp_box_python(struct snp_box *box, const char *code, struct snp_err *err)
 {
     snp_autobuf struct snp_buf out = SNP_BUF(OUTPUT_MAX);
     snp_autojson json_t *result = NULL;
+    const char *status;
+    const char *message;
 
     SNP_TRY(snp_box_exec(box, NULL, code, &out, &result, err));
-    if (strcmp(snp_json_str(result, "status", ""), "ok") != 0) {
-        return snp_fail(err, SNP_E_PEER,
-                        "a session for the verdict could not be prepared: %.200s",
-                        snp_json_str(json_object_get(result, "error"), "message",
-                                     snp_json_str(result, "status", "?")));
+    status = snp_json_str(result, "status", "?");
+    message = snp_json_str(json_object_get(result, "error"), "message", "");
+    if (strcmp(status, "timeout") == 0) {
+        return snp_fail(err, SNP_E_LIMIT,
+                        "reading the project took longer than the time limit of its session; "
+                        "raise it (check: --timeout, verify: --test-timeout)");
     }
-    return 0;
+    return strcmp(status, "ok") == 0
+               ? 0
+               : snp_fail(err, SNP_E_PEER, "a session could not read the project: %.200s",
+                          message[0] == '\0' ? status : message);
 }
 
 static int put(const struct snp_box *box, int fd, const char *name, struct snp_err *err)
@@ -185,11 +192,12 @@ int snp_box_apply(struct snp_box *box, const struct snp_box_part *part, struct s
     return snp_box_python(box, code, err);
 }
 
-int snp_box_open(const struct snp_box_spec *spec, struct snp_box *ret, struct snp_err *err)
+int snp_box_begin(const struct snp_box_spec *spec,
+                  const char *code,
+                  struct snp_box *ret,
+                  struct snp_err *err)
 {
-    snp_autofree char *code = NULL;
-    snp_autofree char *plugin = NULL;
-    snp_autofree char *reporter = NULL;
+    snp_autofree char *first = NULL;
 
     *ret = (struct snp_box){.spec = spec};
     if (snp_random_id(ret->nonce) < 0) {
@@ -197,9 +205,17 @@ int snp_box_open(const struct snp_box_spec *spec, struct snp_box *ret, struct sn
     }
     (void)snprintf(ret->name, sizeof(ret->name), "verify-%.16s", ret->nonce + NONCE);
     ret->nonce[NONCE] = '\0';
-    code = snp_need_format("%s\n\nos.makedirs('/tmp/%s')\n", snp_judge_py, ret->nonce);
+    first = snp_need_format("%s\n\nimport os\nos.makedirs('/tmp/%s')\n", code, ret->nonce);
     ret->is_open = true;
-    SNP_TRY(snp_box_python(ret, code, err));
+    return snp_box_python(ret, first, err);
+}
+
+int snp_box_open(const struct snp_box_spec *spec, struct snp_box *ret, struct snp_err *err)
+{
+    snp_autofree char *plugin = NULL;
+    snp_autofree char *reporter = NULL;
+
+    SNP_TRY(snp_box_begin(spec, snp_judge_py, ret, err));
     plugin = snp_need_format("snp_%s.py", ret->nonce);
     SNP_TRY(snp_box_put(ret, snp_report_py, snp_report_py_len, plugin, err));
     reporter = snp_need_format("snp_%s.mjs", ret->nonce);

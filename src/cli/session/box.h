@@ -19,7 +19,8 @@ struct snp_box_spec {
     struct snp_cli *cli;
     const struct snp_changes *changes;
     json_t *limits;
-    int patch_fd; /* the patch with its contents, as JSON */
+    json_t *defaults; /* of what the changes and the limits do not say; NULL = none */
+    int patch_fd;     /* the patch with its contents, as JSON */
 };
 
 struct snp_box {
@@ -38,6 +39,11 @@ struct snp_box {
 int snp_box_open(const struct snp_box_spec *spec,
                  struct snp_box *ret,
                  struct snp_err *err) SNP_NODISCARD;
+/* The same with nothing in its folder; code is run first. */
+int snp_box_begin(const struct snp_box_spec *spec,
+                  const char *code,
+                  struct snp_box *ret,
+                  struct snp_err *err) SNP_NODISCARD;
 void snp_box_close(struct snp_box *box);
 
 /* Which part of the patch. */

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/rundir.h"
 #include "base/str.h"
+#include "cli/check/standards.h"
 #include "cli/need.h"
 #include "repair/measures.h"
 
@@ -89,6 +90,7 @@ char *snp_evidence_summary(const json_t *evidence)
             snp_json_str(run, "status", ""), (long long)snp_json_int(run, "exit_code", -1),
             json_object_size(json_object_get(json_object_get(run, "report"), "tests")));
     }
+    snp_standards_write(json_object_get(evidence, "standards"), &out);
     samples_write(json_object_get(evidence, "samples"), &out);
     new_tests_write(json_object_get(evidence, "new_tests"), &out);
     for (size_t m = 0; m < SNP_MEASURES; m++) {

@@ -19,6 +19,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/check/ground.h"
+#include "cli/check/standards.h"
 #include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/session/applied.h"
@@ -46,9 +48,12 @@ struct verifying {
     struct snp_box_spec spec; /* owned: limits and patch_fd */
     json_t *runs; /* owned: on the clean project, and on the patched one, one after the other */
     json_t *base; /* owned: the former alone */
-    json_t *reasons;   /* owned */
-    json_t *look;      /* owned: what reading the patch found */
-    json_t *checks;    /* owned: findings of linters before and after */
+    json_t *reasons; /* owned */
+    json_t *look;    /* owned: what reading the patch found */
+    json_t *checks;  /* owned: findings of linters before and after */
+    json_t *
+        grounding; /* owned: names and calls of the patch that do not exist; NULL = nothing is looked up */
+    json_t *standards; /* owned: what the team asks of the change; NULL = nothing */
     json_t *samples;   /* owned: what commands printed, and should have printed */
     json_t *new_tests; /* owned: a run of those that the patch has; NULL = none */
     json_t *unproven;  /* owned: hunks without which all passes as well */
@@ -65,6 +70,8 @@ static void verifying_done(struct verifying *v)
     json_decref(v->reasons);
     json_decref(v->look);
     json_decref(v->checks);
+    json_decref(v->grounding);
+    json_decref(v->standards);
     json_decref(v->unproven);
     json_decref(v->samples);
     json_decref(v->new_tests);
@@ -312,10 +319,25 @@ static int is_unmoved(const struct verifying *v, struct snp_err *err)
                           "the session or its project changed meanwhile; verify again");
 }
 
+/* Names and calls that do not exist, in files of the patch. */
+static int ground(struct verifying *v, struct snp_err *err)
+{
+    SNP_TRY(snp_ground_patch(&v->spec, &v->changes.patch, &v->grounding, v->reasons, err));
+    if (v->grounding != NULL) {
+        size_t n = json_array_size(json_object_get(v->grounding, "findings"));
+
+        (void)json_object_set_new(json_object_get(v->look, "measures"),
+                                  "hallucinated_call_rate", json_boolean(n > 0));
+    }
+    return 0;
+}
+
 static int verify(struct verifying *v, struct snp_err *err)
 {
     SNP_TRY(patch_keep(v, err));
     SNP_TRY(snp_scan_read(&v->spec, &v->look, v->reasons, err));
+    SNP_TRY(ground(v, err));
+    SNP_TRY(snp_standards_patch(&v->spec, &v->standards, v->reasons, err));
     v->n_secrets = snp_scan_patch(v->asked, &v->changes.patch, v->reasons);
     SNP_TRY(commands_run(v, false, err));
     snp_scan_tests(&v->changes.patch, v->look, v->base, v->reasons);
@@ -393,15 +415,17 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
         SNP_TRY(verify(&v, err));
     }
     evidence = snp_need(json_pack(
-        "{s:s, s:O, s:s, s:s, s:o, s:s, s:s, s:O?, s:O, s:O, s:O?, s:O?, s:O, s:O?, s:o, s:I, "
-        "s:s}",
+        "{s:s, s:O, s:s, s:s, s:o, s:s, s:s, s:O?, s:O, s:O, s:O?, s:O?, s:O?, s:O?, s:O, "
+        "s:O?, s:o, "
+        "s:I, s:s}",
         "verdict", snp_verdict_word(v.reasons), "reasons", v.reasons, "session",
         v.changes.session, "session_name", v.changes.name, "project",
         snp_cli_path_json(v.changes.project), "sha256", v.changes.patch.hash, "template",
         v.changes.template, "limits", v.spec.limits, "runs", v.runs, "unproven_hunks",
-        v.unproven, "risk", json_object_get(v.look, "risk"), "checks", v.checks, "samples",
-        v.samples, "new_tests", v.new_tests, "measures", measures_make(&v, applied),
-        "duration_ms", (json_int_t)((snp_now_us() - began_us) / MS), "program", SNP_VERSION));
+        v.unproven, "risk", json_object_get(v.look, "risk"), "checks", v.checks, "grounding",
+        v.grounding, "standards", v.standards, "samples", v.samples, "new_tests", v.new_tests,
+        "measures", measures_make(&v, applied), "duration_ms",
+        (json_int_t)((snp_now_us() - began_us) / MS), "program", SNP_VERSION));
     (void)json_object_update(evidence, (json_t *)(uintptr_t)asked->attempt);
     SNP_TRY(snp_evidence_keep(&v.changes.patch, applied, evidence, err));
     *ret = SNP_TAKE_PTR(evidence);

@@ -389,6 +389,30 @@ static const json_t *loss_find(const json_t *events,
     return NULL;
 }
 
+/* Whether what sessions leave on disk is encrypted. */
+static void check_seal(struct report *report, const json_t *head)
+{
+    snp_autofree char *text = NULL;
+    struct snp_journal_events_answer journal;
+    json_t *row;
+
+    snp_record_read(head, &snp_journal_events_answer_form, &journal);
+    if (!journal.sealed) {
+        text = snp_need_format("off; saved sessions are not encrypted");
+    } else if (journal.unsealed == 0) {
+        text = snp_need_format("saved sessions are encrypted");
+    } else {
+        text = snp_need_format("saved sessions are encrypted; files from before the key that "
+                               "are not: %" PRIu64 " (they go when newer ones replace them or "
+                               "their session is removed)",
+                               journal.unsealed);
+    }
+    row = details(text, NULL, NULL);
+    (void)json_object_set_new(row, "sealed", json_boolean(journal.sealed));
+    (void)json_object_set_new(row, "unsealed", json_integer((json_int_t)journal.unsealed));
+    report_add(report, "store key", CHECK_OK, row);
+}
+
 /* Whether sessions can be kept, and what recovery had to do. */
 static void check_journal(struct report *report)
 {
@@ -405,8 +429,8 @@ static void check_journal(struct report *report)
                         &reply, &err) < 0) {
         report_add(report, "journal", CHECK_FAILED,
                    details(err.msg, "no named sessions",
-                           "make room or mend the state folder; sessions that are there "
-                           "are found again"));
+                           "make room, mend the state folder or put its key back; sessions "
+                           "that are there are found again"));
         return;
     }
     events = json_object_get(reply.head, "events");
@@ -415,6 +439,7 @@ static void check_journal(struct report *report)
     row = details(said == NULL ? "in use" : snp_json_str(said, "text", "?"), cost, fix);
     (void)json_object_set(row, "events", events);
     report_add(report, "journal", loss == NULL ? CHECK_OK : CHECK_WARNING, row);
+    check_seal(report, reply.head);
 }
 
 static void check_daemon(struct report *report)

@@ -186,7 +186,9 @@ static uint32_t collect(const struct snp_grammar *grammar, TSTree *tree, uint64_
     ts_query_cursor_set_match_limit(cursor, MATCHES_MAX);
     ts_query_cursor_exec_with_options(cursor, grammar->query, ts_tree_root_node(tree),
                                       &options);
-    while (n < SNP_PARSE_ITEMS_MAX && ts_query_cursor_next_match(cursor, &match)) {
+    /* what is around a node takes time by its depth, and the cursor does not count that */
+    while (n < SNP_PARSE_ITEMS_MAX && !is_over(deadline) &&
+           ts_query_cursor_next_match(cursor, &match)) {
         n += item_of(grammar->query, &match, &items[n]);
     }
     ts_query_cursor_delete(cursor);
@@ -209,28 +211,37 @@ static const char *read_text(void *payload,
     return at < source->n ? source->text + at : "";
 }
 
+TSTree *snp_tree_parse(const struct snp_grammar *grammar,
+                       const char *text,
+                       uint32_t n,
+                       uint64_t *deadline)
+{
+    static TSParser *parser;
+    struct source source = {text, n};
+    TSInput input = {.payload = &source, .read = read_text, .encoding = TSInputEncodingUTF8};
+    TSParseOptions options = {.payload = deadline, .progress_callback = parse_goes_on};
+
+    *deadline = snp_cpu_us() + SECONDS * UINT64_C(1000000);
+    parser = parser == NULL ? ts_parser_new() : parser;
+    if (grammar == NULL || !ts_parser_set_language(parser, grammar->language)) {
+        return NULL;
+    }
+    ts_parser_reset(parser);
+    return ts_parser_parse_with_options(parser, NULL, input, options);
+}
+
 bool snp_extract(uint32_t language,
                  const char *text,
                  uint32_t n,
                  const struct snp_parse_item **ret,
                  uint32_t *ret_n)
 {
-    static TSParser *parser;
     const struct snp_grammar *grammar = snp_grammar_of(language);
-    uint64_t deadline = snp_cpu_us() + SECONDS * UINT64_C(1000000);
-    struct source source = {text, n};
-    TSInput input = {.payload = &source, .read = read_text, .encoding = TSInputEncodingUTF8};
-    TSParseOptions options = {.payload = &deadline, .progress_callback = parse_goes_on};
-    TSTree *tree;
+    uint64_t deadline;
+    TSTree *tree = snp_tree_parse(grammar, text, n, &deadline);
 
     *ret = items;
     *ret_n = 0;
-    parser = parser == NULL ? ts_parser_new() : parser;
-    if (grammar == NULL || !ts_parser_set_language(parser, grammar->language)) {
-        return false;
-    }
-    ts_parser_reset(parser);
-    tree = ts_parser_parse_with_options(parser, NULL, input, options);
     if (tree == NULL) {
         return false;
     }

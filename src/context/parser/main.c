@@ -55,19 +55,23 @@ static int confine(void)
 
 static int answer(const struct snp_parse_question *question, char *text)
 {
-    const struct snp_parse_item *items;
+    const struct snp_parse_item *items = NULL;
+    const char *tree = NULL;
     struct snp_parse_answer head = {0};
 
     if (snp_read_all(0, text, question->n_bytes) != (ssize_t)question->n_bytes) {
         return -1;
     }
     head.is_whole =
-        snp_extract(question->language, text, question->n_bytes, &items, &head.n_items);
+        question->wants_tree != 0
+            ? snp_tree_write(question->language, text, question->n_bytes, &tree, &head.n_items)
+            : snp_extract(question->language, text, question->n_bytes, &items, &head.n_items);
     head.n_items = head.is_whole == 0 ? 0 : head.n_items;
     if (snp_write_all(1, &head, sizeof(head)) < 0) {
         return -1;
     }
-    return snp_write_all(1, items, head.n_items * sizeof(items[0]));
+    return tree != NULL ? snp_write_all(1, tree, head.n_items)
+                        : snp_write_all(1, items, head.n_items * sizeof(items[0]));
 }
 
 int main(void)

@@ -102,6 +102,30 @@ static const struct snp_arg status_args[] = {
     ARG_WHOLE("wait", "seconds to wait for its end", 0, SNP_MCP_WAIT_S), ARG_END,
 };
 
+static const struct snp_arg query_args[] = {
+    {.name = "query", .is_required = true, .max = 4000},
+    ARG_WHOLE("max_tokens", NULL, 100, 5000),
+    {.name = "search_mode", .type = SNP_ARG_CHOICE, .choices = {"hybrid", "keyword", "semantic"}},
+    {.name = "file", .help = "which you work on", .max = 4000}, ARG_END,
+};
+static const struct snp_arg search_args[] = {
+    {.name = "pattern", .is_required = true, .max = 500}, ARG_WHOLE("max_results", NULL, 1, 200),
+    ARG_END,
+};
+static const struct snp_arg lines_args[] = {
+    {.name = "file", .is_required = true, .max = 4000},
+    ARG_WHOLE("start_line", NULL, 1, SNP_ARG_WHOLE_MAX),
+    ARG_WHOLE("end_line", NULL, 1, SNP_ARG_WHOLE_MAX), ARG_END,
+};
+static const struct snp_arg sections_args[] = {
+    {.name = "filter", .max = 500}, ARG_WHOLE("limit", NULL, 1, 200),
+    ARG_WHOLE("offset", NULL, 0, 1000000), ARG_END,
+};
+static const struct snp_arg shared_args[] = {
+    ARG_WHOLE("max_tokens", NULL, 100, 5000),
+    {.name = "include_content", .type = SNP_ARG_BOOLEAN, .help = "false: titles only"}, ARG_END,
+};
+
 /* The table ----------------------------------------------------------------------------------- */
 
 enum {
@@ -162,6 +186,20 @@ static const struct snp_tool tools[] = {
      poll_args, SNP_TOOL_READS | SNP_TOOL_HAS_CELL, snp_tool_job_poll, NULL},
     {"job_cancel", "jobs", "Cancel a job", "Stop a background job.",
      job_args, END, snp_tool_job_cancel, NULL},
+    {"snipara_context_query", "index", "Ask the project's index",
+     "Find the project's definitions that belong to a question: names, paths or words.",
+     query_args, SNP_TOOL_READS, snp_tool_lookup, NULL},
+    {"snipara_search", "index", "Search the project",
+     "Find lines of the project by a regular expression.",
+     search_args, SNP_TOOL_READS, snp_tool_lookup, NULL},
+    {"snipara_read", "index", "Read lines of the project",
+     "Read numbered lines of a file of the project, at most 200.",
+     lines_args, SNP_TOOL_READS, snp_tool_lookup, NULL},
+    {"snipara_sections", "index", "List definitions", "List the project's definitions and sections.",
+     sections_args, SNP_TOOL_READS, snp_tool_lookup, NULL},
+    {"snipara_shared_context", "index", "Show team standards",
+     "Rules of the team for code in this project.",
+     shared_args, SNP_TOOL_READS, snp_tool_lookup, NULL},
     {"snipara_agent_run", "agent", "Start an agent", AGENT_RUN,
      agent_args, 0, snp_tool_agent_run, NULL},
     {"snipara_agent_status", "agent", "Ask about an agent", AGENT_STATUS,
@@ -318,10 +356,11 @@ static int word_check(const char *word, size_t n, struct snp_err *err)
             return 0;
         }
     }
-    return snp_fail(err, SNP_E_INVALID,
-                    "no tools named '%.*s': use all, core, context, files, state, jobs, agent, "
-                    "aliases, or names of tools, separated by commas",
-                    (int)(n < 64 ? n : 64), word);
+    return snp_fail(
+        err, SNP_E_INVALID,
+        "no tools named '%.*s': use all, core, context, files, state, jobs, index, agent, "
+        "aliases, or names of tools, separated by commas",
+        (int)(n < 64 ? n : 64), word);
 }
 
 int snp_tools_list(const char *wanted, const json_t *facts, json_t **ret, struct snp_err *err)

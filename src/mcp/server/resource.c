@@ -16,6 +16,7 @@
 #include "wire/session.h"
 
 static const char scheme[] = "snipara://";
+static const char standards[] = "snipara://standards";
 
 /* URIs ---------------------------------------------------------------------------------------- */
 
@@ -249,6 +250,12 @@ static void on_sessions(struct snp_task *task, json_t *head)
     size_t i;
     json_t *session;
 
+    if (service->options.project != NULL) {
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s, s:s}", "uri", standards, "name", "team standards",
+                            "description", "rules of the team for code in this project",
+                            "mimeType", "text/plain"));
+    }
     json_array_foreach(json_object_get(head, "sessions"), i, session)
     {
         if (snp_json_str(session, "name", "")[0] != '\0') {
@@ -476,6 +483,10 @@ static void read_begin(struct snp_task *task)
 
 static const struct snp_tool read_work = {
     .name = "resources/read", .args = no_args, .run = read_begin, .fail = read_fail};
+static const struct snp_tool standards_work = {.name = "resources/read",
+                                               .args = no_args,
+                                               .run = snp_resource_standards,
+                                               .fail = read_fail};
 static const struct snp_tool read_session_work = {.name = "resources/read",
                                                   .args = no_args,
                                                   .flags = SNP_TOOL_IN_SESSION,
@@ -501,5 +512,8 @@ void snp_resources_run_read(struct snp_mcp_call *call)
         return;
     }
     snp_task_start(call->hub->service->ctx, call,
-                   is_ours && uri.session[0] != '\0' ? &read_session_work : &read_work, args);
+                   snp_streq(text, standards)          ? &standards_work
+                   : is_ours && uri.session[0] != '\0' ? &read_session_work
+                                                       : &read_work,
+                   args);
 }

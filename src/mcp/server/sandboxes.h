@@ -42,7 +42,8 @@ struct snp_mcp_sandboxes {
     struct snp_mcp_kept kept;
     struct snp_agent *agents; /* whose processes live */
     size_t n_agents;
-    struct snp_wait *waits; /* calls that wait for the end of one, or for a job */
+    struct snp_lookup *lookups; /* processes that answer from the index */
+    struct snp_wait *waits;     /* calls that wait for the end of one, or for a job */
 };
 
 #endif

@@ -118,6 +118,7 @@ void snp_mcp_sandboxes_free(struct snp_mcp_sandboxes *service)
     }
     snp_async_free(service->async);
     snp_agents_drop(service);
+    snp_lookups_drop(service);
     snp_waits_drop(service);
     snp_tasks_drop(service);
     snp_jobs_done(service);

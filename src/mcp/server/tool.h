@@ -96,5 +96,12 @@ void snp_tool_job_cancel(struct snp_task *task);
 void snp_tool_agent_run(struct snp_task *task);
 void snp_tool_agent_status(struct snp_task *task);
 void snp_tool_agent_cancel(struct snp_task *task);
+/* All that ask the index of the project. */
+void snp_tool_lookup(struct snp_task *task);
+/* snipara://standards: the team's standards, as contents of a resource. */
+void snp_resource_standards(struct snp_task *task);
+struct snp_mcp_sandboxes;
+/* Kill what runs; tasks are not told. */
+void snp_lookups_drop(struct snp_mcp_sandboxes *service);
 
 #endif

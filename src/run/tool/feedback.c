@@ -344,7 +344,8 @@ char *snp_feedback_outside(const struct snp_usercall_end *end, json_t **ret_erro
 {
     snp_autojson json_t *object =
         json_pack("{s:b, s:s}", "success", !end->is_error, "untrusted", label_outside);
-    json_t *text = snp_feedback_text(end->bytes, end->n, end->is_error ? ERROR_TEXT : OUT_TEXT);
+    size_t most = end->is_error ? ERROR_TEXT : end->most > 0 ? end->most : OUT_TEXT;
+    json_t *text = snp_feedback_text(end->bytes, end->n, most);
 
     if (object == NULL || text == NULL ||
         json_object_set_new(object, end->is_error ? "error" : "output", text) < 0 ||

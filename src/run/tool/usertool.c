@@ -86,6 +86,10 @@ void snp_usertools_free(struct snp_usertools *tools)
     free(tools);
 }
 
+static const char ours[] = "snipara_";
+static const char old[] =
+    "rlm_"; /* the same tools in scripts and prompts that were there before */
+
 static const struct tool *tool_find(const struct snp_usertools *tools, const char *name)
 {
     for (size_t i = 0; tools != NULL && i < tools->n; i++) {
@@ -93,11 +97,21 @@ static const struct tool *tool_find(const struct snp_usertools *tools, const cha
             return tools->items[i];
         }
     }
+    for (size_t i = 0; tools != NULL && i < tools->n && snp_has_prefix(name, old); i++) {
+        const struct tool *tool = tools->items[i];
+
+        if (tool->given.is_ours && snp_streq(tool->name + strlen(ours), name + strlen(old))) {
+            return tool;
+        }
+    }
     return NULL;
 }
 
-static int name_check(const struct snp_usertools *tools, const char *name, struct snp_err *err)
+static int name_check(const struct snp_usertools *tools,
+                      const struct snp_usertool *given,
+                      struct snp_err *err)
 {
+    const char *name = given->name;
     size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
 
     if (n == 0 || name[n] != '\0' || n > SNP_USERTOOL_NAME_MAX ||
@@ -107,7 +121,7 @@ static int name_check(const struct snp_usertools *tools, const char *name, struc
                         "-, a letter first",
                         name, SNP_USERTOOL_NAME_MAX);
     }
-    if (snp_run_tool_find(name) != NULL || snp_has_prefix(name, "snipara_")) {
+    if (snp_run_tool_find(name) != NULL || snp_has_prefix(name, ours) != given->is_ours) {
         return snp_fail(err, SNP_E_INVALID,
                         "a tool cannot be named %s: the name is taken by a built-in tool",
                         name);
@@ -157,7 +171,7 @@ int snp_usertools_add(struct snp_usertools *tools,
                       struct snp_err *err)
 {
     struct tool *tool;
-    int r = name_check(tools, given->name, err);
+    int r = name_check(tools, given, err);
 
     if (r < 0) {
         return r;
@@ -262,6 +276,7 @@ static void on_end(uv_timer_t *timer)
     const struct snp_usercall_end end = {
         .is_error = call->is_error,
         .is_cut = call->is_cut,
+        .most = call->tool->given.is_ours ? SNP_USERTOOL_OURS_MOST : 0,
         .bytes = call->answer.len == 0 ? "" : snp_buf_bytes(&call->answer),
         .n = call->answer.len,
     };

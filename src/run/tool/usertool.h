@@ -36,6 +36,7 @@ enum {
     SNP_USERTOOL_DEFINITIONS_MAX = 512 << 10, /* bytes of all of them, as JSON */
     SNP_USERTOOL_ARGUMENTS_MAX = 1 << 20,     /* bytes of a call's arguments, as JSON */
     SNP_USERTOOL_REPLY_MAX = 1 << 20,         /* bytes of an answer */
+    SNP_USERTOOL_OURS_MOST = 24000,           /* characters of it, of a tool of ours */
     SNP_USERTOOL_PARALLEL_MAX = 16,           /* calls at once */
     SNP_USERTOOL_TIMEOUT_MS = 30 * 1000,      /* of a call whose tool says none */
     SNP_USERTOOL_TIMEOUT_MAX_MS = 600 * 1000,
@@ -54,6 +55,8 @@ struct snp_usertool {
     enum snp_schema_manner manner;
     const char *origin;  /* for the record: "command", "mcp NAME"; copied */
     uint64_t timeout_ms; /* 0 = SNP_USERTOOL_TIMEOUT_MS */
+    /* It is this program's: its name begins with snipara_ (rlm_ means it, too), and more of an answer is shown. */
+    bool is_ours;
 
     /*
      * Begin. Exactly one of these follows: snp_usercall_answer(), at once or later on the loop; or cancel.
@@ -107,6 +110,7 @@ const json_t *snp_usertools_list(const struct snp_usertools *tools);
 struct snp_usercall_end {
     bool is_error;
     bool is_cut;       /* the answer was longer */
+    size_t most;       /* characters of it that the model gets; 0 = as usual */
     const char *bytes; /* borrowed until the callback returns; not NULL */
     size_t n;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_CONTEXT_IGNORE_H
-#define SNP_CONTEXT_IGNORE_H
+#ifndef SNP_POLICY_IGNORE_H
+#define SNP_POLICY_IGNORE_H
 
 /* A .gitignore file, read as git does. A stranger's: whatever it says, judging a path takes bounded time. */
 

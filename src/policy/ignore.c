@@ -3,7 +3,7 @@
  * A pattern and a path are compared part by part, between slashes; a part character by character. In both, only the
  * last star is tried again, which is enough, because what the ones before it took can stay as short as it was.
  */
-#include "context/ignore.h"
+#include "policy/ignore.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/project_dir.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "policy/project.h"
+
+/* The nearest folder from here upwards that has .git, else this one; the caller frees. */
+static char *around(void)
+{
+    char *here = realpath(".", NULL);
+    snp_autofree char *at = here == NULL ? NULL : strdup(here);
+
+    while (at != NULL && at[0] != '\0') {
+        snp_autofree char *git = snp_format("%s/.git", at);
+
+        if (git != NULL && access(git, F_OK) == 0) {
+            free(here);
+            return SNP_TAKE_PTR(at);
+        }
+        *strrchr(at, '/') = '\0';
+    }
+    return here;
+}
+
+int snp_project_dir(const char *dir, char **ret, struct snp_err *err)
+{
+    const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe) */
+    snp_autofree char *real_home = home == NULL ? NULL : realpath(home, NULL);
+    snp_autofree char *real = dir == NULL ? around() : realpath(dir, NULL);
+
+    if (real == NULL) {
+        return errno == ENOENT
+                   ? snp_fail(err, SNP_E_NOT_FOUND, "no folder '%.300s'", dir)
+                   : snp_fail_sys(err, errno, "open %.300s", dir == NULL ? "." : dir);
+    }
+    SNP_TRY(snp_project_check(real, real_home, err));
+    *ret = SNP_TAKE_PTR(real);
+    return 0;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CONTEXT_MEANING_H
+#define SNP_CONTEXT_MEANING_H
+
+/*
+ * Definitions and sections as vectors, which lie in the index: one row for each file, whose words they are of. Making
+ * them takes longer than all the rest of an index, so it goes on where it was interrupted.
+ */
+
+#include "context/encoder.h"
+#include "context/index.h"
+
+enum {
+    SNP_MEANT_MAX = 1000,
+};
+
+/* Who makes vectors of texts: the encoder on this machine, or a model at an endpoint. */
+
+struct snp_config;
+struct snp_embedder;
+
+#define SNP_ENCODING_LOCAL "local"
+#define SNP_ENCODING_OFF   "off"
+
+struct snp_encoding {
+    char *
+        name; /* owned: "local", "openai/NAME"; vectors of another are made anew. NULL = none */
+    uint64_t limit_ms;             /* of one answer of an endpoint */
+    struct snp_encoder *encoder;   /* owned; NULL = at an endpoint */
+    struct snp_embedder *embedder; /* owned */
+    float (*numbers)[SNP_VECTOR_LEN];
+};
+
+/* name as above, "off" excluded. SNP_E_NOT_FOUND: this build has no encoder. Connects to nobody. */
+int snp_encoding_open(const char *name,
+                      const struct snp_config *config,
+                      struct snp_encoding *ret,
+                      struct snp_err *err) SNP_NODISCARD;
+void snp_encoding_done(struct snp_encoding *encoding);
+
+/* Vectors of at most SNP_ENCODE_TEXTS_MAX texts, each of *ret_len numbers; borrowed until the next call. */
+int snp_encoding_make(struct snp_encoding *encoding,
+                      const char *const *texts,
+                      size_t n,
+                      const float **ret,
+                      size_t *ret_len,
+                      struct snp_err *err) SNP_NODISCARD;
+
+struct snp_meaning_report {
+    uint64_t files;   /* that vectors were made for */
+    uint64_t pending; /* files whose definitions have none yet */
+    bool is_busy;     /* another process is changing the index */
+};
+
+/* Called now and then: files done, of all that had none. */
+typedef void (*snp_meaning_progress_fn)(uint64_t done, uint64_t all);
+
+/*
+ * Make the vectors that are missing, for at most limit_us (0 = until all are made). progress may be NULL. Vectors
+ * of another encoding are forgotten first. What was made is kept when this fails.
+ */
+int snp_meaning_update(struct snp_index *index,
+                       struct snp_encoding *encoding,
+                       uint64_t limit_us,
+                       snp_meaning_progress_fn progress,
+                       struct snp_meaning_report *ret,
+                       struct snp_err *err) SNP_NODISCARD;
+
+struct snp_meant {
+    int64_t chunk;
+    int64_t file;
+    float likeness; /* -1 to 1 */
+};
+
+/* Chunks near to a text, best first. */
+struct snp_meants {
+    struct snp_meant items[SNP_MEANT_MAX];
+    size_t n;
+};
+
+/* The nearest to a text; none while the vectors are of another encoding. */
+int snp_meaning_search(struct snp_index *index,
+                       struct snp_encoding *encoding,
+                       const char *text,
+                       struct snp_meants *ret,
+                       struct snp_err *err) SNP_NODISCARD;
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_STANDARD_FRONT_H
+#define SNP_STANDARD_FRONT_H
+
+/*
+ * The front matter of a Markdown file: lines `KEY: VALUE` between two lines `---`, and `- VALUE` below a key without a
+ * value. A corner of YAML: values are taken as written, but for quotes around them. A stranger's; nothing is copied.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/macro.h"
+
+enum {
+    SNP_FRONT_BYTES_MAX = 16 << 10,
+};
+
+struct snp_front_item {
+    const char *key; /* not NUL-terminated; nor is value */
+    size_t key_n;
+    const char *value;
+    size_t n;
+};
+
+struct snp_front {
+    size_t body;         /* where the text behind it begins */
+    uint32_t body_line;  /* from 1 */
+    const char *problem; /* static: why it is none; then body is 0. NULL = all is read */
+};
+
+/* item: called for each value in turn. < 0 ends reading, and is returned. */
+int snp_front_read(const char *text,
+                   size_t n,
+                   int (*item)(void *arg, const struct snp_front_item *item),
+                   void *arg,
+                   struct snp_front *ret) SNP_NODISCARD;
+
+struct snp_front_word {
+    const char *text;
+    size_t n;
+};
+
+/* The words of "a, b" or "[a, b]", at most max; how many. */
+size_t snp_front_words(const char *list, size_t n, struct snp_front_word *ret, size_t max);
+
+#endif

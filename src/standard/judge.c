@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Line by line: what a pattern matches never reaches over an end of a line. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "standard/standard.h"
+
+struct found {
+    struct {
+        const char *at;
+        size_t n;
+        uint32_t number;
+    } lines[SNP_RULE_LINES_MAX];
+    size_t n;
+    bool is_full;
+};
+
+/* The lines that match; is_one: the first alone. SNP_E_LIMIT: the steps did not suffice. */
+static int lines_find(const struct snp_rule *rule,
+                      const struct snp_rule_text *text,
+                      bool is_one,
+                      uint64_t *steps,
+                      struct found *ret)
+{
+    uint32_t number = 0;
+
+    ret->n = 0;
+    ret->is_full = false;
+    for (size_t i = 0; text->bytes != NULL && i < text->n && !(is_one && ret->n > 0);) {
+        const char *line = text->bytes + i;
+        const char *end = memchr(line, '\n', text->n - i);
+        size_t n = end == NULL ? text->n - i : (size_t)(end - line);
+        bool is_match = false;
+
+        number++;
+        i += n + 1;
+        n -= n > 0 && line[n - 1] == '\r';
+        SNP_TRY(snp_regex_search(rule->regex, line, n, steps, &is_match));
+        if (is_match && ret->n == SNP_RULE_LINES_MAX) {
+            ret->is_full = true;
+            return 0;
+        }
+        if (is_match) {
+            ret->lines[ret->n].at = line;
+            ret->lines[ret->n].n = n;
+            ret->lines[ret->n++].number = number;
+        }
+    }
+    return 0;
+}
+
+/* How many of the first n have the text of line `as` of other. */
+static size_t n_same(const struct found *of, size_t n, const struct found *other, size_t as)
+{
+    size_t same = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        same += of->lines[i].n == other->lines[as].n &&
+                memcmp(of->lines[i].at, other->lines[as].at, of->lines[i].n) == 0;
+    }
+    return same;
+}
+
+/* The first line that was not there before, or not as often; it may have moved. 0: none. */
+static uint32_t first_new(const struct found *before, const struct found *after)
+{
+    for (size_t i = 0; i < after->n; i++) {
+        if (n_same(after, i, after, i) >= n_same(before, before->n, after, i)) {
+            return after->lines[i].number;
+        }
+    }
+    return after->is_full ? after->lines[0].number : 0;
+}
+
+struct pair {
+    struct found before;
+    struct found after;
+};
+
+int snp_rule_judge(const struct snp_rule *rule,
+                   const struct snp_rule_text *before,
+                   const struct snp_rule_text *after,
+                   uint64_t *steps,
+                   enum snp_rule_judged *ret,
+                   uint32_t *ret_line)
+{
+    bool is_require = rule->kind == SNP_RULE_REQUIRE;
+    snp_autofree struct pair *pair = malloc(sizeof(*pair));
+    int r = pair == NULL ? SNP_E_NOMEM
+            : is_require ? 0
+                         : lines_find(rule, before, false, steps, &pair->before);
+
+    *ret = SNP_RULE_UNJUDGED;
+    *ret_line = 0;
+    SNP_THEN(r, lines_find(rule, after, is_require, steps, &pair->after));
+    if (r < 0) {
+        return r == SNP_E_LIMIT ? 0 : r;
+    }
+    if (is_require) {
+        *ret = pair->after.n > 0 ? SNP_RULE_HELD : SNP_RULE_BROKEN;
+        return 0;
+    }
+    *ret_line = first_new(&pair->before, &pair->after);
+    *ret = *ret_line > 0        ? SNP_RULE_BROKEN
+           : pair->after.n == 0 ? SNP_RULE_HELD
+                                : SNP_RULE_BROKEN_BEFORE;
+    if (*ret == SNP_RULE_BROKEN_BEFORE) {
+        *ret_line = pair->after.lines[0].number;
+    }
+    return 0;
+}
