@@ -264,14 +264,19 @@ class Engine:
         for controller in [""] + ["/" + name for name in os.listdir("/sys/fs/cgroup")]:
             for path, _, _ in os.walk(f"/sys/fs/cgroup{controller}{self.group}", topdown=False):
                 os.rmdir(path)
-        assert lib.wait_for(self._is_removed), f"{self.folder} stays"
+        assert lib.wait_for(self._is_removed, 120, 0.2), f"{self.folder} stays"
         if not self.had_config:
             shutil.rmtree(CONFIG, ignore_errors=True)
 
     def _is_removed(self) -> bool:
         """podman's last commands, which its containers start when they end, may still write there."""
         shutil.rmtree(self.folder, ignore_errors=True)
-        return not os.path.exists(self.folder)
+        return not os.path.exists(self.folder) and not any(map(self._is_named_by, glob.glob("/proc/[0-9]*/cmdline")))
+
+    def _is_named_by(self, path: str) -> bool:
+        with contextlib.suppress(OSError), open(path, "rb") as words:
+            return self.folder.encode() in words.read()
+        return False
 
 
 class Podman(Engine):
@@ -302,14 +307,61 @@ class Podman(Engine):
         return ["podman", "--tmpdir", f"{self.folder}/exec", "system", "service", "--time=0", "unix://" + self.socket]
 
 
+class Rootless(Podman):
+    """A user's own, which may not write control groups: it ignores limits. The host knows nothing of that user."""
+
+    def __init__(self) -> None:
+        lib.need("docker", shutil.which("newuidmap") is not None, "no newuidmap (uidmap)")
+        super().__init__()
+
+    def surroundings(self) -> dict[str, str]:
+        user = lib.USER_ID
+        for name, text in {"passwd": f"root:x:0:0::/root:/bin/sh\nsnp:x:{user}:{user}::{self.folder}:/bin/sh\n",
+                           "group": f"root:x:0:\nsnp:x:{user}:\n", "subuid": "snp:300000:65536\n",
+                           "subgid": "snp:300000:65536\n"}.items():
+            with open(f"{self.folder}/{name}", "w") as out:
+                out.write(text)
+        env = super().surroundings()
+        os.chown(self.folder, user, user)
+        return {**env, "HOME": self.folder, "USER": "snp"}
+
+    def command(self) -> list[str]:
+        known = "".join(f"mount --bind {self.folder}/{name} /etc/{name} && "
+                        for name in ("passwd", "group", "subuid", "subgid"))
+        return ["sh", "-c", known + 'exec "$@"', "sh", "setpriv", "--reuid", str(lib.USER_ID), "--regid",
+                str(lib.USER_ID), "--clear-groups", *super().command()]
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        super().stop(number)
+        with contextlib.suppress(OSError), open(f"{self.folder}/exec/pause.pid") as text:
+            os.kill(int(text.read()), signal.SIGKILL)  # it holds the namespaces
+        for path in filter(self._is_named_by, glob.glob("/proc/[0-9]*/cmdline")):  # the service it started again
+            with contextlib.suppress(OSError):
+                os.kill(int(path.split("/")[2]), signal.SIGKILL)
+
+
+# The docker tier with other engines and runtimes: fixture, runtime. All tests of some suites run there with
+# SNP_TEST_ALL=1 (an hour), else those that have met a difference, or may.
+OTHERS = {"docker-crun": ("engine", "crun"), "docker-runsc": ("engine", "runsc"), "docker-podman": ("podman", "crun")}
+NO_POOL = {"SNIPARA_SANDBOX_POOL": "0"}  # each container costs seconds, and few tests open two sessions
+
+
+def other_sandbox(request: pytest.FixtureRequest, name: str) -> lib.Sandbox:
+    """A runtime of the docker tier with one of OTHERS."""
+    fixture, runtime = OTHERS[name]
+    lib.need("docker", runtime != "runsc" or runsc() is not None, "no gVisor with systrap")
+    own: Engine = request.getfixturevalue(fixture)
+    return lib.Sandbox("root", tier="docker", env={**own.env, **NO_POOL, "SNIPARA_SANDBOX_DOCKER_RUNTIME": runtime})
+
+
 def env_for(request: pytest.FixtureRequest, tier: str) -> dict[str, str]:
     """What a runtime of that tier needs to know."""
-    return request.getfixturevalue("engine").env if tier == "docker" else {}  # type: ignore[no-any-return]
+    return {**request.getfixturevalue("engine").env, **NO_POOL} if tier == "docker" else {}
 
 
 if __name__ == "__main__":  # for a look by hand
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    engine = Podman() if "podman" in sys.argv else Engine()
+    engine = Podman() if "podman" in sys.argv else Rootless() if "rootless" in sys.argv else Engine()
     print(engine.env, file=sys.stderr)
     try:
         signal.pause()

@@ -34,6 +34,7 @@ PYTHON = "/usr/bin/python3"
 # Without an entry in /etc/passwd, so nothing else runs as it; another one for each worker of pytest,
 # since some limits count all processes of a user.
 USER_ID = 23456 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+ALL = os.environ.get("SNP_TEST_ALL") == "1"  # run what says little more, too (conftest.py, engine.py)
 PROGRAMS = ("snipara-sandbox", "snipara-sandboxd", "tier-native", "tier-local", "tier-docker", "mcp-http", "snp-init",
             "snp-files", "guest", "libsnipara-sandbox.so.0", "example-hello", "example-state", "example-loop",
             "library-probe")
@@ -230,13 +231,13 @@ class Client:
         return ident
 
     def take(self, count: int) -> bytes:
-        data = b""
+        data = bytearray()
         while len(data) < count:
             part = self.sock.recv(count - len(data))
             if not part:
                 raise EOFError("the daemon closed the connection")
             data += part
-        return data
+        return bytes(data)
 
     def recv(self) -> tuple[int, int, Json, bytes]:
         body_len, ident, head_len, kind = HEADER.unpack(self.take(HEADER.size))

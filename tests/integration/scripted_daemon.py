@@ -140,7 +140,7 @@ class ScriptedDaemon:
                                    env={**self.env, "TERM": "xterm", **(env or {})}, cwd=self.folder,
                                    stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
-        text = b""
+        text = bytearray()
         while True:
             try:
                 chunk = os.read(mine, 65536)
@@ -151,4 +151,4 @@ class ScriptedDaemon:
             text += chunk
         os.close(mine)
         assert process.wait(timeout=60) == status, text
-        return text.replace(b"\r\n", b"\n")
+        return bytes(text).replace(b"\r\n", b"\n")

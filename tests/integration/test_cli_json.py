@@ -32,6 +32,7 @@ def box() -> Iterator[lib.Sandbox]:
     box.make_file("home/tree/one", "1")
     box.make_file("home/shown/one", "1")
     box.make_file("home/code/a.py", "def add(a, b):\n    return a + b\n")
+    box.make_file("home/call.json", '{"filter": "add"}')
     box.make_file("home/no.snp", "no archive")
     os.mkdir(os.path.join(box.home, "there"))
     for args in (["exec", "-s", "w", "open('plot.png', 'wb').write(b'x')"], ["snapshot", "first", "-s", "w"],
@@ -116,6 +117,7 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
     "logs verify": (["logs", "verify", run_id], "id intact last_hash"),
     "logs diff": (["logs", "diff", run_id, run_id], []),
     "visualize": (["visualize", "--out", "page.html"], "file runs bytes"),
+    "check": (["check", "code/a.py", "--dir", "code"], {"errors": 0, "not_checked": 0}),
     "context index": (["context", "index", "code"], "files changed left_out"),
     "context query": (["context", "query", "add", "--dir", "code"], "sections total_tokens left_out"),
     "context search": (["context", "search", "d.f", "--dir", "code"], {"pattern": "d.f", "total_matches": 1}),
@@ -123,6 +125,8 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
     "context map": (["context", "map", "--dir", "code"], "map"),
     "context skeleton": (["context", "skeleton", "a.py", "--dir", "code"], "skeleton total_tokens"),
     "context sections": (["context", "sections", "--dir", "code"], {"returned": 1, "has_more": False}),
+    "context standards": (["context", "standards", "--dir", "code"], {"documents": [], "total_tokens": 0}),
+    "context call": (["context", "call", "sections", "call.json", "--dir", "code"], {"returned": 1}),
     "context stats": (["context", "stats", "--dir", "code"], "files definitions"),
     "init": (["init", "new"], {"created": ["new/snipara-sandbox.toml", "new/.env.example"]}),
     "trust": (["trust", "new"], "files"),

@@ -22,6 +22,7 @@ import pytest
 
 import engine as engines
 import lib
+from scripted_runs import Runs, call, turn
 from test_python import PACKAGE, pytestmark as no_sanitizers
 
 BINDINGS = os.path.dirname(PACKAGE)
@@ -29,7 +30,7 @@ BINDINGS = os.path.dirname(PACKAGE)
 
 @pytest.fixture(scope="module")
 def sandbox(engine: engines.Engine) -> Iterator[lib.Sandbox]:
-    box = lib.Sandbox("root", tier="docker", env=engine.env)
+    box = lib.Sandbox("root", tier="docker", env={**engine.env, **engines.NO_POOL})
     yield box
     box.close()
 
@@ -274,16 +275,20 @@ def parent_of(pid: int) -> int:
         return 0
 
 
+@pytest.mark.parametrize("by, runtime", [("engine", ""), ("engine", "runsc"), ("podman", "")])
 def test_what_an_earlier_tier_left_is_removed(
-        engine: engines.Engine, fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+        request: pytest.FixtureRequest, fresh_sandbox: Callable[..., lib.Sandbox], by: str, runtime: str) -> None:
     """By its labels; what another's tier has made stays."""
-    box = fresh_sandbox(tier="docker")
+    engine: engines.Engine = request.getfixturevalue(by)
+    box = fresh_sandbox(tier="docker", env={**engine.env, "SNIPARA_SANDBOX_DOCKER_RUNTIME": runtime})
     state = state_of(box)
     made = {}
     for folder in state, "/somebody/else":
         labels = {"snipara-sandbox.state": folder, "snipara-sandbox.mark": "0" * 16}
         made[folder] = engine.ask("POST", "/containers/create", json.dumps(
-            {"Image": engines.IMAGE, "Cmd": ["sleep", "1000"], "Labels": labels}).encode())[1]["Id"]
+            {"Image": engines.IMAGE, "Cmd": ["sleep", "1000"], "Labels": labels,
+             "HostConfig": {"NetworkMode": "none", **({"Runtime": runtime} if runtime else {})}}).encode())[1]["Id"]
+        assert engine.ask("POST", f"/containers/{made[folder]}/start")[0] == 204
     box.exec("1")
     wait_for_none(engine, [made[state]])
     assert made["/somebody/else"] in engine.containers()
@@ -306,7 +311,7 @@ class Kind:
 KINDS = [
     Kind("engine", "crun"),
     Kind("engine", "runsc", "processes: gVisor", has_own_kernel=True),
-    Kind("podman", "crun", "workspace: podman"),
+    Kind("podman", "crun", "workspace: its size is bounded"),
 ]
 
 
@@ -384,6 +389,29 @@ def test_podman_says_which_runtime_it_has(podman: engines.Engine) -> None:
     done = box.cli("exec", "--env", "docker", "1", env={"SNIPARA_SANDBOX_DOCKER_RUNTIME": "runc"})
     box.close()
     assert "runs crun, not docker_runtime runc" in done.stderr, done.stderr
+
+
+def test_limits_that_a_rootless_engine_ignores_are_not_claimed(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+    own = engines.Rootless()
+    try:
+        box = fresh_sandbox("user", tier="docker", env=own.env)
+        done = box.exec("x = 1", "s")
+        resources = done["manifest"]["controls"]["resources"]
+        ignored = {name for name, limit in resources["limits"].items() if "engine does not bound" in limit["by"]}
+        assert not resources["enforced"] and ignored == {"cpus", "memory", "processes"}, resources
+        assert ignored <= {text.split(":")[0] for text in done["manifest"]["degraded"] if "does not bound" in text}
+        made = "import os, time\nfor n in range(20):\n    if not os.fork():\n        time.sleep(5)\nn + 1"
+        assert box.exec(made, options=["--processes", "8"])["value"] == "20"  # it is so
+        for verb in "exec", "doctor":
+            said = box.cli(verb, "--env", "docker", *(["1"] if verb == "exec" else []),
+                           env={"SNIPARA_SANDBOX_GUARANTEES": "resources"})
+            assert said.returncode == 1 and "does not guarantee resources here" in said.stdout + said.stderr, said
+        assert box.exec("x = 2; import os; os._exit(1)", "s")["state"] == "rolled_back"
+        assert box.exec("x", "s")["value"] == "1"
+        for code in "open('/usr/bin/x', 'w')", "__import__('socket').create_connection(('192.0.2.1', 80), 5)":
+            assert box.exec(code, "s")["error"]["type"] in ("OSError", "PermissionError")
+    finally:
+        own.close()
 
 
 # Errors, and what doctor says ----------------------------------------------------------------------------------------
@@ -513,6 +541,33 @@ def test_an_engine_at_a_port_of_this_host(engine: engines.Engine) -> None:
                 assert "needs an engine on this host" in said and "tcp://127.0.0.1:PORT" in said, said
         finally:
             box.close()
+
+
+def test_an_engine_whose_default_is_gvisor_is_named(
+        engine: engines.Engine, fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+    """A container for gVisor has other limits, so who gets one has asked for it."""
+    path = f"{engine.folder}/daemon.json"
+    with open(path) as text:
+        before = text.read()
+
+    def configure(text: str, wanted: str) -> None:
+        with open(path, "w") as out:
+            out.write(text)
+        assert engine.process is not None
+        os.kill(int(open(f"{engine.folder}/pid").read()), signal.SIGHUP)
+        lib.wait_for(lambda: engine.ask("GET", "/info")[1]["DefaultRuntime"] == wanted)
+
+    try:
+        configure(json.dumps({**json.loads(before), "default-runtime": "runsc"}), "runsc")
+        box = fresh_sandbox("root", tier="docker", env=engine.env)
+        done = box.cli("exec", "--env", "docker", "1")
+        assert done.returncode != 0 and 'set docker_runtime = "runsc"' in done.stderr, done
+        assert box.cli("exec", "--env", "docker", "40 + 2", env={
+            **engine.env, "SNIPARA_SANDBOX_DOCKER_RUNTIME": "runsc"}).stdout == "42\n"
+    finally:
+        configure(json.dumps({**json.loads(before), "default-runtime": "runc"}), "runc")
+        with open(path, "w") as out:
+            out.write(before)
 
 
 def test_auto_is_the_strongest_with_the_guarantees(sandbox: lib.Sandbox) -> None:
@@ -697,7 +752,7 @@ def test_a_project_that_is_too_large(
 def test_a_project_is_copied_into_a_container_of_the_pool(
         fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     """As it is when the session is opened, and without what is secret then."""
-    box = fresh_sandbox("root", tier="docker")
+    box = fresh_sandbox("root", tier="docker", env={"SNIPARA_SANDBOX_POOL": "1"})
     project = box.make_folder("project")
     until = time.monotonic() + lib.PATIENCE
     for n in itertools.count():
@@ -711,6 +766,28 @@ def test_a_project_is_copied_into_a_container_of_the_pool(
             break
         assert time.monotonic() < until, "the pool stays empty"
     assert box.exec("import os; os.listdir()", "none")["value"] == "[]"
+
+
+def test_an_agents_change_is_proven_and_applied(sandbox: lib.Sandbox, project: str) -> None:
+    code = "def add(a, b):\n    return a - b\n"
+    sandbox.make_file(os.path.join(project, "calc.py"), code)
+    sandbox.make_file(os.path.join(project, "test_calc.py"), (
+        "import unittest\nfrom calc import add\n\n\nclass Test(unittest.TestCase):\n    def test_add(self):\n"
+        "        self.assertEqual(add(1, 2), 3)\n"))
+    runs = Runs(sandbox)
+    turns = [turn(call("execute_code", code=f"open('calc.py', 'w').write({code.replace('-', sign)!r})"),
+                  call("FINAL", answer=sign)) for sign in "*+"]
+    words = ["--env", "docker", "--test", "python3 -m unittest"]
+    done = sandbox.cli("agent", "Fix add()", *runs.options(runs.script(*turns)), "--cost-limit", "none", "--json",
+                       *words, cwd=project, timeout=120)
+    found = json.loads(done.stdout)
+    assert found["answer"] == "+" and found["verdict"]["verdict"] == "ready for human review", done.stderr
+    judged = sandbox.cli("verify", found["session"], *words[2:], "--json", timeout=120)
+    assert judged.returncode == 0 and json.loads(judged.stdout)["verdict"] == "ready for human review", judged
+    assert sandbox.cli("apply", found["session"], "--yes").returncode == 0
+    with open(os.path.join(project, "calc.py")) as text:
+        assert text.read() == code.replace("-", "+")
+    sandbox.destroy(found["session"])
 
 
 @pytest.mark.parametrize("more", [

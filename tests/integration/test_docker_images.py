@@ -80,7 +80,7 @@ def sandbox(engine: engines.Engine, index: str) -> Iterator[lib.Sandbox]:
                                         "RUN rm -f /usr/lib/python3*/EXTERNALLY-MANAGED; ln -sf python3 "
                                         "/usr/bin/python\n").encode(), **files})
     box = lib.Sandbox("root", tier="docker", env={
-        **engine.env, "PIP_INDEX_URL": index, "SNIPARA_SANDBOX_DOCKER_IMAGE": BASE,
+        **engine.env, **engines.NO_POOL, "PIP_INDEX_URL": index, "SNIPARA_SANDBOX_DOCKER_IMAGE": BASE,
         "SNIPARA_SANDBOX_DOCKER_WORKSPACE_BUILD_NETWORK": "host"})
     yield box
     box.close()

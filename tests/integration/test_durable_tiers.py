@@ -370,7 +370,7 @@ def test_the_state_folder_keeps_to_its_budget() -> None:
     """Whatever fills it: cells, outputs, files, snapshots, checkpoints; with a control that has no budget."""
     tops: dict[str, Any] = {}
     for budget in ("24m", "0"):
-        sandbox = lib.Sandbox(env={"SNIPARA_SANDBOX_JOURNAL_BUDGET": budget})
+        sandbox = lib.Sandbox(env={"SNIPARA_SANDBOX_TEMPLATE_IMAGES": "0", "SNIPARA_SANDBOX_JOURNAL_BUDGET": budget})
         try:
             said = set()
             for i in range(6):

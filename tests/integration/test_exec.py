@@ -541,5 +541,6 @@ def test_what_is_said_beside_the_output(sandbox: lib.Sandbox) -> None:
     quiet = sandbox.cli("exec", "--quiet", code)
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "out\n", "")
     failed = sandbox.cli("exec", "-q", "--timeout", "0.3", "while True: pass")
-    assert failed.returncode == 1 and "KeyboardInterrupt" in failed.stderr and "timeout" in failed.stderr
+    assert failed.returncode == 1 and "timeout" in failed.stderr, failed  # a busy host may have to kill it
+    assert "KeyboardInterrupt" in failed.stderr or "did not stop when interrupted" in failed.stderr
     assert "degraded" not in failed.stderr

@@ -298,6 +298,8 @@ def test_a_link_in_a_project_leads_nowhere(local: lib.Sandbox) -> None:
 def test_auto_is_native_where_it_runs(fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
     box = fresh_sandbox(who)
     assert box.exec("1", options=["--env", "auto"])["manifest"]["tier"] == "native"
+    assert "auto is native here" in box.cli("exec", "--env", "auto", "1").stderr
+    assert "auto" not in box.cli("exec", "1").stderr
     assert box.exec("1")["manifest"]["tier"] == "native"
 
 

@@ -210,7 +210,7 @@ def count():
 thread = threading.Thread(target=count); thread.start()
 child = subprocess.Popen(['/bin/sh', '-c', 'while :; do echo y >> other; done'])
 stopped = subprocess.Popen(['/bin/sleep', '1000']); stopped.send_signal(signal.SIGSTOP)
-while open(f'/proc/{stopped.pid}/stat').read().split()[2] != 'T': time.sleep(0.01)
+while open(f'/proc/{stopped.pid}/stat').read().split()[2] != 'T' or not os.path.exists('other'): time.sleep(0.01)
 """)
         assert w.keep(2)["flags"] & STOPPED
         seen = w.run("os.stat('log').st_size, os.stat('other').st_size")

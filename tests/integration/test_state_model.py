@@ -389,6 +389,7 @@ class World:
             assert lib.wait_for(lambda: not lib.is_alive(tier))
 
     def kill_daemon(self, _: Life) -> None:
+        self.box.start()  # no step before this one may have started it
         lib.some(self.box.daemon).kill()
         lib.some(self.box.daemon).wait()
         self.box.start()

@@ -44,13 +44,8 @@ from test_transaction import (  # noqa: F401
 
 # Who runs each; in their own files the tests of transactions are of the local tier, too.
 TIERS = {"local": "user", "docker": "root", "example": "user"}
-# The docker tier with other engines and runtimes: engine, runtime, what they do not do. All tests run there with
-# SNP_TEST_ENGINES=all (half an hour), else those that have met a difference, or may.
-OTHERS: dict[str, tuple[str, str, set[str]]] = {
-    "docker-crun": ("engine", "crun", set()),
-    "docker-runsc": ("engine", "runsc", {"test_memory_over_the_limit"}),  # it holds address space, 128 MiB above
-    "docker-podman": ("podman", "crun", set()),
-}
+# What engine.OTHERS do not do.
+LACKS = {"docker-runsc": {"test_memory_over_the_limit"}}  # it holds address space, 128 MiB above
 SOME = {"test_atomic_undoes_errors", "test_commands_roll_files_back", "test_displays"}
 NEEDS = {"test_files": ["filesystem"], "test_limits": ["resources"], "test_transaction": ["snapshot", "namespaces"]}
 
@@ -66,7 +61,6 @@ def about(tier: str) -> lib.Json:
     return found
 
 
-ALL = os.environ.get("SNP_TEST_ENGINES") == "all"
 ABOUT = {tier: about(tier) for tier in ("native", *TIERS)}
 
 
@@ -75,8 +69,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         mark.args[0] for mark in metafunc.definition.iter_markers("needs")]
     tiers = [tier for tier in TIERS if set(needs) <= {*ABOUT[tier]["verbs"], *ABOUT[tier]["guarantees"]}]
     name = metafunc.function.__name__
-    others = [other for other, row in OTHERS.items() if name not in row[2] and (
-        ALL or (name in SOME and other != "docker-crun"))] if "docker" in tiers else []
+    others = [other for other in engines.OTHERS if name not in LACKS.get(other, ()) and (
+        lib.ALL or (name in SOME and other != "docker-crun"))] if "docker" in tiers else []
     if "sandbox" in metafunc.fixturenames:
         metafunc.parametrize("sandbox", [*tiers, *others], indirect=True, scope="module")
 
@@ -84,10 +78,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="module")
 def sandbox(request: pytest.FixtureRequest) -> Iterator[lib.Sandbox]:
     tier = request.param
-    if tier in OTHERS:
-        fixture, runtime, _ = OTHERS[tier]
-        own: engines.Engine = request.getfixturevalue(fixture)
-        box = lib.Sandbox("root", tier="docker", env={**own.env, "SNIPARA_SANDBOX_DOCKER_RUNTIME": runtime})
+    if tier in engines.OTHERS:
+        box = engines.other_sandbox(request, tier)
     else:
         box = lib.Sandbox(TIERS[tier], tier=tier, env=engines.env_for(request, tier))
     yield box

@@ -457,7 +457,7 @@ def census(box: lib.Sandbox) -> tuple[int, int]:
     return len(pids), fds
 
 
-def test_a_thousand_cells_leave_nothing_behind(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+def test_hundreds_of_cells_leave_nothing_behind(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     box = fresh_sandbox("root", env={"SNIPARA_SANDBOX_POOL": "0"})  # nothing that comes and goes
     code = b"x = globals().get('x', 0) + 1\nx"
 
@@ -472,8 +472,8 @@ def test_a_thousand_cells_leave_nothing_behind(fresh_sandbox: Callable[..., lib.
         run(client, 100)
         before = lib.settled(lambda: census(box))
         memory = client.call("sessions.show", session="many")[1]["memory_bytes"]
-        done = run(client, 1000)
-        assert done["value"] == "1100"
+        done = run(client, 300)
+        assert done["value"] == "400"
         after = lib.settled(lambda: census(box))
         assert after[0] <= before[0] and after[1] <= before[1] + 8, (before, after)
         grown = client.call("sessions.show", session="many")[1]["memory_bytes"] - memory
@@ -569,12 +569,12 @@ def test_snapshots_are_gone_back_to_and_dropped(by_hand: Tier) -> None:
     assert tier.run("x", 4)["value"] == "1"
 
 
-def test_two_hundred_rollbacks_are_no_flood_of_frames(by_hand: Tier) -> None:
+def test_many_rollbacks_are_no_flood_of_frames(by_hand: Tier) -> None:
     """Each new interpreter says that it is ready, to no cell."""
     tier = by_hand
     tier.run("x = 1")
     branch = tier.ok("snapshot", session=tier.session)["branch"]
-    for epoch in range(2, 202):
+    for epoch in range(2, 82):
         tier.ok("rollback", session=tier.session, branch=branch, epoch=epoch)
         done = tier.run("x += 1\nx", epoch)
         assert done["value"] == "2" and not done["restarted"] and covered(done), epoch

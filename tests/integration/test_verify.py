@@ -269,8 +269,6 @@ READ: dict[str, tuple[str, str, str]] = {
     "a dependency without its hash": ("requirements.txt", "flask==3.0\n", "without NAME==VERSION --hash"),
     "an option behind a marker": ("requirements.txt", f"a==1 ; x --config-settings=y --hash=sha256:{'0' * 64}\n",
                                   "without NAME==VERSION --hash"),
-    "a name of nothing": ("calc.py", "def f():\n    return helper_of(1)\n", "helper_of, which nothing defines"),
-    "an import of nothing": ("calc.py", "from box import nothing\n", "nothing, which box.py does not have"),
     "a second calc": ("checks/calc.py", "x = 1\n", "hides the module calc"),
     "entry points": ("x.egg-info/entry_points.txt", "[pytest11]\nx = calc\n", "was not read"),
     "data": ("data.json", "{}", "was not read"),
@@ -628,7 +626,7 @@ def test_without_a_project_no_model_is_asked(box: Sandbox) -> None:
     for more, why in ((["--env", "local"], "needs tier native"), (["--project", "/"], "cannot be the project")):
         done = runs.cli(*words, *more)
         assert done.returncode != 0 and why in done.stderr, done.stderr
-    done = runs.cli(*words, "--allow-tools", "--env", "docker", "--mcp-config", "x.json")
+    done = runs.cli(*words, "--allow-tools", "--env", "local", "--mcp-config", "x.json")
     assert all(why in done.stderr for why in ("leave out: --allow-tools (", "--mcp-config (", "--env (")), done.stderr
     done = box.cli(*words, cwd="/")
     assert done.returncode != 0 and "--test needs a project" in done.stderr, done.stderr
@@ -770,8 +768,8 @@ def test_the_first_proven_candidate_is_kept(box: Sandbox) -> None:
     logs = os.path.join(runs.folder, "logs")
     script = runs.script(turn(edit("a - b", "a + b")), turn(final("adds"), delay_ms=5000))  # time to stop one of them
     asked = box.popen("agent", "Fix add()", *runs.options(script),
-                      "--cost-limit", "none", *TEST, "--json", "--candidates", "2", "--budget", "5000", cwd=runs.folder,
-                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                      "--cost-limit", "none", *TEST, "--json", "--candidates", "2", "--budget", "20000",
+                      cwd=runs.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert lib.wait_for(lambda: os.path.isdir(logs) and len(os.listdir(logs)) == 2)
     with open(f"/proc/{asked.pid}/task/{asked.pid}/children") as children:
         slow = int(children.read().split()[1])
@@ -788,7 +786,7 @@ def test_the_first_proven_candidate_is_kept(box: Sandbox) -> None:
     names = [row["name"] for row in json.loads(box.cli("sessions", "list", "--json").stdout)]
     assert found["session"] in names and not [each for each in names if second["trajectory_id"][:13] in each]
     with open(os.path.join(logs, found["trajectory_id"] + ".jsonl")) as lines:
-        assert json.loads(lines.readline())["budget"]["token_budget"] == 2500
+        assert json.loads(lines.readline())["budget"]["token_budget"] == 10000
     with open(os.path.join(found["verdict"]["folder"], "candidates.json")) as kept:
         assert json.load(kept) == found["candidates"]
     box.destroy(found["session"])

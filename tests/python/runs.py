@@ -311,7 +311,7 @@ def limits() -> None:
         more[n]["content"] = "step {}".format(n)
     ways: List[Tuple[Dict[str, float], Type[exceptions.RLMError], str]] = [
         ({"max_depth": 2.0}, exceptions.MaxDepthExceeded, "pass a higher max_depth="),
-        ({"token_budget": 2000.0}, exceptions.TokenBudgetExhausted, "pass a higher token_budget="),
+        ({"token_budget": 4000.0}, exceptions.TokenBudgetExhausted, "pass a higher token_budget="),
         ({"timeout_seconds": 1.0}, exceptions.TimeoutExceeded, "pass a higher timeout_seconds=")]
     for settings, kind, way in ways:
         turns: List[Turn] = [{**each, "delay_ms": 3000} if n == 2 else {**each, "usage": {"input": 900, "output": 50}}

@@ -63,6 +63,7 @@ class World:
     def __init__(self, box: lib.Sandbox, inside: bool) -> None:
         self.box = box
         self.inside = inside  # False: this is the control run
+        self.is_shared = False  # the interpreter has run attacks before, and will run more
         self.token = "token-" + secrets.token_hex(16)
         self.mark = "m" + secrets.token_hex(6)
         self.folder = tempfile.mkdtemp(prefix="w", dir=box.folder)
@@ -158,7 +159,7 @@ class World:
     def close(self) -> None:
         for cleanup in reversed(self.cleanups):
             cleanup()
-        for pid in self.marked():
+        for pid in [] if self.is_shared else self.marked():
             os.kill(pid, 9)
 
 
@@ -229,11 +230,31 @@ class Attack:
     needs_memory_cgroup: bool = False
     # Held only by a file system of the sandbox's own; likewise "disk: ...".
     needs_own_disk: bool = False
+    # Held only where files can be counted; likewise "workspace: ...".
+    needs_file_count: bool = False
+    # Did it succeed where it speaks to a kernel of the sandbox's own (gVisor's, so the manifest says)? What it does to
+    # its own processes there is done to nobody else. None: as `won` says.
+    won_in_own_kernel: Callable[[World, Outcome], bool] | None = None
 
 
 def is_admitted(attack: Attack, result: lib.Json) -> bool:
     said = {text.split(":")[0] for text in result["manifest"]["degraded"]}
-    return (attack.needs_memory_cgroup and "memory" in said) or (attack.needs_own_disk and "disk" in said)
+    return any((attack.needs_memory_cgroup and "memory" in said, attack.needs_own_disk and "disk" in said,
+                attack.needs_file_count and "workspace" in said))
+
+
+def has_won(attack: Attack, world: World, outcome: Outcome, result: lib.Json) -> bool:
+    has_own_kernel = "gVisor's kernel" in str(result["manifest"]["controls"]["syscalls"].get("seccomp"))
+    won = (has_own_kernel and attack.won_in_own_kernel) or attack.won
+    return won(world, outcome) and not is_admitted(attack, result)
+
+
+def in_text(word: str) -> Callable[[World, Outcome], bool]:
+    return lambda _world, outcome: word in outcome.text
+
+
+def never(_world: World, _outcome: Outcome) -> bool:
+    return False
 
 
 class Sampler:
@@ -325,16 +346,18 @@ def try_outside(attack: Attack, box: lib.Sandbox) -> None:
         world.close()
 
 
-def try_inside(attack: Attack, box: lib.Sandbox) -> None:
+def try_inside(attack: Attack, box: lib.Sandbox, session: str | None = None) -> None:
     world = World(box, inside=True)
+    if session is not None:
+        world.exec_args["session"] = session
+        world.is_shared = True
     try:
         outcome = run_inside(attack, world)
         result = outcome.result
         assert result is not None
         said = json.dumps({k: result[k] for k in ("status", "stdout", "stderr", "error")})[-3000:]
         assert result["stdout"].startswith("began\n"), f"it did not run: {said}"
-        won = attack.won(world, outcome) and not is_admitted(attack, result)
-        assert not won, f"ESCAPED ({attack.canary}): {said}"
+        assert not has_won(attack, world, outcome, result), f"ESCAPED ({attack.canary}): {said}"
         statuses = attack.statuses + (("limit",) if attack.needs_own_disk and box.tier == "local" else ())
         assert result["status"] in statuses, f"unexpected end: {said}"
         if attack.also:

@@ -170,8 +170,9 @@ for name in set(os.listdir("/proc")) - set(shown):
         for inner in os.listdir(path) if os.path.isdir(path) else ():
             tell(P["token"], path, inner)
         with open(path, "rb", buffering=0) as file:
-            if file.read(1):
-                tell(P["token"], path)
+            text = file.read(1000)
+            if text:
+                tell(P["token"], path, text)
     if not name.isdigit() and name not in ("kmsg", "kcore"):
         attempt(look)
 def set_trigger():
@@ -179,7 +180,7 @@ def set_trigger():
         file.write("some 150000 2000000")
     tell(P["token"], "a trigger")
 attempt(set_trigger)
-''', token_if_done),
+''', token_if_done, won_in_own_kernel=lambda _world, out: open("/proc/cmdline").read().strip() in out.text),
     Attack("read a file of the home folder", "filesystem", "bytes of a planted file",
            READ, reading("~/secret-TOKEN.txt", "/root/secret-TOKEN.txt")),
     Attack("read the user's ssh key", "filesystem", "bytes of a planted key",

@@ -2,6 +2,7 @@
 """Attacks on the first control: nothing outside can be reached, nothing outside hears."""
 
 import os
+import re
 import socket
 import subprocess
 from collections.abc import Callable
@@ -138,7 +139,7 @@ for kind in ((1, 262), (1, 132), (5, 0), (2, 136), (6, 33), (6, 0)):  # MPTCP, S
     for family in (socket.AF_INET, socket.AF_INET6):
         attempt(lambda: tell(P["token"], socket.socket(family, *kind)))
 attempt(lambda: tell(P["token"], socket.socket(socket.AF_UNIX, socket.SOCK_RAW)))
-''', token_if_done),
+''', token_if_done, won_in_own_kernel=lambda _world, out: bool(re.search("family=(2|10),", out.text))),
     Attack("io_uring", "network", "a ring exists, which could open what is filtered", '''
 ring = call(425, 4, ctypes.create_string_buffer(120))
 if ring >= 0:

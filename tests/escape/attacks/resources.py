@@ -121,13 +121,17 @@ def processors(world: World) -> int:
 
 def is_over_its_share(world: World, outcome: Outcome) -> bool:
     """0.25 processors; where no cgroup divides them, one whole processor."""
-    if not world.inside:
-        return outcome.peak() > 1
     limits = world.box.exec("1")["manifest"]["controls"]["resources"]["limits"]
     if not limits["cpus"]["by"].startswith(("cgroup", "the container's")):
         return outcome.peak() > 1
     wall = float(lib.search(r"wall ([0-9.]+)", outcome.text).group(1))
-    return 4 * 0.15 / wall > 0.35
+    return sum_of_burners(world) / wall > 0.35
+
+
+def sum_of_burners(world: World) -> float:
+    """Seconds of processor time of all four. Outside there are more of them: where the machine has
+    other work, its scheduler takes a while to put two of the four on two processors."""
+    return 4 * (0.15 if world.inside else 0.5)
 
 
 def folder(world: World) -> lib.Json:
@@ -400,7 +404,7 @@ for number in range(400):
         pass
 if made == 400:
     tell(P["token"])
-''', folder, options=("--workspace-files", "100"), needs_own_disk=True),
+''', folder, options=("--workspace-files", "100"), needs_own_disk=True, needs_file_count=True),
     Attack("one huge file", "resources", "a file of four times the limit", '''
 import signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -431,7 +435,7 @@ subprocess.run(["/bin/sh", "-c", "yes | head -c 20000000"])
 block = b"z" * (1 << 20)
 for number in range(P["blocks"]):
     os.write(1, block)
-''', lambda world: {"blocks": 200 if world.inside else 8}, lambda world, out: len(out.text) > MIB,
+''', lambda world: {"blocks": 64 if world.inside else 8}, lambda world, out: len(out.text) > MIB,
            also=limited_by("output")),
     Attack("flood of both streams", "resources", "more text comes out than may be shown", '''
 import threading
@@ -474,7 +478,7 @@ before = time.monotonic()
 for number in range(4):
     pid = os.fork()
     if pid == 0:
-        end = time.process_time() + 0.15
+        end = time.process_time() + P["seconds"] / 4
         while time.process_time() < end:
             pass
         os._exit(0)
@@ -482,5 +486,6 @@ for number in range(4):
 for pid in children:
     os.waitpid(pid, 0)
 tell("wall", time.monotonic() - before)
-''', won=is_over_its_share, sample=processors, options=("--cpus", "0.25")),
+''', lambda world: {"seconds": sum_of_burners(world)}, is_over_its_share, sample=processors,
+           options=("--cpus", "0.25")),
 ]

@@ -9,7 +9,8 @@ import subprocess
 import tty
 
 import lib
-from attacks.engine import ROOT_ONLY, Attack, Outcome, World, tier_of, token_if_done, told_token
+from attacks.engine import (
+    Attack, in_text, never, Outcome, ROOT_ONLY, tier_of, token_if_done, told_token, World)
 
 IN_USERNS = ("unshare", "-Urmpf", "--mount-proc")
 X86_ONLY = platform.machine() == "x86_64"
@@ -160,6 +161,24 @@ for flags in (0x10000000, 0x10000000 | 0x00020000, 0x40000000, 0x00020000, 0x040
 time.sleep(0.05)
 '''
 
+# getpid, as a 32-bit program asks for it
+CALL_32_BIT = '''
+import ctypes, mmap, os
+memory = mmap.mmap(-1, 4096, prot=7)
+memory.write(bytes.fromhex("53b814000000cd805bc3"))
+function = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
+'''
+
+
+def no_32_bit() -> dict[str, str]:
+    """Some hosts (paravirtual ones) end whoever makes such a call."""
+    code = CALL_32_BIT + "raise SystemExit(function() != os.getpid())"
+    if not X86_ONLY or subprocess.run(["/usr/bin/python3", "-c", code], stderr=subprocess.DEVNULL).returncode == 0:
+        return {}
+    why = "control: not possible here: this kernel runs no 32-bit calls"
+    return {"root": why, "user": why}
+
+
 ATTACKS = [
     Attack("kill a process of the host", "syscalls", "a planted process dies", '''
 import signal
@@ -219,10 +238,10 @@ for pid in [P["pid"], *([child, 1, 2, 3, os.getppid()] if P["inside"] else [])]:
         os.waitpid(pid, 0x40000000)
         words = [call(101, 2, pid, P["address"] + i, ctypes.byref(ctypes.c_long())) for i in range(0, 48, 8)]
         value = ctypes.c_long()
-        tell("attached", P["token"])
+        tell("attached", "to its child" if pid == child else "to another", P["token"])
         call(101, 17, pid, 0, 0)
 os.kill(child, 9)
-''', lambda world: {**victim(world), "inside": world.inside}),
+''', lambda world: {**victim(world), "inside": world.inside}, won_in_own_kernel=in_text("to another")),
     Attack("process_vm_readv", "syscalls", "bytes of another process's memory", '''
 class Vec(ctypes.Structure):
     _fields_ = [("base", ctypes.c_void_p), ("len", ctypes.c_size_t)]
@@ -234,9 +253,9 @@ if child == 0:
 for pid, address in [(P["pid"], P["address"]), (child, ctypes.addressof(known)), (1, ctypes.addressof(known))]:
     there = ctypes.create_string_buffer(64)
     if call(310, pid, ctypes.byref(Vec(ctypes.addressof(there), 27)), 1, ctypes.byref(Vec(address, 27)), 1, 0) > 0:
-        tell(there.raw, P["token"])
+        tell(there.raw, "of its child" if pid == child else "of another", P["token"])
 os.kill(child, 9)
-''', victim),
+''', victim, won_in_own_kernel=in_text("of another")),
     Attack("memory of pid 1 and of the host by /proc", "syscalls", "bytes of another process's memory", '''
 def read(pid, address):
     with open("/proc/%d/mem" % pid, "rb", buffering=0) as memory:
@@ -250,10 +269,12 @@ if P["inside"]:
         for pid in [1, 3]:
             try:
                 with open("/proc/%d/maps" % pid) as maps:
-                    tell(pid, maps.readline(), P["token"])
+                    line = maps.readline()
+                    tell(pid, line, P["token"])
+                    read(pid, int(line.split("-")[0], 16))
             except OSError:
                 pass
-''', lambda world: {**victim(world), "inside": world.inside}),
+''', lambda world: {**victim(world), "inside": world.inside}, won_in_own_kernel=in_text("read ")),
     Attack("pidfd_getfd", "syscalls", "a descriptor of another process", '''
 for pid in [P["pid"], 1, 2, 3]:
     pidfd = call(434, pid, 0)
@@ -401,15 +422,15 @@ for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPR
     attempt(resource.setrlimit, limit, (wanted, wanted))
     after = resource.getrlimit(limit)[1]
     if after != before and (P["lower"] or after > before or after < 0):
-        tell(P["token"])
-''', lambda world: {"token": world.token, "lower": not world.inside}),
+        tell(P["token"], "raised" if before >= 0 and (after > before or after < 0) else "lowered")
+''', lambda world: {"token": world.token, "lower": not world.inside}, won_in_own_kernel=in_text("raised")),
     Attack("choose one's processors", "syscalls", "the affinity changes", '''
 before = os.sched_getaffinity(0)
 for wanted in ({min(before)}, {max(before)}, set(range(64))):
     attempt(os.sched_setaffinity, 0, wanted)
     if os.sched_getaffinity(0) != before:
         tell(P["token"])
-''', token_if_done),
+''', token_if_done, won_in_own_kernel=never),
     Attack("scheduling class", "syscalls", "the class changes", '''
 attempt(os.sched_setscheduler, 0, os.SCHED_BATCH, os.sched_param(0))
 attempt(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1))
@@ -426,14 +447,10 @@ if call(135, 0xffffffff) == 0x0040000:
 if call(154, 0, ctypes.create_string_buffer(64), 64) >= 0:
     tell(P["token"])
 ''', token_if_done),
-    Attack("calls of 32-bit programs", "syscalls", "getpid by int 0x80 answers", '''
-import mmap
-memory = mmap.mmap(-1, 4096, prot=7)
-memory.write(bytes.fromhex("53b814000000cd805bc3"))
-function = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
+    Attack("calls of 32-bit programs", "syscalls", "getpid by int 0x80 answers", CALL_32_BIT + '''
 if function() == os.getpid():
     tell(P["token"])
-''', token_if_done, statuses=("ok", "error", "killed")),
+''', token_if_done, statuses=("ok", "error", "killed"), no_control=no_32_bit()),
     Attack("secret memory", "syscalls", "memory that nobody can account for or read", '''
 if call(447, 0) >= 0:
     tell(P["token"])
@@ -449,5 +466,5 @@ for remove, number in ((31, made[0]), (71, made[1])):
 if made[2] >= 0:
     call(66, made[2], 0, 0, 0)
 call(241, P["mark"].encode())
-''', token_if_done),
+''', token_if_done, won_in_own_kernel=never),
 ]
