@@ -54,7 +54,8 @@ static const char forget[] =
     "DROP TABLE file; DROP TABLE content; DROP TABLE chunk; DROP TABLE reference;"
     "DROP TABLE import; DROP TABLE fts; DROP TABLE IF EXISTS vector;"
     "DROP TABLE IF EXISTS encoding; DROP TABLE IF EXISTS known;"
-    "DROP TABLE IF EXISTS changed; DROP TABLE IF EXISTS history;";
+    "DROP TABLE IF EXISTS changed; DROP TABLE IF EXISTS history;"
+    "PRAGMA application_id = 0;";
 
 static const char *const state_names[SNP_INDEX_STATES] = {
     "text", "code", "unparsed", "binary", "large", "secret", "unreadable",

@@ -62,7 +62,7 @@ void snp_index_close(struct snp_index *index);
 
 /*
  * Bring it up to date. What was done is kept when this is interrupted. waits: until no other process changes it;
- * else *ret_report says so. progress may be NULL.
+ * else *ret_report says so, except while the index is made for the first time. progress may be NULL.
  */
 int snp_index_refresh(struct snp_index *index,
                       bool waits,

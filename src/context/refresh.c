@@ -342,6 +342,17 @@ static void refresh_done(struct refresh *f)
     (void)flock(f->index->lock_fd, LOCK_UN);
 }
 
+/* Whether a refresh has ever ended: until then the index lacks files. A header field of SQLite holds it. */
+static int is_finished(struct snp_index *index, bool *ret, struct snp_err *err)
+{
+    int64_t n = 0;
+
+    SNP_TRY(snp_db_number(&index->db, 0, &n, err,
+                          "SELECT application_id FROM pragma_application_id", ""));
+    *ret = n != 0;
+    return 0;
+}
+
 int snp_index_refresh(struct snp_index *index,
                       bool waits,
                       snp_index_progress_fn progress,
@@ -354,9 +365,12 @@ int snp_index_refresh(struct snp_index *index,
                                                   .progress = progress,
                                                   .arg = arg,
                                                   .parse = SNP_PARSE_NEW};
+    bool had_end = false;
 
     *ret_report = (struct snp_index_report){0};
-    if (SNP_RETRY(flock(index->lock_fd, waits ? LOCK_EX : LOCK_EX | LOCK_NB)) < 0) {
+    SNP_TRY(is_finished(index, &had_end, err));
+    /* A caller that does not wait would find nothing in an index that another process begins. */
+    if (SNP_RETRY(flock(index->lock_fd, waits || !had_end ? LOCK_EX : LOCK_EX | LOCK_NB)) < 0) {
         ret_report->is_busy = errno == EWOULDBLOCK;
         return ret_report->is_busy ? 0 : snp_fail_sys(err, errno, "lock the index");
     }
@@ -367,6 +381,9 @@ int snp_index_refresh(struct snp_index *index,
     SNP_TRY(gone(&f, err));
     SNP_TRY(batch_end(&f, err));
     SNP_TRY(snp_history_refresh(index, err));
+    if (!had_end) {
+        SNP_TRY(snp_db_exec(&index->db, "PRAGMA application_id = 1", err));
+    }
     ret_report->is_plain = f.parse.is_missing;
     return 0;
 }
