@@ -20,16 +20,12 @@ check:
 	@tools/setup check
 	@tools/test $(B)
 
-aarch64:
-	@tools/setup aarch64
-	@tools/check-aarch64 $(B)
-
-asan:
-	@tools/setup check
-	@tools/test $(B) asan
+check-all:
+	@tools/setup check-all
+	@tools/test $(B) all
 
 valgrind:
-	@tools/setup check
+	@tools/setup check-all
 	@tools/configure $(B)
 	@meson test -C $(B) --suite unit --timeout-multiplier 10 --print-errorlogs \
 		--wrap='valgrind -q --error-exitcode=9 --leak-check=full --track-fds=yes --trace-children=no'
@@ -66,6 +62,6 @@ mcpb: all
 	@tools/mcpb $(B) $(URL) $(NAME)
 
 clean:
-	@rm -rf $(B) $(B)-clang $(B)-asan $(B)-fuzz $(B)-faults $(B)-aarch64*
+	@rm -rf $(B) $(B)-asan $(B)-faults $(B)-fuzz $(B)-aarch64*
 
-.PHONY: all demo check aarch64 asan valgrind bench fuzz format install uninstall deb dist mcpb clean
+.PHONY: all demo check check-all valgrind bench fuzz format install uninstall deb dist mcpb clean

@@ -7,38 +7,19 @@ landlock, ...; "all" for everything): a skip for the lack of one of these is a f
 What the caller has set for himself is nothing to the tests: his umask, languages, folders, keys, settings
 of this program and of others. tools/test runs them where all of these are odd.
 
-A run of whole folders leaves out what says little more: what is the same for root and an unprivileged user runs as
-one of them, file by file, and with sanitizers as the other; of files with many cases of a promise (PARTS) runs a part,
-which is another one for each commit (SNP_TEST_SEED, which tools/test sets). SNP_TEST_ALL=1 runs all.
+SNP_TEST_RUN chooses among the tests (selection.py).
 """
 
 import os
 import re
 import signal
-import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
 import engine as engines
 import lib
-
-# Of a file's tests one in so many runs: files that take long. In the second table those with sanitizers.
-PARTS = {**dict.fromkeys((
-    "test_apply", "test_daemon", "test_docker_images", "test_driver", "test_durable", "test_durable_tiers",
-    "test_forks", "test_guest", "test_image_programs", "test_images", "test_lifecycle", "test_limits", "test_local",
-    "test_local_attacks", "test_matrix", "test_mcp_agents", "test_mcp_install", "test_mcp_items", "test_poison",
-    "test_python", "test_rootfs", "test_run_interrupted", "test_run_limits", "test_run_subs", "test_shadow",
-    "test_shadow_reach", "test_soak", "test_snapshots", "test_state", "test_state_model", "test_tier_state",
-    "test_transaction", "test_typescript", "test_visualize_page", "test_workspace_rollback"), 3),
-    **dict.fromkeys(("test_attacks", "test_docker", "test_mcp_judges", "test_packages", "test_templates", "test_tiers",
-                     "test_verify"), 4),
-    **dict.fromkeys(("test_degraded", "test_demo", "test_eval", "test_exec", "test_humaneval"), 2)}
-SANITIZED_PARTS = {
-    **dict.fromkeys(("test_calls", "test_cli", "test_daemon", "test_durable", "test_exec", "test_files", "test_paths",
-                     "test_snapshots"), 3),
-    **dict.fromkeys(("test_cli_json", "test_config", "test_history_cli", "test_mcp_http", "test_mcp_tools",
-                     "test_models", "test_run", "test_run_tools"), 2)}
+import selection
 
 CALLERS_OWN = re.compile(r"(XDG_|SNIPARA_(?!SANDBOX_PYTHON$)|RLM_|LC_|LESS|PYTHON).*|.*_API_KEY|"
                          "TMPDIR|PAGER|EDITOR|VISUAL|NO_COLOR|COLUMNS|LINES|TERM|TZ")
@@ -54,28 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(what): a verb or guarantee of the tier that the test runs in")
 
 
-def is_of_the_part(item: pytest.Item) -> bool:
-    parts = SANITIZED_PARTS if os.environ.get("SNP_TEST_SANITIZE") else PARTS
-    one_in = parts.get(item.path.stem, 1)
-    return zlib.crc32((os.environ.get("SNP_TEST_SEED", "") + item.nodeid).encode()) % one_in == 0
-
-
-def has_a_twin(item: pytest.Item, ids: Collection[str]) -> bool:
-    """That another user runs it, too, and this one is not needed."""
-    is_odd = bool(zlib.crc32(item.path.name.encode()) & 1) != bool(os.environ.get("SNP_TEST_SANITIZE"))
-    other, one = ("root", "user") if is_odd else ("user", "root")
-    twin = re.sub(rf"(?<=[\[-]){other}(?=[\]-])", one, item.nodeid)
-    return twin != item.nodeid and twin in ids and item.path.parent.name != "escape"
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if lib.ALL or len(items) < 500:  # chosen by hand: as asked
-        return
-    ids = {item.nodeid for item in items}
-    kept: list[pytest.Item] = []
-    left: list[pytest.Item] = []
-    for item in items:
-        (left if has_a_twin(item, ids) or not is_of_the_part(item) else kept).append(item)
+    kept, left = selection.choose(items)
     items[:] = kept
     config.hook.pytest_deselected(items=left)
 

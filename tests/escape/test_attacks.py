@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 import engine as engines
-import lib
 from lib import Sandbox
 from attacks import disposal, files, network, resources, syscalls
 from attacks.engine import Attack, try_inside, try_outside
@@ -34,21 +33,9 @@ def containers(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     box.close()
 
 
-# What runs on podman and under gVisor in any case, beside attacks that meet a difference: one of each kind; on dockerd
-# that and every third. All run with SNP_TEST_ALL=1.
-SOME = {"tcp to the host's loopback", "abstract unix socket", "disk bomb", "read a file of the home folder",
-        "kill a process of the host", "mount", "daemon of its own"}
-
-
-def attacks_of(tier: str) -> list[Attack]:
-    return [attack for n, attack in enumerate(ATTACKS) if lib.ALL or (tier == "docker" and n % 3 == 0) or (
-        tier != "docker-crun" and (attack.name in SOME or attack.needs_file_count or (
-            tier == "docker-runsc" and attack.won_in_own_kernel)))]
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "containers" in metafunc.fixturenames:
-        rows = [(tier, attack) for tier in ("docker", *engines.OTHERS) for attack in attacks_of(tier)]
+        rows = [(tier, attack) for tier in ("docker", *engines.OTHERS) for attack in ATTACKS]
         metafunc.parametrize("containers, attack", rows, indirect=["containers"], scope="module",
                              ids=[f"{tier}-{attack.name.replace(' ', '-')}" for tier, attack in rows])
 
@@ -88,7 +75,6 @@ def test_attacks_by_a_process_from_an_image(sandbox: Sandbox, way: str) -> None:
 
 def test_the_table_is_sound() -> None:
     names = [attack.name for attack in ATTACKS]
-    assert SOME <= set(names)
     assert len(names) >= 30 and len(set(names)) == len(names)
     for control in CONTROLS:
         assert sum(attack.control == control for attack in ATTACKS) >= 4

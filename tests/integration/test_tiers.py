@@ -46,7 +46,6 @@ from test_transaction import (  # noqa: F401
 TIERS = {"local": "user", "docker": "root", "example": "user"}
 # What engine.OTHERS do not do.
 LACKS = {"docker-runsc": {"test_memory_over_the_limit"}}  # it holds address space, 128 MiB above
-SOME = {"test_atomic_undoes_errors", "test_commands_roll_files_back", "test_displays"}
 NEEDS = {"test_files": ["filesystem"], "test_limits": ["resources"], "test_transaction": ["snapshot", "namespaces"]}
 
 
@@ -69,8 +68,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         mark.args[0] for mark in metafunc.definition.iter_markers("needs")]
     tiers = [tier for tier in TIERS if set(needs) <= {*ABOUT[tier]["verbs"], *ABOUT[tier]["guarantees"]}]
     name = metafunc.function.__name__
-    others = [other for other in engines.OTHERS if name not in LACKS.get(other, ()) and (
-        lib.ALL or (name in SOME and other != "docker-crun"))] if "docker" in tiers else []
+    others = [other for other in engines.OTHERS if "docker" in tiers and name not in LACKS.get(other, ())]
     if "sandbox" in metafunc.fixturenames:
         metafunc.parametrize("sandbox", [*tiers, *others], indirect=True, scope="module")
 
