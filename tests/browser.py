@@ -19,10 +19,10 @@ import tempfile
 import time
 from typing import Any, Self
 
-from lib import Json, need
+from lib import PATIENCE, Json, need
 
 NAMES = ("chromium-headless-shell", "chromium", "google-chrome")
-SECONDS = 120  # for anything
+SECONDS = 2 * PATIENCE  # for anything
 
 
 def find() -> str:

@@ -33,7 +33,7 @@ TOOLS = ["/bin/sh", *("/usr/bin/" + name for name in (
     "env cat ls sleep true false id seq touch echo printf chmod kill head wc tr mkdir rm ln dd sort mv cp grep yes"
 ).split())]
 USERS = b"root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/sh\n"
-START_S = 60
+START_S = 2 * lib.PATIENCE
 PATH = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
 CONFIG = "/etc/docker"  # where dockerd puts a key
 # crun wants control groups of one version only
@@ -264,7 +264,7 @@ class Engine:
         for controller in [""] + ["/" + name for name in os.listdir("/sys/fs/cgroup")]:
             for path, _, _ in os.walk(f"/sys/fs/cgroup{controller}{self.group}", topdown=False):
                 os.rmdir(path)
-        assert lib.wait_for(self._is_removed, 120, 0.2), f"{self.folder} stays"
+        assert lib.wait_for(self._is_removed, 2 * lib.PATIENCE, 0.2), f"{self.folder} stays"
         if not self.had_config:
             shutil.rmtree(CONFIG, ignore_errors=True)
 
@@ -340,8 +340,7 @@ class Rootless(Podman):
                 os.kill(int(path.split("/")[2]), signal.SIGKILL)
 
 
-# The docker tier with other engines and runtimes: fixture, runtime. All tests of some suites run there with
-# SNP_TEST_ALL=1 (an hour), else those that have met a difference, or may.
+# The docker tier with other engines and runtimes: fixture, runtime.
 OTHERS = {"docker-crun": ("engine", "crun"), "docker-runsc": ("engine", "runsc"), "docker-podman": ("podman", "crun")}
 NO_POOL = {"SNIPARA_SANDBOX_POOL": "0"}  # each container costs seconds, and few tests open two sessions
 

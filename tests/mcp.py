@@ -15,12 +15,18 @@ import time
 from collections.abc import Mapping
 from typing import Any, Self
 
-from lib import Json, Sandbox, some
+from lib import PATIENCE, Json, Sandbox, some, wait_for
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 MODERN: Json = {VERSION: "2026-07-28", CAPABILITIES: {}}
-SECONDS = 60
+UNTIL = "import os, time\ndef until(name):\n    while not os.path.exists(name): time.sleep(0.01)\n"
+
+
+def let_go(box: Sandbox, session: str, name: str = "go") -> None:
+    """Make the file that until(), in a cell of the session, waits for; the session may not be there yet."""
+    path = box.make_file("go")
+    assert wait_for(lambda: box.cli("put", path, f"{session}:{name}").returncode == 0)
 
 
 class Server:
@@ -48,7 +54,7 @@ class Server:
         """End it as a client does: its exit status."""
         some(self.process.stdin).close()
         try:
-            status = self.process.wait(SECONDS)
+            status = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             status = self.process.wait()
@@ -80,7 +86,7 @@ class Server:
     def notify(self, method: str, params: Json | None = None) -> None:
         self.send({"jsonrpc": "2.0", "method": method, "params": params or {}})
 
-    def receive(self, seconds: float = SECONDS) -> Any:
+    def receive(self, seconds: float = PATIENCE) -> Any:
         """The next message; None at the end or when nothing comes."""
         end = time.monotonic() + seconds
         source = some(self.process.stdout)
@@ -95,7 +101,7 @@ class Server:
         line, _, self.buffer = self.buffer.partition(b"\n")
         return json.loads(line)
 
-    def answer(self, ident: Any, seconds: float = SECONDS) -> Json:
+    def answer(self, ident: Any, seconds: float = PATIENCE) -> Json:
         """The answer with this id; notifications before it go to notes."""
         while True:
             message: Json | None = self.receive(seconds)

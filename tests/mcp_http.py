@@ -15,9 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import mcp
-from lib import Json, Sandbox, some, search
-
-SECONDS = 60
+from lib import PATIENCE, Json, Sandbox, some, search
 
 
 class Server:
@@ -61,7 +59,7 @@ class Server:
         if self.process.poll() is None:
             self.process.terminate()
         try:
-            status = self.process.wait(SECONDS)
+            status = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             status = self.process.wait()
@@ -79,7 +77,7 @@ class Server:
             sock.connect(self.path)
         else:
             sock = socket.create_connection(("127.0.0.1", self.port))
-        sock.settimeout(SECONDS)
+        sock.settimeout(PATIENCE)
         return sock
 
     def headers(self, *without: str, **changed: str | None) -> dict[str, str]:

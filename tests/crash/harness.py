@@ -36,7 +36,6 @@ from rig import Rig  # noqa: E402
 from story import Dead, Refused, Story  # noqa: E402
 
 RUNS_OF_A_RIG = 40
-LIFE_SECONDS = 20
 
 
 # What is done -------------------------------------------------------------------------------
@@ -151,6 +150,10 @@ def images(story: Story, _: Rig) -> None:
 def thaw(story: Story, rig: Rig) -> None:
     """A template writes its image, and the next daemon starts it from there; what was woken before wakes again."""
     folder = os.path.join(rig.box.state, "images")
+
+    def images() -> list[str]:
+        return glob.glob(os.path.join(folder, "*.image"))
+
     for is_thawed in (False, True):
         story.cell("image")
         story.hibernate()
@@ -161,7 +164,8 @@ def thaw(story: Story, rig: Rig) -> None:
         rig.start()
         story.cell()
         if not is_thawed:
-            lib.wait_for(lambda: glob.glob(os.path.join(folder, "*.image")), 3)
+            lib.wait_for(lambda: images() or rig.faults.obeyed())
+            lib.wait_for(images, 3)  # what went wrong may keep it away: then there is nothing to wait for
 
 
 NEEDS: dict[str, tuple[Callable[[Story, Rig], None], tuple[str, ...]]] = {
@@ -338,6 +342,7 @@ class Harness:
         starts = rig.faults.count(f"tier-{rig.box.tier}", "cell.start")
         story = self.story(plan.recover, plan.durability)
         story.is_shot = plan.is_shot
+        daemon = rig.daemon
         rig.faults.order(plan.program, plan.point, plan.nth, plan.action,
                          plan.detail if plan.action in ("fail", "full") else 0)
         try:
@@ -357,9 +362,9 @@ class Harness:
             go_on(rig)
         reached = rig.faults.obeyed() > 0
         if reached and plan.action in ("kill", "torn") and plan.program == "daemon":
-            # It may have been started again since, by a scenario that does so.
+            # It may have been started again since, by a scenario that does so, and then lives on.
             with contextlib.suppress(subprocess.TimeoutExpired):
-                rig.daemon.wait(3)
+                rig.daemon.wait(lib.PATIENCE if rig.daemon is daemon else 3)
         self.outcomes[how.split(":")[0].split(" (")[0] if reached else "not reached"] += 1
         bad = self.judge(rig, story)
         if how.startswith("answered wrongly"):
@@ -439,6 +444,8 @@ class Guard:
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.005)
         go_on(self.rig)
+        while not self.over.wait(0.1):  # it said so before it stopped, which may be later
+            go_on(self.rig)
 
     def victims(self) -> list[int]:
         tier = self.rig.box.tier_pid()

@@ -28,7 +28,7 @@ import lib  # noqa: E402
 from story import KEEPS, Dead, Refused, Story, World, tokens_of  # noqa: E402
 
 SESSIONS = 8  # of one life
-TIMEOUT = 60
+TIMEOUT = 2 * lib.PATIENCE  # of an answer, beside all others
 KINDS = {
     "ok": KEEPS,
     "slow": KEEPS + "import time\ntime.sleep({slow})\n",
@@ -396,7 +396,7 @@ class Harness:
             with contextlib.suppress(OSError, EOFError), lib.Client(self.box.socket, self.box.uid) as rpc:
                 rpc.call("shutdown")
         with contextlib.suppress(Exception):
-            daemon.wait(90)
+            daemon.wait(4 * lib.PATIENCE)
         daemon.kill()
         daemon.wait()
 

@@ -21,7 +21,7 @@ Log = list[tuple[int, str]]  # (number of the cell, token) of those whose effect
 Files = dict[str, str]  # name: hash of its content
 Known = tuple[str, str, str | None]  # of a cell: status, state, token
 
-TIMEOUT = 90
+TIMEOUT = 2 * lib.PATIENCE  # of an answer
 KEEPS = """
 log = globals().get("log", []) + [{token!r}]
 with open("log", "a") as out:
@@ -365,7 +365,7 @@ class Story:
 
     def history_at_rest(self) -> dict[int, lib.Json]:
         """When no cell runs any more: one whose client went away goes on to its end."""
-        lib.wait_for(lambda: (self.row() or {}).get("state") != "running", TIMEOUT)
+        lib.wait_for(lambda: (self.row() or {}).get("state") != "running")
         return self.history()
 
     def probe(self, name: str | None = None) -> tuple[list[str], list[str], Files, lib.Json]:

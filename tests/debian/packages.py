@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+PATIENCE = float(os.environ.get("SNP_TEST_PATIENCE", "60"))  # as of tests/lib.py
 OURS = "snipara-sandbox libsnipara-sandbox0 libsnipara-sandbox-dev python3-snipara-sandbox"
 HOME = "/home/u"
 AS_USER: dict[str, Any] = {"user": "u", "group": "u", "extra_groups": [], "cwd": HOME, "text": True,
@@ -31,7 +32,7 @@ def run(command: str) -> str:
 
 
 def user(*command: str, status: int = 0) -> str:
-    done = subprocess.run(command, timeout=60, **AS_USER)
+    done = subprocess.run(command, timeout=PATIENCE, **AS_USER)
     assert done.returncode == status, (command, done)
     return str(done.stdout)
 
@@ -58,7 +59,7 @@ def daemons() -> list[int]:
 
 
 def wait(check: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while not check():
         assert time.monotonic() < end, check
         time.sleep(0.1)
@@ -138,7 +139,7 @@ assert len(first) == 1, first
 with open(HOME + "/holder.py", "w") as script:
     script.write(HOLDER)
 with start("python3", "holder.py") as holder, \
-        start("snipara-sandbox", "exec", "-s", "busy", "--timeout", "300",
+        start("snipara-sandbox", "exec", "-s", "busy", "--timeout", "600",
               "import os, time\nprint('begun', flush=True)\n"
               "while not os.path.exists('/tmp/go'): time.sleep(0.1)\n'done'") as cell:
     assert (said(holder), said(cell)) == ("ready\n", "begun\n")
@@ -146,11 +147,11 @@ with start("python3", "holder.py") as holder, \
     # Nobody is cut off, and sessions go on in the daemon that has them,
     assert user("snipara-sandbox", "exec", "-s", "work", "x") == "41\n" and daemons() == first
     user("snipara-sandbox", "put", "holder.py", "busy:/tmp/go")
-    assert cell.communicate(timeout=60)[0] == "'done'\n"
+    assert cell.communicate(timeout=PATIENCE)[0] == "'done'\n"
     # then in the new one.
     assert user("snipara-sandbox", "exec", "-s", "work", "x + 1") == "42\n"
     assert set(daemons()).isdisjoint(first) or len(daemons()) == 2
-    assert holder.communicate("\n", timeout=60)[0] == "2\n"
+    assert holder.communicate("\n", timeout=PATIENCE)[0] == "2\n"
 wait(lambda: len(daemons()) == 1 and daemons() != first)
 
 run("apt-get remove -y " + OURS)

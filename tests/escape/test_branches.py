@@ -40,7 +40,7 @@ tries = {"kill": lambda pid: os.kill(pid, signal.SIGKILL),
          "memory": read_memory,
          "environment": lambda pid: open(f"/proc/{pid}/environ", "rb").read(),
          "descriptors": lambda pid: os.readlink(f"/proc/{pid}/fd/1")}
-mine = subprocess.Popen(["sleep", "60"], start_new_session=True)
+mine = subprocess.Popen(["sleep", "600"], start_new_session=True)
 names = {int(name): open(f"/proc/{name}/comm").read().strip() for name in os.listdir("/proc") if name.isdigit()}
 copies = [pid for pid, name in names.items() if name == "snapshot"]
 order = [name for name in tries if name != "kill"] + ["kill"]
@@ -55,7 +55,7 @@ def test_copies_are_out_of_reach(sandbox: Sandbox, cells: int) -> None:
     name = "copies-" + secrets.token_hex(4)
     for number in range(cells):
         sandbox.exec(f"x = {number}", session=name)
-    done = sandbox.exec(TRY, session=name, options=["--timeout", "20"])
+    done = sandbox.exec(TRY, session=name, options=["--timeout", "600"])
     assert done["status"] == "ok", done["error"]
     count, found = eval(done["value"])
     assert count >= 2  # the pristine copy, and what stands by

@@ -7,12 +7,11 @@ The control does the same to two processes of the host, where all of it works.
 import json
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from lib import PYTHON, Sandbox, descendants, is_alive, some
+from lib import PATIENCE, PYTHON, Sandbox, descendants, is_alive, some
 
 MARK = "import ctypes; ctypes.CDLL(None).prctl(15, b'{name}', 0, 0, 0)"
 SEE = """
@@ -82,20 +81,26 @@ def test_a_clone_does_not_signal_its_sibling(sandbox: Sandbox, clones: list[str]
     assert sandbox.exec("x", session="origin")["value"] == "[1]"
 
 
-def test_a_clone_does_not_starve_its_sibling(sandbox: Sandbox, clones: list[str]) -> None:
+HOGS = {
+    "memory": "blocks = []\ntry:\n    while True: blocks.append(bytearray(8 << 20))\nexcept MemoryError: pass\n",
+    "processes": "try:\n    while os.fork(): pass\nexcept OSError: pass\n",
+}
+
+
+@pytest.mark.parametrize("what", HOGS)
+def test_a_clone_does_not_starve_its_sibling(sandbox: Sandbox, clones: list[str], what: str) -> None:
     """Each has its memory and processes: what one uses up is not the other's."""
     first, second = clones
-    hog = sandbox.popen("exec", "--session", first, "--timeout", "20",
-                        "import os, time\nblocks = []\n"
-                        "try:\n    while True: blocks.append(bytearray(8 << 20))\n"
-                        "except MemoryError: pass\n"
-                        "try:\n    while os.fork(): pass\nexcept OSError: pass\ntime.sleep(3)")
+    hog = sandbox.popen("exec", "--session", first, "--timeout", "600",
+                        "import os, time\nmain = os.getpid()\n" + HOGS[what] +
+                        "if os.getpid() == main: os.write(1, b'full\\n')\ntime.sleep(600)")
     try:
-        time.sleep(1)
+        assert some(hog.stdout).readline() == b"full\n"
         room = sandbox.exec("import os; a = bytearray(64 << 20); p = os.fork()\n"
                             "if p == 0: os._exit(7)\n(len(a), os.waitstatus_to_exitcode(os.waitpid(p, 0)[1]))",
                             session=second)
         assert room["status"] == "ok" and room["value"] == f"({64 << 20}, 7)", room
+        assert hog.poll() is None
     finally:
         hog.kill()
         hog.wait()
@@ -122,13 +127,13 @@ def test_clones_have_the_policy_of_their_origin(sandbox: Sandbox, clones: list[s
 def test_the_control_without_sandboxes_sees_and_signals_its_sibling(sandbox: Sandbox) -> None:
     """Two processes of one user on the host: one sees the other by its name and ends it."""
     code = ("import ctypes, time\n"
-            "ctypes.CDLL(None).prctl(15, b'is-clone-2', 0, 0, 0)\nprint(flush=True)\ntime.sleep(60)")
+            "ctypes.CDLL(None).prctl(15, b'is-clone-2', 0, 0, 0)\nprint(flush=True)\ntime.sleep(600)")
     victim = subprocess.Popen([PYTHON, "-c", code], stdout=subprocess.PIPE, **sandbox.identity())
     try:
         some(victim.stdout).readline()
         assert "is-clone-2" in sandbox.outside(SEE + "print(*names())").stdout
         sandbox.outside(f"import os, signal; os.kill({victim.pid}, signal.SIGTERM)")
-        assert victim.wait(60) == -signal.SIGTERM
+        assert victim.wait(PATIENCE) == -signal.SIGTERM
     finally:
         victim.kill()
         victim.wait()

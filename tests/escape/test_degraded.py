@@ -105,7 +105,7 @@ def meter() -> Iterator[str]:
     folder = os.path.join(parent, f"{name}{os.getpid()}")
     os.mkdir(folder)
     yield folder
-    assert lib.wait_for(lambda: not remove(folder), 20), f"{folder} is in use"
+    assert lib.wait_for(lambda: not remove(folder)), f"{folder} is in use"
 
 
 def remove(folder: str) -> bool:

@@ -35,21 +35,21 @@ def done(cell, status="ok", **more):
 
 # Each breaks a rule of docs/wire.md.
 BROKEN = {
-    "garbage": 'guest.sendall(os.urandom(4096)); time.sleep(20)',
-    "http": 'guest.sendall(b"GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"); time.sleep(20)',
-    "giant body": 'frame(33, {}, body_len=0xffffffff); time.sleep(20)',
-    "head longer than body": 'frame(33, {}, head_len=0x7fffffff); time.sleep(20)',
-    "unknown type": 'frame(99, {}); time.sleep(20)',
-    "type of the daemon's protocol": 'frame(2, {}); time.sleep(20)',
-    "no json": 'frame(33, b"[[[[[["); time.sleep(20)',
-    "deep json": 'frame(33, b"[" * 100000 + b"]" * 100000); time.sleep(20)',
-    "duplicate keys": """frame(35, b'{"status":"ok","status":"error"}', ident=1); time.sleep(20)""",
-    "nul in a string": """frame(35, b'{"status":"o\\\\u0000k"}', ident=1); time.sleep(20)""",
-    "end of another cell": 'done(77); time.sleep(20)',
-    "end with a wrong status": 'done(1, status="timeout"); time.sleep(20)',
-    "display that lies about lengths": 'frame(33, {"mime": [["text/plain", 1 << 40]]}, b"x"); time.sleep(20)',
-    "display with a negative length": 'frame(33, {"mime": [["text/plain", -1], ["x", 2]]}, b"x"); time.sleep(20)',
-    "closed": 'guest.shutdown(socket.SHUT_RDWR); time.sleep(20)',
+    "garbage": 'guest.sendall(os.urandom(4096)); time.sleep(600)',
+    "http": 'guest.sendall(b"GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"); time.sleep(600)',
+    "giant body": 'frame(33, {}, body_len=0xffffffff); time.sleep(600)',
+    "head longer than body": 'frame(33, {}, head_len=0x7fffffff); time.sleep(600)',
+    "unknown type": 'frame(99, {}); time.sleep(600)',
+    "type of the daemon's protocol": 'frame(2, {}); time.sleep(600)',
+    "no json": 'frame(33, b"[[[[[["); time.sleep(600)',
+    "deep json": 'frame(33, b"[" * 100000 + b"]" * 100000); time.sleep(600)',
+    "duplicate keys": """frame(35, b'{"status":"ok","status":"error"}', ident=1); time.sleep(600)""",
+    "nul in a string": """frame(35, b'{"status":"o\\\\u0000k"}', ident=1); time.sleep(600)""",
+    "end of another cell": 'done(77); time.sleep(600)',
+    "end with a wrong status": 'done(1, status="timeout"); time.sleep(600)',
+    "display that lies about lengths": 'frame(33, {"mime": [["text/plain", 1 << 40]]}, b"x"); time.sleep(600)',
+    "display with a negative length": 'frame(33, {"mime": [["text/plain", -1], ["x", 2]]}, b"x"); time.sleep(600)',
+    "closed": 'guest.shutdown(socket.SHUT_RDWR); time.sleep(600)',
 }
 
 
@@ -66,16 +66,16 @@ def witness(sandbox: lib.Sandbox) -> Iterator[lib.Sandbox]:
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_protocol_ends_the_interpreter_with_a_reason(witness: lib.Sandbox, name: str) -> None:
     liar = "liar-" + secrets.token_hex(4)
-    result = witness.exec(FIND + BROKEN[name], session=liar, options=["--timeout", "25"])
+    result = witness.exec(FIND + BROKEN[name], session=liar, options=["--timeout", "600"])
     assert result["status"] == "killed" and result["state"] == "rolled_back"
-    assert result["error"]["message"] and result["usage"]["wall_us"] < 15_000_000
+    assert result["error"]["message"]
     again = witness.exec("1 + 1", session=liar)
     assert again["value"] == "2" and again["restarted"] is False
     witness.destroy(liar)
 
 
 def test_half_a_frame_is_waited_for_until_the_limit(witness: lib.Sandbox) -> None:
-    result = witness.exec(FIND + 'guest.sendall(b"\\0\\1")\ntime.sleep(20)', options=["--timeout", "0.3"])
+    result = witness.exec(FIND + 'guest.sendall(b"\\0\\1")\ntime.sleep(600)', options=["--timeout", "1"])
     assert result["status"] == "timeout"
 
 
@@ -120,7 +120,7 @@ head.update(session="0" * 32, name="other", cell=99, state="kept", signal="SIGFA
             sources={"attested": ["value"]}, denials_dropped=12345, denials=[{"source": "kernel"}])
 frame(34, {"source": "kernel", "control": "network", "operation": "forged", "object": "", "rule": "", "hint": ""})
 frame(35, head, ident=1)
-time.sleep(20)
+time.sleep(600)
 '''
     name = "honest-" + secrets.token_hex(4)
     result = witness.exec(FIND + forged, session=name)
@@ -136,7 +136,7 @@ def test_flood_of_displays_is_bounded(witness: lib.Sandbox) -> None:
 for number in range(3000):
     frame(33, {"mime": [["text/plain", 1000]]}, b"d" * 1000)
 '''
-    result = witness.exec(FIND + flood, options=["--timeout", "50"])
+    result = witness.exec(FIND + flood, options=["--timeout", "600"], timeout=4 * lib.PATIENCE)
     assert result["status"] == "ok" and len(result["displays"]) <= 64
 
 
@@ -145,8 +145,8 @@ def test_flood_of_large_displays_is_bounded(witness: lib.Sandbox) -> None:
 for number in range(40):
     frame(33, {"mime": [["text/plain", 4 << 20]]}, b"d" * (4 << 20))
 '''
-    result = witness.exec(FIND + flood, options=["--timeout", "50"])
-    assert result["status"] in ("ok", "killed", "limit", "timeout")
+    result = witness.exec(FIND + flood, options=["--timeout", "600"], timeout=4 * lib.PATIENCE)
+    assert result["status"] in ("ok", "killed", "limit")
     assert sum(len(str(display)) for display in result["displays"]) <= 80 << 20
 
 
@@ -155,26 +155,29 @@ def test_flood_of_denials_is_bounded(witness: lib.Sandbox) -> None:
 for number in range(20000):
     frame(34, {"control": "network", "operation": "o%d" % number, "object": "", "rule": "", "hint": "h" * 300})
 '''
-    result = witness.exec(FIND + flood, options=["--timeout", "50"])
+    result = witness.exec(FIND + flood, options=["--timeout", "600"], timeout=4 * lib.PATIENCE)
     assert result["status"] in ("ok", "killed") and len(result["denials"]) == 32
     assert result["denials_dropped"] > 1000
 
 
-def test_flood_of_refused_calls_does_not_slow_others(witness: lib.Sandbox) -> None:
+def test_flood_of_refused_calls_does_not_hold_up_others(witness: lib.Sandbox) -> None:
+    """They are answered while it goes on."""
     flood = '''
 import ctypes
 libc = ctypes.CDLL(None)
-end = time.monotonic() + 1.5
-while time.monotonic() < end:
-    libc.syscall(321, 0, 0, 0)
+refused = 0
+while True:
+    refused += libc.syscall(321, 0, 0, 0) == -1
+    if refused % 1000 == 0:
+        print(refused, flush=True)
 '''
-    with witness.popen("exec", "--json", "-", stdin=-1, text=True) as flooding:
-        with lib.some(flooding.stdin) as source:
-            source.write(FIND + flood)
-        for _ in range(5):
-            result = witness.exec("kept", session="witness")
-            assert result["status"] == "ok" and result["usage"]["wall_us"] < 20_000_000
-        assert '"status": "ok"' in lib.some(flooding.stdout).read()
+    with witness.popen("exec", "--timeout", "600", flood, text=True) as flooding:
+        output = lib.some(flooding.stdout)
+        for number in range(5):
+            assert output.readline() == f"{1000 * (number + 1)}\n"
+            assert witness.exec("kept", session="witness")["status"] == "ok"
+        assert flooding.poll() is None
+        flooding.kill()
 
 
 def test_passed_descriptors_cost_nothing(witness: lib.Sandbox) -> None:
@@ -190,9 +193,10 @@ for number in range(300):
 '''
     tier = witness.tier_pid()
     before = len(os.listdir(f"/proc/{tier}/fd"))
-    result = witness.exec(FIND + send, options=["--timeout", "50"])
+    result = witness.exec(FIND + send, options=["--timeout", "600"], timeout=4 * lib.PATIENCE)
     assert result["status"] in ("ok", "killed", "error")
-    assert len(os.listdir(f"/proc/{tier}/fd")) < before + 50  # room for spares being made
+    # Room for spares being made.
+    assert lib.wait_for(lambda: len(os.listdir(f"/proc/{tier}/fd")) < before + 50)
 
 
 def test_forged_output_of_a_command_is_only_output(witness: lib.Sandbox) -> None:

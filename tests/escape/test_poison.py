@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import packages
 import pytest
 
+import lib
 from lib import Sandbox
 
 
@@ -49,7 +50,7 @@ class Bomb:
 
 
 def add(box: Sandbox, name: str, *options: str) -> None:
-    done = box.cli("template", "add", name, *options, timeout=120)
+    done = box.cli("template", "add", name, *options, timeout=2 * lib.PATIENCE)
     assert done.returncode == 0, done.stderr
 
 

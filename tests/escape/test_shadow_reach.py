@@ -2,6 +2,7 @@
 """Copies of the workspace, and who makes them: the code can neither see nor reach them, by name, by descriptor of
 another process, by mount or by handle. The control runs find what was planted there."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -259,7 +260,8 @@ print(json.dumps(could))
 def helper_of(box: lib.Sandbox) -> tuple[int, int] | None:
     """The host's and the inner number of the helper of the only session."""
     for pid in lib.descendants(box.start()):
-        with open(f"/proc/{pid}/comm") as comm, open(f"/proc/{pid}/maps") as maps:
+        # Another one, of a template, may end meanwhile.
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as comm, open(f"/proc/{pid}/maps") as maps:
             if comm.read() == "files\n" and "memfd:files" in maps.read():  # it has been asked already
                 with open(f"/proc/{pid}/status") as status:
                     return pid, int(next(line for line in status if line.startswith("NSpid")).split()[-1])

@@ -10,11 +10,15 @@ import lib
 from lib import ERROR, RESPONSE, Json
 
 
+# A tier is not ended because the machine is slow, nor a cell that waits for something the test does.
+NEVER_LATE = ("--tier-timeout", "3600")
+
+
 class Client(lib.Client):
     """One connection, and cells in a line."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(path, seconds=120)
+        super().__init__(path, seconds=2 * lib.PATIENCE)
 
     def start(self, code: str, session: str | None = None, **members: Any) -> int:
         raw = code.encode()
@@ -50,14 +54,14 @@ class Daemon:
         with open(self.log, "a") as log:
             self.process = subprocess.Popen(
                 [os.path.join(bin_folder, "snipara-sandboxd"), "--foreground", "--socket", self.socket,
-                 "--state", folder, "--ready-fd", str(write_end), *options],
+                 "--state", folder, "--ready-fd", str(write_end), *NEVER_LATE, *options],
                 stderr=log, pass_fds=[write_end])
         self.started.append(self)
         os.close(write_end)
         ready = os.read(read_end, 1)
         os.close(read_end)
         if ready != b"\1":
-            self.process.wait(60)
+            self.process.wait(lib.PATIENCE)
             raise RuntimeError(self.text())
 
     def client(self) -> Client:
@@ -70,7 +74,7 @@ class Daemon:
     def stop(self) -> int:
         if self.process.poll() is None:
             self.process.terminate()
-        return self.process.wait(60)  # it saves what it has, ends its tier, and may kill that
+        return self.process.wait(2 * lib.PATIENCE)  # it saves what it has, ends its tier, and may kill that
 
 
 def children(pid: int) -> list[int]:
@@ -81,4 +85,4 @@ def children(pid: int) -> list[int]:
 def kill(daemon: Daemon, number: int = signal.SIGKILL) -> None:
     if daemon.process.poll() is None:
         daemon.process.send_signal(number)
-        daemon.process.wait(100)
+        daemon.process.wait(2 * lib.PATIENCE)

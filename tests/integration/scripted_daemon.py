@@ -126,7 +126,7 @@ class ScriptedDaemon:
             **kwargs: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run([PROGRAM, *map(str, args)], env={**self.env, **(env or {})},
                               stdin=kwargs.pop("stdin", subprocess.DEVNULL), capture_output=True,
-                              text=text, timeout=60, cwd=self.folder, **kwargs)
+                              text=text, timeout=lib.PATIENCE, cwd=self.folder, **kwargs)
 
     def on_terminal(self, *args: object, env: dict[str, str] | None = None, typed: bytes = b"", columns: int = 0,
                     status: int = 0) -> bytes:
@@ -150,5 +150,5 @@ class ScriptedDaemon:
                 break
             text += chunk
         os.close(mine)
-        assert process.wait(timeout=60) == status, text
+        assert process.wait(timeout=lib.PATIENCE) == status, text
         return bytes(text).replace(b"\r\n", b"\n")

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from lib import Json, Sandbox
+from lib import PATIENCE, Json, Sandbox
 
 
 def call(name: str, /, **arguments: Any) -> Json:
@@ -38,6 +38,7 @@ class Runs:
 
     def cli(self, *args: object, **kwargs: Any) -> subprocess.CompletedProcess[str]:
         kwargs.setdefault("cwd", self.folder)
+        kwargs.setdefault("timeout", 4 * PATIENCE)  # many cells, and the calls of a model
         return self.box.cli(*args, **kwargs)
 
     def json(self, verb: str, prompt: str, *turns: Json, options: Sequence[object] = (),

@@ -3,16 +3,13 @@
 """A tier without any isolation that does what the code it is given says, for the daemon's tests.
 
 Speaks the tier protocol of docs/wire.md on descriptor 3. Code is Python with a few words:
-emit(text), wait(seconds) (ends early when interrupted), die(), bad(), gone(), hang(n bytes),
+emit(text), wait(seconds) (ends early when interrupted; without a number only then), die(), bad(), gone(),
 until(path) (the file is there), own(...) (a manifest of the cell's own), lose() (state lost), torn(n) (the next n
-checkpoints end in the
-middle), slow(seconds) (the next checkpoint takes so long; a path: till it is there), python(version) (another one),
-member(...) (of
-the result), late(seconds) (answers so much later, whatever happens), refuse(why) (no further
-branches), aside() (of what is saved a copy is made first, and told), branches() (their numbers),
-vanish(seconds) (its session is gone once it has been saved,
-and nobody is told; who asks for it hears so after that time), lingers(path) (its end is
-answered once the file is there).
+checkpoints end in the middle), slow(seconds) (the next checkpoint takes so long; a path: till it is there),
+python(version) (another one), member(...) (of the result), late(seconds) (answers so much later, whatever happens),
+refuse(why) (no further branches), aside() (of what is saved a copy is made first, and told), branches() (their
+numbers), vanish(path) (its session is gone once it has been saved, and nobody is told; who asks for it hears so once
+the file is there), lingers(path) (its end is answered once the file is there).
 Variables that pickle are saved, others are listed as lost.
 """
 
@@ -52,7 +49,7 @@ FDS: list[int] = []
 USAGE = ("wall_us", "cpu_us", "memory_peak_bytes", "stdout_bytes", "stderr_bytes", "written_bytes",
          "setup_us")
 sessions: dict[str, "Session"] = {}
-SILENCE: dict[str, float] = {}
+SILENCE: dict[str, str] = {}
 
 
 class Session:
@@ -66,7 +63,7 @@ class Session:
         self.last_branch = 0
         self.refuses = None
         self.aside = False
-        self.vanishes = None
+        self.vanishes = ""
         self.lingers = ""
         self.bytes = 1
         self.each = 0
@@ -118,7 +115,6 @@ def end(ident: int, session: Session) -> None:
 
 def run_cell(ident: int, head: Json, raw: bytes) -> None:
     session = sessions[head["session"]]
-    session.interrupted.clear()
     members: Json = {}
     code = raw[: head["code_len"]].decode()
     names = session.names
@@ -135,7 +131,7 @@ def run_cell(ident: int, head: Json, raw: bytes) -> None:
         late=time.sleep,
         until=until,
         slow=lambda seconds: setattr(session, "slow", seconds),
-        vanish=lambda seconds=0: setattr(session, "vanishes", (seconds,)),
+        vanish=lambda path="/": setattr(session, "vanishes", path),
         lingers=lambda path: setattr(session, "lingers", path),
         refuse=lambda why: setattr(session, "refuses", why),
         aside=lambda: setattr(session, "aside", True),
@@ -255,7 +251,7 @@ def save_all(ident: int, session: Session, known: set[str], fd: int, number: int
             item(out, known, "file", name, data, {"mode": 0o644, "mtime_ns": 0})
         frame(out, END, {"part": "files", "items": len(session.files)})
     if session.vanishes:
-        SILENCE[session.names["OPEN"]["session"]] = session.vanishes[0]
+        SILENCE[session.names["OPEN"]["session"]] = session.vanishes
         sessions.pop(session.names["OPEN"]["session"])
     return send(2, ident, {"us": 1})
 
@@ -307,7 +303,7 @@ def handle(ident: int, head: Json, raw: bytes) -> None:
         text = b"full text"[head["offset"]: head["offset"] + head["length"]]
         send(2, ident, {"size": 9, "eof": head["offset"] + len(text) >= 9}, text)
     elif session is None:
-        time.sleep(SILENCE.get(head.get("session", ""), 0))
+        until(SILENCE.get(head.get("session", ""), "/"))
         send(3, ident, {"code": "not_found", "message": "no such session in the tier"})
     elif method == "save":
         threading.Thread(target=save, args=(ident, session, set(raw.decode().split()), FDS.pop(0), head["branch"]),
@@ -325,6 +321,7 @@ def handle(ident: int, head: Json, raw: bytes) -> None:
     elif method == "load":
         load(ident, session, FDS.pop(0), head.get("effort", 0))
     elif method == "exec":
+        session.interrupted.clear()  # here, since an interrupt may come before its thread runs
         threading.Thread(target=run_cell, args=(ident, head, raw), daemon=True).start()
     elif method == "interrupt":
         session.interrupted.set()

@@ -77,8 +77,9 @@ class World:
         inner_control.close()
         inner_code.close()
         self.control, self.code, self.next = control, code, 0
-        self.control.settimeout(60)
-        self.code.settimeout(60)
+        self.patience = lib.PATIENCE
+        self.control.settimeout(self.patience)
+        self.code.settimeout(self.patience)
 
     def __enter__(self) -> Self:
         return self
@@ -87,7 +88,7 @@ class World:
         self.control.close()
         self.code.close()
         try:
-            self.process.wait(10)
+            self.process.wait(self.patience)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

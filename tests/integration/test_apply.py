@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import engine as engines
-from lib import Json, Sandbox
+from lib import Json, PATIENCE, Sandbox
 from scripted_daemon import PROGRAM, ScriptedDaemon
 
 FLAGS = ("--yes", "--unverified")
@@ -235,7 +235,7 @@ class Lies:
     def __init__(self, folder: Path, rows: list[Json], contents: bytes = b"inside\n") -> None:
         self.folder = folder
         show = {"id": "0" * 31 + "1", "name": "work", "tier": "native", "project": str(folder),
-                "created": time.time() + 10}
+                "created": time.time() + 3600}
         self.daemon = ScriptedDaemon({
             "sessions.list": {"sessions": [show]}, "sessions.show": show,
             "diff": {"variables": [], "files": rows, "lost_a": [], "lost_b": []},
@@ -260,7 +260,7 @@ class Lies:
             change()
             os.write(mine, answer)
             text += process.stderr.read()
-            assert process.wait(60) == 1, text
+            assert process.wait(PATIENCE) == 1, text
             for record in Path(self.daemon.folder, "applied").iterdir():
                 self.steps = [json.loads(line).get("step") for line in record.read_text().splitlines()]
         os.close(mine)

@@ -16,7 +16,7 @@ TOOL = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.absp
 
 def test_a_quick_group(tmp_path: os.PathLike[str]) -> None:
     done = subprocess.run([lib.PYTHON, TOOL, "--quick", "--json", "--only", "clients", "--raw", str(tmp_path)],
-                          capture_output=True, text=True, timeout=300)
+                          capture_output=True, text=True, timeout=5 * lib.PATIENCE)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     rows = {row["key"]: row for row in found["rows"]}

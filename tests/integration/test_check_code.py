@@ -303,7 +303,7 @@ def found(box: Sandbox) -> dict[str, Any]:
                 lines = [line.partition(MARK)[0] for line in text.split("\n") if kind == "planted" or MARK not in line]
                 box.make_file(f"{kind}/{name}/{path}", "\n".join(lines))
         top = os.path.join(box.folder, kind)
-        done = box.cli("check", "--dir", top, "--json", top, "--timeout", "120", timeout=200)
+        done = box.cli("check", "--dir", top, "--json", top, "--timeout", "600", timeout=10 * lib.PATIENCE)
         assert done.returncode == int(kind == "planted"), (done.stdout, done.stderr)
         rows[kind] = {row["path"]: row for row in json.loads(done.stdout)["files"]}
     return rows
@@ -336,7 +336,7 @@ def test_a_change_in_such_a_language_is_looked_up_too(box: Sandbox) -> None:
         code = f"text = open('main.c').read()\nopen('main.c', 'w').write(text + {extra!r})"
         project = os.path.join(box.folder, "changed")
         assert box.exec(code, session=name, options=["--project", project])["status"] == "ok"
-        evidence = json.loads(box.cli("verify", name, "--test", "true", "--json", timeout=200).stdout)
+        evidence = json.loads(box.cli("verify", name, "--test", "true", "--json", timeout=4 * lib.PATIENCE).stdout)
         box.destroy(name)
         assert [row["message"] for row in evidence["grounding"]["findings"]] == ["unknown name none"] * errors
         assert not evidence["grounding"]["not_checked"]
@@ -355,7 +355,7 @@ def test_strangers_files_end_in_time(box: Sandbox, tmp_path: Path) -> None:
     for name, text in texts.items():
         box.make_file(f"bomb/{name}", text)
     top = os.path.join(box.folder, "bomb")
-    done = box.cli("check", "--dir", top, "--json", "--timeout", "120", top, timeout=200)
+    done = box.cli("check", "--dir", top, "--json", "--timeout", "600", top, timeout=10 * lib.PATIENCE)
     assert done.returncode == 1, done.stderr
     rows = {row["path"]: row for row in json.loads(done.stdout)["files"]}
     assert sorted(rows) == sorted(texts)

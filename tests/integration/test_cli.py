@@ -32,7 +32,7 @@ def run(*args: str, env: dict[str, str] | None = None, program: Path = PROGRAM,
     return subprocess.run(
         [program, *args], env={"PATH": "/usr/bin:/bin", **(env or {})},
         stdin=subprocess.DEVNULL, stdout=kwargs.pop("stdout", subprocess.PIPE),
-        stderr=subprocess.PIPE, text=True, timeout=30, **kwargs,
+        stderr=subprocess.PIPE, text=True, timeout=lib.PATIENCE, **kwargs,
     )
 
 
@@ -54,7 +54,7 @@ def on_terminal(*args: str, env: dict[str, str] | None = None) -> bytes:
             break
         text += chunk
     os.close(mine)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=lib.PATIENCE) == 0
     return text
 
 
@@ -187,7 +187,7 @@ def test_output_that_cannot_be_written_is_a_failure() -> None:
 
 def test_closed_standard_descriptors_do_no_harm(folder: Path) -> None:
     done = subprocess.run(["/bin/sh", "-c", '"$0" init new >&- 2>&- <&-', str(PROGRAM)],
-                          env={"PATH": "/usr/bin:/bin"}, timeout=30)
+                          env={"PATH": "/usr/bin:/bin"}, timeout=lib.PATIENCE)
     assert done.returncode == 0
     assert (folder / "new" / "snipara-sandbox.toml").read_text().startswith("# snipara-sandbox")
 
@@ -217,7 +217,7 @@ def complete(folder: Path, *words: str, env: dict[str, str] | None = None) -> li
     done = subprocess.run(["/bin/bash", "-c", code, "bash", script, PROGRAM, *words],
                           env={"PATH": "/usr/bin:/bin", "SNIPARA_SANDBOX_STATE_DIR": str(folder),
                                "SNIPARA_SANDBOX_RUNTIME_DIR": str(folder), **(env or {})},
-                          capture_output=True, text=True, timeout=30, check=True)
+                          capture_output=True, text=True, timeout=lib.PATIENCE, check=True)
     assert done.stderr == ""
     return done.stdout.split()
 

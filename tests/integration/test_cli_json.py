@@ -129,7 +129,7 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
     "context call": (["context", "call", "sections", "call.json", "--dir", "code"], {"returned": 1}),
     "context stats": (["context", "stats", "--dir", "code"], "files definitions"),
     "init": (["init", "new"], {"created": ["new/snipara-sandbox.toml", "new/.env.example"]}),
-    "trust": (["trust", "new"], "files"),
+    "trust": (["trust", "trusted"], "files"),
     "config show": (["config", "show"], "config_file memory"),
     "doctor": (["doctor"], "usable checks"),
     "daemon status": (["daemon", "status"], "running pid version"),
@@ -146,6 +146,7 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
 # Tested below: their end is another's beginning, or they serve.
 ELSEWHERE = {"daemon stop", "eval", "mcp-serve"}
 BEFORE = {
+    "trust": ["init", "trusted"],
     "verify": ["exec", "-s", "tested", "--project", "shown", "import os; os.remove('one')"],
     "apply": ["exec", "-s", "shown", "--project", "shown", "open('x', 'w').write('1')"],
     "sessions move": ["exec", "-s", "moved", "1"],
@@ -251,7 +252,7 @@ def test_servers_say_their_address(box: lib.Sandbox, words: list[str], member: s
             text += line
         value = json.loads(text)
         server.terminate()
-        server.communicate(timeout=60)
+        server.communicate(timeout=lib.PATIENCE)
     assert value["url"].startswith("http://127.0.0.1:") and member in value
 
 
@@ -262,7 +263,7 @@ def test_json_of_the_end_of_a_daemon(fresh_sandbox: Callable[..., lib.Sandbox]) 
     program = os.path.join(box.bin, "snipara-sandbox")
     for expected in ({"stopped": True, "pid": pid}, {"stopped": False}):
         done = subprocess.run([program, "daemon", "stop", "--json"], env=env, capture_output=True, text=True,
-                              timeout=60)
+                              timeout=lib.PATIENCE)
         assert done.returncode == 0 and json.loads(done.stdout) == expected
 
 
@@ -360,4 +361,4 @@ def test_a_daemon_out_of_reach_is_a_failure(box: lib.Sandbox, words: list[str]) 
 def test_commands_keep_their_own_exit_codes(box: lib.Sandbox) -> None:
     for line, status in (("exit 7", 7), ("kill -9 $$", 137), ("nosuchprogram", 127)):
         assert box.cli("exec", "--sh", line).returncode == status
-    assert box.cli("exec", "--timeout", "0.2", "--", "sleep", "60").returncode == 124
+    assert box.cli("exec", "--timeout", "0.2", "--", "sleep", "600").returncode == 124

@@ -70,7 +70,7 @@ def run(cwd: Path | str, *args: str, env: dict[str, str] | None = None,
     return subprocess.run(
         [program, *args], cwd=cwd,
         env={"PATH": "/usr/bin:/bin", "SNIPARA_SANDBOX_STATE_DIR": str(STATE), **(env or {})},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=lib.PATIENCE,
     )
 
 

@@ -8,7 +8,6 @@ import resource
 import shutil
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -74,7 +73,8 @@ class Project:
 
     def run(self, *words: str, status: int = 0) -> "subprocess.CompletedProcess[str]":
         done = subprocess.run([PROGRAM, "context", *words], cwd=self.folder, env=self.env, text=True,
-                              errors="surrogateescape", stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
+                              errors="surrogateescape", stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=5 * lib.PATIENCE)
         assert done.returncode == status, done.stdout + done.stderr
         return done
 
@@ -288,16 +288,18 @@ def test_an_index_that_watches_follows_each_change(project: Project) -> None:
             assert told() == (2, 2, 0)
             (project.folder / "sub/empty").mkdir(parents=True)
             (project.folder / "out/no").write_text("x\n")
-            (project.folder / "sub/empty/two").write_text("beta\n")
+            (project.folder.parent / "two").write_text("beta\n")  # it may look at any moment, so all in one step
+            (project.folder.parent / "two").rename(project.folder / "sub/empty/two")
             assert told() == (3, 1, 0)
             (project.folder / "one").unlink()
             assert told() == (2, 0, 1)
             (project.folder / "sub").rename(project.folder / "moved")
             (project.folder / "moved/empty/two").write_text("gamma\n")
             assert told()[0] == 2
-            assert [row["file_path"] for row in project.json("search", "gamma")["results"]] == ["moved/empty/two"]
+            assert lib.wait_for(lambda: [row["file_path"] for row in project.json("search", "gamma")["results"]] == [
+                "moved/empty/two"])
             shutil.rmtree(project.folder)
-            assert watch.wait(60) == 1
+            assert watch.wait(lib.PATIENCE) == 1
         finally:
             watch.kill()
 
@@ -456,6 +458,7 @@ class Endpoint:
     def __init__(self) -> None:
         self.requests: list[tuple[str, dict[str, Any]]] = []  # the key, and what was asked
         self.fault = ""
+        self.is_over = threading.Event()
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -482,7 +485,7 @@ class Endpoint:
         if self.fault == "page":
             return 200, b"<html>who are you</html>"
         if self.fault == "slow":
-            time.sleep(8)
+            self.is_over.wait()
         rows = [{"index": i, "embedding": [sum(word in text for word in words) for words in self.WORDS] + [0.1]}
                 for i, text in enumerate(texts)]
         if self.fault == "few":
@@ -514,6 +517,7 @@ def endpoint(project: Project) -> Iterator[Endpoint]:
                     "HOSTED_VLLM_API_BASE": f"http://127.0.0.1:{made.server.server_port}/v1"}
     project.write(**{"a.md": "# draw circle\n", "b.md": "# send email\n", "c.md": "# discard user\n"})
     yield made
+    made.is_over.set()
     made.server.shutdown()
     made.server.server_close()
 

@@ -185,11 +185,14 @@ def test_probe_comes_from_the_tier(daemon: Daemon) -> None:
 # Order and interrupts
 
 
-def test_one_cell_at_a_time_in_order(daemon: Daemon) -> None:
+def test_one_cell_at_a_time_in_order(daemon: Daemon, tmp_path: Path) -> None:
     client = daemon.client()
-    first = client.start("globals().update(seen=['a'], t=wait(0.3))", "s")
+    go = tmp_path / "go"
+    first = client.start(f"globals().update(seen=['a'], t=until({str(go)!r}))", "s")
     others = [client.start(f"seen.append({n})", "s") for n in range(5)]
     last = client.start("seen", "s")
+    assert client.call("sessions.list")[0] == RESPONSE  # all of them have come
+    go.touch()
     ended = [client.recv()[1] for _ in range(7)]
     assert ended == [first, *others, last]
     assert client.run("seen", "s") == "['a', 0, 1, 2, 3, 4]"
@@ -197,7 +200,7 @@ def test_one_cell_at_a_time_in_order(daemon: Daemon) -> None:
 
 def test_sessions_run_side_by_side(daemon: Daemon) -> None:
     client = daemon.client()
-    slow = client.start("wait(100)", "slow")
+    slow = client.start("wait()", "slow")
     assert client.run("1", "fast") == "1"
     assert client.call("interrupt", session="slow")[1] == {"interrupted": True}
     assert client.call("sessions.show", session="slow")[0] == RESPONSE
@@ -207,7 +210,7 @@ def test_sessions_run_side_by_side(daemon: Daemon) -> None:
 
 def test_129_waiting_cells_are_too_many(daemon: Daemon) -> None:
     first, last, *clients = [daemon.client() for _ in range(6)]
-    first.start("wait(100)", "s")
+    first.start("wait()", "s")
     assert wait_for(lambda: first.call("sessions.show", session="s")[1].get("cells") == 1)
     for client in clients:
         for _ in range(31):
@@ -221,7 +224,7 @@ def test_129_waiting_cells_are_too_many(daemon: Daemon) -> None:
 
 def test_interrupt_by_request_and_of_a_waiting_cell(daemon: Daemon) -> None:
     client = daemon.client()
-    running = client.start("wait(100)", "s")
+    running = client.start("wait()", "s")
     assert wait_for(lambda: client.call("sessions.show", session="s")[1].get("cells") == 1)
     waiting = client.start("1", "s")
     ask = client.send({"method": "interrupt", "request": waiting})
@@ -238,7 +241,7 @@ def test_interrupt_by_request_and_of_a_waiting_cell(daemon: Daemon) -> None:
 
 def test_destroy_ends_running_and_waiting_cells(daemon: Daemon) -> None:
     client = daemon.client()
-    running = client.start("wait(100)", "s")
+    running = client.start("wait()", "s")
     waiting = client.start("1", "s")
     other = daemon.client()
     assert wait_for(lambda: other.call("sessions.show", session="s")[1].get("cells") == 1)
@@ -248,7 +251,7 @@ def test_destroy_ends_running_and_waiting_cells(daemon: Daemon) -> None:
     assert ends == {running, waiting}
     assert other.call("sessions.destroy", session="s")[1]["code"] == "not_found"
     assert other.run("'x' in globals()", "s") == "False"
-    client.start("wait(100)")  # one without a name
+    client.start("wait()")  # one without a name
 
     def running_now() -> list[Any]:
         rows = other.call("sessions.list")[1]["sessions"]
@@ -256,13 +259,13 @@ def test_destroy_ends_running_and_waiting_cells(daemon: Daemon) -> None:
 
     assert wait_for(running_now)
     done = other.call("sessions.destroy", session=running_now()[0])[1]
-    assert done["ended"]["ran_ms"] < 10 * 60 * 1000  # not since 1970
+    assert done["ended"]["ran_ms"] < 365 * 24 * 3600 * 1000  # not since 1970
 
 
 def test_the_input_of_cells_that_were_ended_no_longer_counts(daemon: Daemon) -> None:
     """What a client holds is bounded (64 MiB); a cell whose session went from under it gives its part back."""
     client = daemon.client()
-    head = {"method": "exec", "kind": "python", "code_len": 9, "stdin": True, "session": "gone"}
+    head = {"method": "exec", "kind": "python", "code_len": 6, "stdin": True, "session": "gone"}
 
     def frame(head: Json, ident: int, raw: bytes = b"") -> bytes:
         text = json.dumps(head).encode()
@@ -271,7 +274,7 @@ def test_the_input_of_cells_that_were_ended_no_longer_counts(daemon: Daemon) -> 
     for i in range(8):
         client.run("1", "gone")
         # In one piece: the session ends before the cell's intent is written.
-        client.sock.sendall(frame(head, 1000 + i, b"wait(100)" + bytes(10 * MIB)) +
+        client.sock.sendall(frame(head, 1000 + i, b"wait()" + bytes(10 * MIB)) +
                             frame({"method": "sessions.destroy", "session": "gone"}, 2000 + i))
         cell = 1000 + i
         kind, said, *_ = client.end_of(cell)
@@ -311,18 +314,18 @@ def test_bad_json_is_answered_before_the_end(daemon: Daemon) -> None:
 
 def test_a_request_id_in_use_is_cut_off(daemon: Daemon) -> None:
     client = daemon.client()
-    client.start("wait(100)", "s")
+    client.start("wait()", "s")
     client.send({"method": "stats"}, ident=client.last)
     assert client.is_closed()
 
 
 def test_half_a_frame_is_waited_for_ten_seconds(daemon: Daemon) -> None:
-    client = daemon.client()
+    client, other = daemon.client(), daemon.client()
     text = b'{"method": "stats"}'
     frame = HEADER.pack(len(text), 1, len(text), 1) + text
     for byte in frame[:5]:
         client.sock.sendall(bytes([byte]))
-        time.sleep(0.02)
+        assert other.call("stats")[0] == RESPONSE  # so that it is read by itself
     begin = time.monotonic()
     client.sock.sendall(frame[5:] + frame[:7])
     assert client.recv()[0] == RESPONSE
@@ -335,7 +338,7 @@ def test_a_client_that_does_not_read_is_cut_off_and_its_session_kept(daemon: Dae
     client.run("globals().update(x=7)", "s")
     client.start("[emit('y' * (1 << 20)) for _ in range(100)] and None", "s")
     other = daemon.client()
-    assert wait_for(lambda: other.call("stats")[1]["clients"] == 1, 100)
+    assert wait_for(lambda: other.call("stats")[1]["clients"] == 1, 2 * lib.PATIENCE)
     assert other.run("x", "s") == "7"
     assert "stopped reading" in daemon.text()
     assert wait_for(lambda: other.call("stats")[1]["rss_bytes"] < IDLE_RSS)
@@ -343,19 +346,21 @@ def test_a_client_that_does_not_read_is_cut_off_and_its_session_kept(daemon: Dae
 
 def test_a_client_that_dies_ends_its_unnamed_cell(daemon: Daemon) -> None:
     client = daemon.client()
-    client.start("wait(100)")
+    client.start("wait()")
     other = daemon.client()
     assert wait_for(lambda: other.call("stats")[1]["sessions"] == 1)
     client.close()
     assert wait_for(lambda: other.call("stats")[1]["sessions"] == 0)
 
 
-def test_a_client_that_dies_leaves_its_named_cell(daemon: Daemon) -> None:
-    client = daemon.client()
-    client.start("globals().update(t=wait(0.5), done=1)", "s")
+def test_a_client_that_dies_leaves_its_named_cell(daemon: Daemon, tmp_path: Path) -> None:
+    client, go = daemon.client(), tmp_path / "go"
+    client.start(f"globals().update(t=until({str(go)!r}), done=1)", "s")
     other = daemon.client()
     assert wait_for(lambda: other.call("sessions.show", session="s")[1].get("cells") == 1)
     client.close()
+    assert wait_for(lambda: other.call("stats")[1]["clients"] == 1)
+    go.touch()
     assert other.run("done", "s") == "1"
 
 
@@ -373,7 +378,7 @@ def test_one_client_too_many_is_turned_away(daemon: Daemon) -> None:
 
 def test_the_thirty_third_open_request_is_refused(daemon: Daemon) -> None:
     client = daemon.client()
-    slow = [client.start("wait(100)", f"s{n}") for n in range(32)]
+    slow = [client.start("wait()", f"s{n}") for n in range(32)]
     refused = client.send({"method": "stats"})
     kind, ident, head, _ = client.recv()
     assert (kind, ident, head["code"]) == (ERROR, refused, "limit")
@@ -484,7 +489,7 @@ def test_a_signal_ends_it_in_order(place: str, bin_folder: str, number: signal.S
     client.run("1", "s")
     tiers = children(daemon.process.pid)
     daemon.process.send_signal(number)
-    assert daemon.process.wait(60) == 0
+    assert daemon.process.wait(2 * lib.PATIENCE) == 0
     assert not os.path.exists(daemon.socket)
     assert client.is_closed()
     assert not any(map(is_alive, tiers))
@@ -495,11 +500,11 @@ def test_shutdown_is_answered_when_sessions_are_gone(place: str, bin_folder: str
     client = daemon.client()
     client.run("1", "s")
     tiers = children(daemon.process.pid)
-    slow = client.start("wait(100)", "s")
+    slow = client.start("wait()", "s")
     kind, head, _, _ = client.call("shutdown")
     assert (kind, head) == (RESPONSE, {"lost": []})
     assert not any(map(is_alive, tiers))
-    assert daemon.process.wait(60) == 0
+    assert daemon.process.wait(2 * lib.PATIENCE) == 0
     assert slow
 
 
@@ -510,14 +515,16 @@ def test_it_ends_when_idle_but_not_with_a_client_or_session(place: str, bin_fold
         with contextlib.suppress(OSError, EOFError):  # on a busy machine it ends before
             client = daemon.client()
             is_met = client.call("hello", version=1)[0] == RESPONSE
-    time.sleep(0.8)
+        if not is_met:
+            daemon.process.wait(lib.PATIENCE)
+    time.sleep(0.8)  # nothing follows an end that does not come
     client.run("1", "s")
     client.close()
-    time.sleep(0.8)
+    time.sleep(0.8)  # likewise
     client = daemon.client()
     assert client.call("hibernate", session="s")[1]["hibernated"]
     client.close()
-    assert daemon.process.wait(60) == 0
+    assert daemon.process.wait(2 * lib.PATIENCE) == 0
     assert not os.path.exists(daemon.socket)
 
 
@@ -567,7 +574,8 @@ def test_another_user_is_turned_away_without_a_word(bin_folder: str, place: str)
     talk = ("import socket, sys; s = socket.socket(socket.AF_UNIX); s.settimeout(float(sys.argv[2]))\n"
             "s.connect(sys.argv[1]); print(s.recv(100))")
     runs = [subprocess.run(["/usr/bin/python3", "-c", talk, daemon.socket, seconds], user=user,
-                           capture_output=True, text=True, timeout=60) for user, seconds in ((65534, "30"), (0, "1"))]
+                           capture_output=True, text=True, timeout=2 * lib.PATIENCE)
+            for user, seconds in ((65534, str(lib.PATIENCE)), (0, "1"))]
     daemon.stop()
     log = daemon.text()
     shutil.rmtree(folder)
@@ -578,7 +586,7 @@ def test_another_user_is_turned_away_without_a_word(bin_folder: str, place: str)
 
 def test_a_second_daemon_leaves_without_a_word(daemon: Daemon, bin_folder: str, place: str) -> None:
     again = subprocess.run([os.path.join(bin_folder, "snipara-sandboxd"), "--foreground", "--socket",
-                            daemon.socket, "--state", place], capture_output=True, text=True, timeout=60)
+                            daemon.socket, "--state", place], capture_output=True, text=True, timeout=lib.PATIENCE)
     assert (again.returncode, again.stderr) == (0, "")
     assert daemon.client().run("1") == "1"
 
@@ -597,7 +605,7 @@ def test_a_file_in_the_place_of_the_socket_is_not_removed(place: str, bin_folder
                                      ["extra"], ["--ready-fd", "1"], ["--socket", "relative"]])
 def test_wrong_options_are_refused(bin_folder: str, place: str, options: list[str]) -> None:
     run = subprocess.run([os.path.join(bin_folder, "snipara-sandboxd"), "--state", place, "--foreground",
-                          *options], capture_output=True, text=True, timeout=60)
+                          *options], capture_output=True, text=True, timeout=lib.PATIENCE)
     assert run.returncode == 2 and run.stderr.count("\n") == 1
 
 
@@ -614,7 +622,7 @@ class Cli:
                     "SNIPARA_SANDBOX_STATE_DIR": os.path.join(place, "state"), "SECRET_KEY": "sesame"}
 
     def __call__(self, *args: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
-        options.setdefault("timeout", 60)
+        options.setdefault("timeout", 2 * lib.PATIENCE)
         done: subprocess.CompletedProcess[bytes] = subprocess.run(
             [self.program, *args], env=self.env, cwd=self.place, capture_output=True, **options)
         return done
@@ -766,22 +774,22 @@ def test_ctrl_c_interrupts_the_cell_and_keeps_the_session(cli: Cli,
                                                           bin_folder: str) -> None:
     cli("exec", "--session", "s", "globals().update(x=5)")
     process = subprocess.Popen([os.path.join(bin_folder, "snipara-sandbox"), "exec", "--session", "s",
-                                "emit('go') or wait(100)"], env=cli.env, stdout=subprocess.PIPE,
+                                "--timeout", "600", "emit('go') or wait()"], env=cli.env, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
     assert lib.some(process.stdout).read(2) == b"go"
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=lib.PATIENCE)
     assert process.returncode == 1 and b"interrupted" in stderr
     assert cli("exec", "--session", "s", "x").stdout == b"5\n"
 
 
 def test_a_second_ctrl_c_gives_up(cli: Cli, bin_folder: str) -> None:
-    process = subprocess.Popen([os.path.join(bin_folder, "snipara-sandbox"), "exec",
-                                "emit('go') or __import__('time').sleep(100)"], env=cli.env,
+    process = subprocess.Popen([os.path.join(bin_folder, "snipara-sandbox"), "exec", "--timeout", "600",
+                                "emit('go') or until('/never')"], env=cli.env,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert lib.some(process.stdout).read(2) == b"go"
     process.send_signal(signal.SIGINT)
-    time.sleep(0.3)
+    time.sleep(0.3)  # nothing follows an end that does not come
     assert process.poll() is None
     # One more, or as many as it takes: two that come before it looks are one.
 
@@ -790,7 +798,7 @@ def test_a_second_ctrl_c_gives_up(cli: Cli, bin_folder: str) -> None:
         return process.poll() is not None
 
     assert wait_for(has_ended)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=lib.PATIENCE)
     assert process.returncode == 1 and b"interrupted twice" in stderr
 
 

@@ -37,7 +37,7 @@ def run_demo(box: lib.Sandbox, build: str) -> subprocess.CompletedProcess[str]:
     demo = shutil.copy(os.path.join(ROOT, "tools", "demo"), os.path.join(tree, "tools"))
     own(box, tree)
     return subprocess.run([lib.PYTHON, "-B", demo], env={**box.env, "SNP_BUILD": build}, cwd="/", text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=300, **box.identity())
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=5 * lib.PATIENCE, **box.identity())
 
 
 @pytest.mark.parametrize("who", ["root", "user"])

@@ -137,7 +137,7 @@ def test_what_is_installed(
         sandbox: lib.Sandbox, workspace: str, files: dict[str, str], values: dict[str, str], command: str) -> None:
     for name, text in files.items():
         sandbox.make_file(os.path.join(workspace, name), text)
-    done = sandbox.exec("import one_more; one_more.here", options=["--project", workspace], timeout=120, env=keys(
+    done = sandbox.exec("import one_more; one_more.here", options=["--project", workspace], env=keys(
         workspace_path=workspace, **{"workspace_" + name: value for name, value in values.items()}))
     assert done["value"] == "True" and image_of(done) == tag_of(workspace, command, files)
 
@@ -156,7 +156,7 @@ def test_a_hostile_workspace_and_what_it_is_built_from(sandbox: lib.Sandbox, wor
     os.symlink("/etc/shadow", os.path.join(workspace, "out"))
     os.symlink("m" * 150, os.path.join(workspace, "far"))
     os.mkfifo(os.path.join(workspace, "fifo"))
-    done = box.exec("eval(open('/etc/context').read()), open('/etc/context').read().count('secret')", timeout=120,
+    done = box.exec("eval(open('/etc/context').read()), open('/etc/context').read().count('secret')",
                     env=keys(workspace_path=workspace, workspace_setup="dev", workspace_install_command=CONTEXT))
     found, _ = eval(done["value"])
     assert sorted(found) == sorted((name, is_link) for name, is_link in (
@@ -176,7 +176,7 @@ def test_a_hostile_workspace_and_what_it_is_built_from(sandbox: lib.Sandbox, wor
 ])
 def test_an_image_that_cannot_be_built(
         sandbox: lib.Sandbox, workspace: str, values: dict[str, str], words: tuple[str, ...]) -> None:
-    done = sandbox.cli("exec", "--env", "docker", "1", timeout=120, env=keys(
+    done = sandbox.cli("exec", "--env", "docker", "1", env=keys(
         workspace_path=workspace, **{"workspace_" + name: value for name, value in values.items()}))
     assert done.returncode != 0
     for word in words:
@@ -189,7 +189,7 @@ def test_another_image_of_that_name_is_not_taken(
     """The name has 16 digits of a hash, the image all of them."""
     tag = tag_of(workspace, "python -m pip install pytest pytest-asyncio", {})
     build(engine, tag, {"Dockerfile": f"FROM {BASE}\nLABEL snipara-sandbox.workspace=other\n".encode()})
-    done = sandbox.exec("import pytest; pytest.here", timeout=120,
+    done = sandbox.exec("import pytest; pytest.here",
                         env=keys(workspace_path=workspace, workspace_setup="tests-only"))
     assert done["value"] == "True" and image_of(done) == tag
 

@@ -37,7 +37,7 @@ from typing import Any
 import pytest
 from test_demo import ROOT, need_data, own
 
-SECONDS = 120  # of a command, on a machine that is busy
+SECONDS = 2 * lib.PATIENCE  # of a command
 PORT = "8765"  # in documents; a free one in its place
 ID = r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*[0-9])[0-9a-f]{8}\b"
 SURROUNDINGS = re.compile(r"degraded: |snipara-sandbox [a-z-]+: warning: (HOME|SNIPARA_SANDBOX_RUNTIME_DIR) is ")

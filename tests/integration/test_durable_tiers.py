@@ -51,7 +51,7 @@ def cells(box: lib.Sandbox) -> list[lib.Json]:
 
 
 def saved(box: lib.Sandbox, cell: int) -> None:
-    assert lib.wait_for(lambda: listed(box)["checkpoint_cell"] == cell, 60), box.log()
+    assert lib.wait_for(lambda: listed(box)["checkpoint_cell"] == cell), box.log()
 
 
 def restart(box: lib.Sandbox, *options: str) -> None:
@@ -66,7 +66,7 @@ def test_variables_functions_and_files_survive_daemon_and_tier(box: lib.Sandbox)
     box.exec(STATE, "s")
     saved(box, 1)
     os.kill(lib.some(box.tier_pid()), signal.SIGKILL)
-    assert lib.wait_for(lambda: listed(box)["state"] == "hibernated", 60)
+    assert lib.wait_for(lambda: listed(box)["state"] == "hibernated")
     done = box.exec(LOOK, "s")
     assert done["value"] == SEEN and done["epoch"] == 2, done
     assert done["restored"]["cell"] == 1 and done["restored"]["missing"] == [] and done["restored"]["failed"] == []
@@ -86,7 +86,7 @@ def test_an_end_in_order_saves_and_hibernation_is_invisible(box: lib.Sandbox) ->
     assert box.stop() == 0
     box.start("--session-idle", "0.5", *SOON)
     assert box.exec(LOOK, "s")["value"] == SEEN
-    assert lib.wait_for(lambda: listed(box)["state"] == "hibernated", 60), box.log()
+    assert lib.wait_for(lambda: listed(box)["state"] == "hibernated"), box.log()
     done = box.exec(LOOK, "s")
     assert done["value"] == SEEN and done["restored"]["missing"] == []
 
@@ -138,12 +138,13 @@ def test_what_cannot_move_is_named_and_stays(fresh_sandbox: Callable[..., lib.Sa
                         ("auto", "not to auto"), ("vm", "vm"), ("mars", "'mars'")):
         done = move(box, tier)
         assert done.returncode != 0 and words in done.stderr and len(done.stderr.splitlines()) <= 2, done
-    with box.popen("exec", "-s", "s", "print('in', flush=True)\nimport time\ntime.sleep(60)", text=True) as client:
+    with box.popen("exec", "-s", "s", "--timeout", "600", "print('in', flush=True)\nimport time\ntime.sleep(600)",
+                   text=True) as client:
         assert lib.some(client.stdout).readline() == "in\n"
         done = move(box, "local", "--yes")
         assert done.returncode == 1 and "session s runs a cell; try again" in done.stderr, done
         client.send_signal(signal.SIGINT)
-        client.wait(60)
+        client.wait(lib.PATIENCE)
     # All of that has left it as it was: the same process, which goes on.
     cell = box.exec("os.getpid(), next(rest)", "s")
     assert (cell["value"], cell["epoch"]) == (f"({pid}, 1)", 1), cell
@@ -164,12 +165,12 @@ def test_a_cell_that_was_running_is_unknown_and_asked_about(box: lib.Sandbox) ->
     box.start(*SOON)
     box.exec(STATE, "s")
     saved(box, 1)
-    with box.popen("exec", *box.exec_options, "--session", "s", "print('in', flush=True)\nseen.append(3)\n"
-                   "import time\ntime.sleep(60)", text=True) as client:
+    with box.popen("exec", *box.exec_options, "--session", "s", "--timeout", "600",
+                   "print('in', flush=True)\nseen.append(3)\nimport time\ntime.sleep(600)", text=True) as client:
         assert lib.some(client.stdout).readline() == "in\n"
         assert lib.wait_for(lambda: len(cells(box)) == 2)  # its intent is in the journal
         restart(box, *SOON)
-        client.wait(60)
+        client.wait(lib.PATIENCE)
     assert listed(box)["state"] == "unknown"
     asked = box.cli("exec", *box.exec_options, "--session", "s", "seen")
     assert asked.returncode == 1 and "cell 2" in asked.stderr and "--recover replay" in asked.stderr
@@ -191,7 +192,7 @@ def test_cells_after_the_checkpoint_are_run_again_on_demand(box: lib.Sandbox) ->
 
 @forked
 def test_a_stopped_supervisor_is_replaced(box: lib.Sandbox) -> None:
-    box.start("--tier-timeout", "4", *SOON)
+    box.start("--tier-timeout", str(lib.PATIENCE / 6), *SOON)
     box.exec(STATE, "s")
     saved(box, 1)
     tier = lib.some(box.tier_pid())
@@ -248,7 +249,7 @@ def test_the_next_call_does_not_wait_for_a_save(box: lib.Sandbox, when: str) -> 
 @pytest.mark.parametrize("box", ["root native", "user native"], indirect=True, scope="function")
 def test_a_copy_that_is_saved_makes_room_for_a_cell(box: lib.Sandbox) -> None:
     """Beside the copy these cells would meet the limit, by themselves they do not; and they are saved in their turn."""
-    options = "--memory", "300m", "--checkpoint", "after"
+    options = "--memory", "300m", "--checkpoint", "after", "--timeout", "600"
     grown = "b = bytearray(b'x') * ({} << 20)"  # the one grows while the copy waits for a file that it makes
     slow = ("class K:\n    def __reduce__(self):\n        import os, time\n"
             "        while not os.path.exists('go'): time.sleep(0.01)\n        return list, ()\nk = K()\n")
@@ -258,9 +259,9 @@ def test_a_copy_that_is_saved_makes_room_for_a_cell(box: lib.Sandbox) -> None:
     for name, before, cell in (("s", slow + grown.format(60), change + slowly),
                                ("t", grown.format(120), change + "len(bytearray(b))")):
         box.exec(before, name, options)
-        done = box.exec(cell, name)
+        done = box.exec(cell, name, ["--timeout", "600"])
         assert done["status"] == "ok" and done["cell"] == 2, done
-        assert lib.wait_for(lambda: listed(box, name)["checkpoint_cell"] == 2, 60), box.log()
+        assert lib.wait_for(lambda: listed(box, name)["checkpoint_cell"] == 2), box.log()
 
 
 def test_what_cannot_be_saved_is_named(box: lib.Sandbox) -> None:
@@ -351,11 +352,11 @@ def test_what_snapshots_hold_is_measured_and_bounded(box: lib.Sandbox) -> None:
     for value in (1, 2):
         box.exec(f"a = bytearray(b'{value}') * (60 << 20)", "s")
         assert box.cli("snapshot", "-s", "s", "--wait").returncode == 0
-    assert lib.wait_for(lambda: 45 << 20 < listed(box)["snapshots_bytes"] < 90 << 20, 60), listed(box)
+    assert lib.wait_for(lambda: 45 << 20 < listed(box)["snapshots_bytes"] < 90 << 20), listed(box)
     assert where() == [["memory", "disk"]] * 2
     box.exec("a = bytearray(b'3') * (60 << 20)", "s")
     assert box.cli("snapshot", "-s", "s", "--wait").returncode == 0
-    assert lib.wait_for(lambda: where() == [["disk"], ["memory", "disk"], ["memory", "disk"]], 60), listed(box)
+    assert lib.wait_for(lambda: where() == [["disk"], ["memory", "disk"], ["memory", "disk"]]), listed(box)
 
 
 FILL = """
@@ -398,7 +399,7 @@ def test_the_state_folder_keeps_to_its_budget() -> None:
             names = {row["name"] for row in json.loads(sandbox.cli("sessions", "list", "--json").stdout)}
             assert {"s0", "s1", "s2", "s3", "loud"} <= names
             assert sandbox.cli("sessions", "destroy", "--all").returncode == 0
-            assert lib.wait_for(lambda: sandbox.cli("exec", "-s", "new", "1").returncode == 0, 30)
+            assert lib.wait_for(lambda: sandbox.cli("exec", "-s", "new", "1").returncode == 0)
         finally:
             sandbox.close()
     assert tops["24m"] <= 24 << 20 < tops["0"], tops

@@ -60,7 +60,7 @@ def evaluated(box: Sandbox, data: str, *options: str) -> Json:
 def test_samples_are_judged_out_of_their_reach(box: Sandbox) -> None:
     data = lines(box, "data.jsonl", [ADD, PAIR])
     pair = "class Pair:\n    def __init__(self, a, b):\n        self.a = a\n\n\ndef keep(x):\n    return len(x) - 1\n"
-    report = evaluated(box, data, "--test-timeout", "5", "--k", "3", "--samples", lines(
+    report = evaluated(box, data, "--test-timeout", str(lib.PATIENCE / 4), "--k", "3", "--samples", lines(
         box, "samples.jsonl", [{"task_id": "x/0", "completion": GOOD}, {"task_id": "x/0", "completion": GOOD},
                                *({"task_id": "x/0", "completion": text} for text in CHEATS),
                                *[{"task_id": 7, "code": pair}] * 3]))
@@ -117,7 +117,7 @@ def test_changes_of_a_project_are_judged_by_verify(box: Sandbox) -> None:
     tests = ("from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n\n\n"
              "def test_0():\n    assert add(0, 0) == 0\n")
     box.make_file("repo/test_calc.py", tests)
-    time.sleep(0.05)
+    time.sleep(0.05)  # ctime is of the last tick of the kernel's clock
     data = lines(box, "swe.jsonl", [{
         "instance_id": "calc-1", "problem_statement": "add() subtracts", "repo": "repo",
         "FAIL_TO_PASS": json.dumps(["test_calc.py::test_add"]), "PASS_TO_PASS": ["test_calc.py::test_0"]}])

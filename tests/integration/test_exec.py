@@ -249,7 +249,8 @@ def test_stdout_and_stderr_are_told_apart(sandbox: lib.Sandbox) -> None:
 
 
 def test_streams_come_in_order(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
-    """Events on the wire: what was written first arrives first, whoever wrote it."""
+    """Events on the wire: what was written first arrives first, whoever wrote it; but a cell waits only so long for
+    who reads. Where that ran out, on a busy machine, it is tried again."""
     code = """
 import sys, subprocess
 for i in range(20):
@@ -258,23 +259,29 @@ for i in range(20):
     if i % 5 == 0:
         subprocess.run(['sh', '-c', f'echo sub {i}'])
         print('end', i, file=sys.stderr)
+sys.stdout.buffer.raw._turn._given_up
 """
     # The daemon answers only its own user, so here it runs as the tests do.
+    expected = "".join(f"out {i}\nerr {i}\n" + (f"sub {i}\nend {i}\n" if i % 5 == 0 else "") for i in range(20))
     with fresh_sandbox("root" if os.geteuid() == 0 else "user").client() as rpc:
         defaults = {"template": "base"}
-        kind, head, _, events = rpc.call(
-            "exec", code.encode(), session=None, kind="python", code_len=len(code), stdin=False, argv=None,
-            tier="native", template=None, limits={}, defaults=defaults, project=None, env={},
-            allow_degraded=False, stream=True)
-    assert kind == 2, head
-    text = b"".join(raw for event, raw in events if event["event"] in ("stdout", "stderr"))
-    expected = "".join(f"out {i}\nerr {i}\n" + (f"sub {i}\nend {i}\n" if i % 5 == 0 else "") for i in range(20))
-    assert text.decode() == expected
+
+        def was_read_in_time() -> bool:
+            kind, head, _, events = rpc.call(
+                "exec", code.encode(), session=None, kind="python", code_len=len(code), stdin=False, argv=None,
+                tier="native", template=None, limits={}, defaults=defaults, project=None, env={},
+                allow_degraded=False, stream=True)
+            assert kind == 2, head
+            text = b"".join(raw for event, raw in events if event["event"] in ("stdout", "stderr"))
+            assert text.decode() == expected or int(head["value"]) > 0
+            return bool(head["value"] == "0")
+
+        assert lib.wait_for(was_read_in_time)
 
 
 def test_output_is_streamed_while_the_cell_runs(sandbox: lib.Sandbox, session: str) -> None:
     code = "import os, time\nprint('first')\nwhile not os.path.exists('go'): time.sleep(0.02)\nprint('last')"
-    with sandbox.popen("exec", "--session", session, code, text=True) as process:
+    with sandbox.popen("exec", "--session", session, "--timeout", "600", code, text=True) as process:
         assert lib.some(process.stdout).readline() == "first\n"
         assert sandbox.cli("put", sandbox.make_file("go"), f"{session}:").returncode == 0
         assert lib.some(process.stdout).readline() == "last\n"
@@ -331,7 +338,7 @@ plt.plot([1, 2, 3])
 plt.show()
 pandas.DataFrame({'second': [3.5]})
 """
-    done = ok(sandbox.exec(code, options=["--template", "plot"], timeout=120))
+    done = ok(sandbox.exec(code, options=["--template", "plot"]))
     frame, figure, last = done["displays"]
     assert "column" in frame["text/plain"] and "<table" in frame["text/html"]
     png = base64.b64decode(figure["image/png"])
@@ -473,7 +480,7 @@ def test_exit_status_of_the_program(sandbox: lib.Sandbox) -> None:
     assert sandbox.cli("exec", "--sh", "kill -TERM $$").returncode == 128 + 15
     assert sandbox.cli("exec", "1").returncode == 0
     assert sandbox.cli("exec", "raise ValueError").returncode == 1
-    assert sandbox.cli("exec", "--timeout", "0.3", "--sh", "sleep 5").returncode == 124
+    assert sandbox.cli("exec", "--timeout", "0.3", "--sh", "sleep 600").returncode == 124
 
 
 @pytest.mark.needs("namespaces")

@@ -176,7 +176,7 @@ def test_no_such_session(sandbox: lib.Sandbox) -> None:
 
 def test_files_while_a_cell_runs(sandbox: lib.Sandbox, session: str) -> None:
     code = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)"
-    with sandbox.popen("exec", "--session", session, code) as running:
+    with sandbox.popen("exec", "--session", session, "--timeout", "600", code) as running:
         done_well(sandbox.cli("put", sandbox.make_file("in/x", "while running"), f"{session}:during"))
         assert sandbox.cli("get", f"{session}:during", "-").stdout == "while running"
         assert running.poll() is None

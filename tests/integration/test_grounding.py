@@ -19,7 +19,7 @@ from runtime import Failure  # noqa: E402
 def limits_hold(box: Sandbox, top: str, language: str, copies: Any) -> None:
     def check(project: str, paths: list[str]) -> list[Any]:
         files = [os.path.join(project, path) for path in paths]
-        done = box.cli("check", "--dir", project, "--json", "--timeout", "300", *files, timeout=300)
+        done = box.cli("check", "--dir", project, "--json", "--timeout", "600", *files, timeout=10 * lib.PATIENCE)
         assert done.returncode in (0, 1), done.stderr
         rows: list[Any] = json.loads(done.stdout)["files"]
         return rows

@@ -39,13 +39,13 @@ def test_sessions_that_end_with_their_program() -> None:
             refused = client.end_of(client.send({**living, "session": "default"}, b"1"))
             assert "cannot be temporary" in refused[1]["message"]
         with start(box, "library-probe", "temporary") as process:
-            assert (process.communicate(timeout=60)[0], process.returncode) == ("ok\n" * 4, -signal.SIGKILL)
+            assert (process.communicate(timeout=lib.PATIENCE)[0], process.returncode) == ("ok\n" * 4, -signal.SIGKILL)
         os.kill(pid, signal.SIGKILL)
         lib.some(box.daemon).wait()
         box.start("--idle", "2")
         with box.client() as client:
             assert lib.wait_for(lambda: {row["name"] for row in client.call("sessions.list")[1]["sessions"]}
-                                == {"kept", "copy-1", "living"}, 60)
+                                == {"kept", "copy-1", "living"})
     finally:
         box.close()
 
@@ -63,7 +63,7 @@ def start(box: lib.Sandbox, *args: str, cwd: str = "") -> "subprocess.Popen[str]
 
 def run(box: lib.Sandbox, *args: str) -> str:
     with start(box, *args) as process:
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=lib.PATIENCE)
     assert (process.returncode, errors) == (0, ""), out
     return out
 
@@ -107,8 +107,8 @@ class Leaving(ScriptedDaemon):
 
 def test_a_callback_asks_a_daemon_that_has_gone(box: lib.Sandbox) -> None:
     with Leaving({"sessions.list": {"sessions": []}}) as daemon:
-        done = subprocess.run([os.path.join(box.bin, "library-probe"), "hung_up"], capture_output=True, timeout=60,
-                              text=True, env={**daemon.env, "LD_LIBRARY_PATH": box.bin})
+        done = subprocess.run([os.path.join(box.bin, "library-probe"), "hung_up"], capture_output=True,
+                              timeout=lib.PATIENCE, text=True, env={**daemon.env, "LD_LIBRARY_PATH": box.bin})
     assert (done.returncode, done.stdout) == (0, "ok\npeer|||\n"), done.stderr
 
 
@@ -119,7 +119,7 @@ def ask(runs: Runs, *words: str) -> "subprocess.Popen[str]":
 def asked(runs: Runs, *words: str) -> tuple[list[str], lib.Json]:
     """What the program printed, and the result of its run; of one that failed {"failed": ...}."""
     with ask(runs, *words) as process:
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=lib.PATIENCE)
     assert (process.returncode, errors) == (0, ""), out
     *said, end = out.splitlines()
     return (said[:-1], json.loads(said[-1])) if end == "ok" else (said, {"failed": end})
@@ -141,7 +141,7 @@ def process_of_run(folder: str) -> list[int]:
 def test_the_example_of_a_run(runs: Runs) -> None:
     script = runs.script(turn(call("stock", shop="Oslo")), turn(text="There are 12 apples"))
     with start(runs.box, "example-ask", "replay/" + script, "How many?", cwd=runs.folder) as process:
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=lib.PATIENCE)
     said = r'stock {"shop":"Oslo"}\nThere are 12 apples\nrecorded as [0-9a-f]{8}, \$0.00\n'
     assert re.fullmatch(said, out) and not errors
 
@@ -180,7 +180,7 @@ def test_a_result_that_is_too_large(runs: Runs) -> None:
 ])
 def test_a_run_that_cannot_begin(runs: Runs, words: list[str], said: str) -> None:
     assert asked(runs, *words) == ([], {"failed": said})
-    assert lib.wait_for(lambda: not process_of_run(runs.folder), 60)
+    assert lib.wait_for(lambda: not process_of_run(runs.folder))
 
 
 def test_settings(runs: Runs) -> None:
@@ -192,7 +192,7 @@ def test_settings(runs: Runs) -> None:
                           ("model=a", f"7 {folder}/snipara-sandbox.toml 1\nok\n"),
                           ("max_depth=lots", "invalid|||\n"), ("modle=a", "invalid|modle||near_name\n")):
         with start(runs.box, "library-probe", "settings", setting, cwd=folder) as process:
-            assert process.communicate(timeout=60) == (said, "")
+            assert process.communicate(timeout=lib.PATIENCE) == (said, "")
     with open(os.path.join(folder, ".env"), "w") as file:
         file.write("OPENAI_API_KEY=sk-not-a-key\n")
     said_, result = asked(runs, "folder=" + folder, "model=gpt-4o")
@@ -233,14 +233,14 @@ def test_a_program_that_does_not_read(runs: Runs) -> None:
     script = runs.script(long, long, long, turn(text="done"))
     logs = os.path.join(runs.folder, "logs")
     before = set(os.listdir(logs)) if os.path.isdir(logs) else set()
-    with ask(runs, "deaf", "timeout_seconds=2", "model=replay/" + script) as process:
+    with ask(runs, "deaf", f"timeout_seconds={int(lib.PATIENCE / 12)}", "model=replay/" + script) as process:
         try:
-            assert lib.wait_for(lambda: os.path.isdir(logs) and set(os.listdir(logs)) - before, 60)
+            assert lib.wait_for(lambda: os.path.isdir(logs) and set(os.listdir(logs)) - before)
             record, = set(os.listdir(logs)) - before
-            assert lib.wait_for(lambda: b'"stopped_by":"timeout"' in Path(logs, record).read_bytes(), 60)
+            assert lib.wait_for(lambda: b'"stopped_by":"timeout"' in Path(logs, record).read_bytes())
         finally:
             runs.box.make_file(os.path.join(runs.folder, "go_on"))
-            out, errors = process.communicate(timeout=60)
+            out, errors = process.communicate(timeout=lib.PATIENCE)
             os.unlink(os.path.join(runs.folder, "go_on"))
     result = json.loads(out.splitlines()[-2])
     assert result["stopped_by"] == "timeout", errors
@@ -260,10 +260,10 @@ def test_killed(runs: Runs, who: str) -> None:
         ident, = {name.split(".")[0] for name in set(os.listdir(logs)) - before}
         if who == "run":
             os.kill(process_of_run(runs.folder)[0], signal.SIGKILL)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=lib.PATIENCE)
         assert (out, process.returncode) == {"caller": ("", -signal.SIGKILL), "run": (f"peer|{ident}||\n", 0),
                                              "free": ("", 0)}[who]
-    assert lib.wait_for(lambda: not process_of_run(runs.folder), 60)
+    assert lib.wait_for(lambda: not process_of_run(runs.folder))
     last = runs.records({"trajectory_id": ident})[-1]
     assert last.get("step") == "tool" if who == "run" else last["end"]["stopped_by"] == "cancelled"
     _, result = asked(runs, "patient", "resume=" + ident)
@@ -295,7 +295,7 @@ def test_the_daemon_is_killed_in_a_run() -> None:
 def test_many_runs_of_one_program(runs: Runs) -> None:
     script = runs.script(turn(call("lookup", place="Oslo")), work(1), turn(text="done"))
     with start(runs.box, "library-probe", "many", "model=replay/" + script, cwd=runs.folder) as process:
-        assert process.communicate(timeout=60) == ("done\n" * 6, "")
+        assert process.communicate(timeout=lib.PATIENCE) == ("done\n" * 6, "")
 
 
 def test_the_daemon_dies_and_is_started_again() -> None:
@@ -310,7 +310,7 @@ def test_the_daemon_dies_and_is_started_again() -> None:
             assert said == ["the cell that ran: peer", "without recover: replay checkpoint",
                             "afterwards: 42; children: none", "ok"]
         with start(box, "library-probe", "older", "", "no_start") as process:
-            assert (process.communicate(timeout=60), process.returncode) == (("not_found|||\n", ""), 3)
+            assert (process.communicate(timeout=lib.PATIENCE), process.returncode) == (("not_found|||\n", ""), 3)
     finally:
         box.close()
 

@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,8 @@ class Autostart:
     def run(self, *args: str, **kwargs: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [os.path.join(self.box.bin, "snipara-sandbox"), *args], env=self.box.env, cwd=self.box.home,
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, **self.box.identity(), **kwargs)
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=lib.PATIENCE, **self.box.identity(),
+            **kwargs)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def autostart(fresh_sandbox: Callable[..., lib.Sandbox]) -> Iterator[Callable[[s
     for one in made:
         for pid in one.pids():
             os.kill(pid, signal.SIGTERM)
-        assert lib.wait_for(lambda: not one.pids(), 60)
+        assert lib.wait_for(lambda: not one.pids())
 
 
 def environ_of(pid: int) -> str:
@@ -84,9 +84,7 @@ def usable(box: lib.Sandbox, session: str | None = None) -> lib.Json:
 @pytest.mark.parametrize("who", ["root", "user"])
 def test_the_daemon_starts_by_itself(autostart: Callable[[str], Autostart], who: str) -> None:
     runtime = autostart(who)
-    start = time.monotonic()
     done = runtime.run("exec", "print('first')")
-    print(f"first exec after boot as {who}: {1000 * (time.monotonic() - start):.0f} ms (budget 400)")
     assert (done.returncode, done.stdout) == (0, "first\n"), done.stderr
     assert len(runtime.pids()) == 1
     mode = os.stat(runtime.box.socket).st_mode & 0o777, os.stat(runtime.box.runtime).st_mode & 0o777
@@ -116,7 +114,8 @@ def test_an_idle_daemon_is_small(box: lib.Sandbox) -> None:
 def test_an_idle_daemon_ends(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     box = fresh_sandbox("root" if os.geteuid() == 0 else "user")
     pid = box.start("--idle", "1")
-    usable(box)
+    with box.client():  # it is not idle, however long the cell takes
+        usable(box)
     assert lib.wait_for(lambda: not lib.is_alive(pid))
     assert not os.path.exists(box.socket)
     assert usable(box)["state"] == "kept"
@@ -152,14 +151,15 @@ def test_an_existing_session_keeps_its_policy(box: lib.Sandbox) -> None:
     for options in (["--memory", "64m"], ["--template", "data"], ["--project", box.make_folder("p")]):
         done = box.cli("exec", "--session", "fixed", *options, "print('ran')")
         assert done.returncode in (1, 2) and done.stdout == "" and done.stderr
-    assert box.exec("1", "fixed", options=["--timeout", "5"])["status"] == "ok"
+    assert box.exec("1", "fixed", options=["--timeout", "600"])["status"] == "ok"
 
 
 def test_destroy_ends_a_running_cell(box: lib.Sandbox) -> None:
-    with box.popen("exec", "--json", "--session", "run", "import time\ntime.sleep(60)", text=True) as running:
+    with box.popen("exec", "--json", "--timeout", "600", "--session", "run", "import time\ntime.sleep(600)",
+                   text=True) as running:
         assert lib.wait_for(lambda: any(s["state"] == "running" for s in sessions(box)))
         assert box.destroy("run").returncode == 0
-        out, errors = running.communicate(timeout=60)
+        out, errors = running.communicate(timeout=lib.PATIENCE)
         assert running.returncode != 0 and "was destroyed" in out + errors, (out, errors)
     assert sessions(box) == []
 
@@ -167,12 +167,19 @@ def test_destroy_ends_a_running_cell(box: lib.Sandbox) -> None:
 # Clients --------------------------------------------------------------------------------------
 
 
-def start_cell(box: lib.Sandbox, *args: str,
-               code: str = "import time\nprint('in', flush=True)\ntime.sleep({})\nopen('done', 'w').close()",
-               seconds: int = 60) -> subprocess.Popen[Any]:
-    process = box.popen("exec", *args, code.format(seconds), text=True)
+UNTIL_GO = ("import os, time\nprint('in', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
+            "open('done', 'w').close()")
+
+
+def start_cell(box: lib.Sandbox, *args: str, code: str = UNTIL_GO) -> subprocess.Popen[Any]:
+    """A cell that ends by what the test does to it: its limit is above any patience."""
+    process = box.popen("exec", "--timeout", "600", *args, code, text=True)
     assert lib.some(process.stdout).readline() == "in\n"
     return process
+
+
+def let_go(box: lib.Sandbox, session: str) -> None:
+    assert box.cli("put", box.make_file(os.path.join(box.home, "go"), ""), f"{session}:go").returncode == 0
 
 
 def running_code(box: lib.Sandbox, mark: str) -> list[int]:
@@ -190,7 +197,7 @@ def running_code(box: lib.Sandbox, mark: str) -> list[int]:
 def test_an_unnamed_session_ends_with_its_killed_client(box: lib.Sandbox) -> None:
     mark = "m" + os.urandom(4).hex()
     code = (f"import ctypes, time\nctypes.CDLL(None).prctl(15, b'{mark}', 0, 0, 0)\n"
-            "print('in', flush=True)\ntime.sleep({})")
+            "print('in', flush=True)\ntime.sleep(600)")
     with start_cell(box, code=code) as client:
         assert len(sessions(box)) <= 1
         assert lib.wait_for(lambda: running_code(box, mark))
@@ -201,23 +208,24 @@ def test_an_unnamed_session_ends_with_its_killed_client(box: lib.Sandbox) -> Non
 
 
 def test_who_waits_for_a_busy_session_is_told(box: lib.Sandbox) -> None:
-    busy = "print('in', flush=True)\nimport os, time\nwhile not os.path.exists('go'): time.sleep(0.01)"
-    with start_cell(box, "-s", "s", code=busy) as first:
+    with start_cell(box, "-s", "s") as first:
         with box.popen("exec", "-s", "s", "6 * 7", text=True) as second:
             assert re.fullmatch(r"waiting: cell 1 is running \(\d+\.\d s so far\)\n",
                                 lib.some(second.stderr).readline())
             as_json = box.popen("exec", "-s", "s", "--json", "1", text=True)
-            assert box.cli("put", box.make_file(os.path.join(box.home, "go"), ""), "s:go").returncode == 0
-            assert second.communicate(timeout=60)[0] == "42\n"
-        out, err = as_json.communicate(timeout=60)
+            let_go(box, "s")
+            assert second.communicate(timeout=lib.PATIENCE)[0] == "42\n"
+        out, err = as_json.communicate(timeout=lib.PATIENCE)
         assert json.loads(out)["value"] == "1" and "waiting" not in err
-        first.communicate(timeout=60)
+        first.communicate(timeout=lib.PATIENCE)
 
 
 def test_a_named_session_finishes_its_cell(box: lib.Sandbox) -> None:
     usable(box, "stay")
-    with start_cell(box, "--session", "stay", seconds=1) as client:
+    with start_cell(box, "--session", "stay") as client:
         client.kill()
+    assert sessions(box)[0]["state"] == "running"
+    let_go(box, "stay")
     assert lib.wait_for(lambda: sessions(box)[0]["state"] in ("idle", "saving"))
     assert box.exec("import os\nos.path.exists('done')", "stay")["value"] == "True"
 
@@ -233,8 +241,8 @@ def test_ctrl_c_interrupts_the_cell(box: lib.Sandbox) -> None:
 
 def test_interrupted_is_what_the_result_says(box: lib.Sandbox) -> None:
     box.exec("x = 1", "int")
-    with box.popen("exec", "--json", "--session", "int", "import time\nopen('in', 'w').close()\ntime.sleep(60)",
-                   text=True) as client:
+    code = "import time\nopen('in', 'w').close()\ntime.sleep(600)"
+    with box.popen("exec", "--json", "--timeout", "600", "--session", "int", code, text=True) as client:
         assert lib.wait_for(lambda: box.cli("ls", "int:in").returncode == 0)
         client.send_signal(signal.SIGINT)
         out, _ = client.communicate(timeout=lib.PATIENCE)
@@ -337,6 +345,11 @@ def count(box: lib.Sandbox) -> lib.Json:
     }
 
 
+def holds_no_more(now: lib.Json, before: lib.Json) -> bool:
+    """Less is right: what was on its way out a second ago may have been counted before."""
+    return now["mounts"] == before["mounts"] and all(now[what] <= before[what] for what in before if what != "mounts")
+
+
 @pytest.mark.parametrize("who", ["root", "user"])
 def test_fifty_sessions_leave_nothing(fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
     # Nothing that comes and goes.
@@ -345,20 +358,20 @@ def test_fifty_sessions_leave_nothing(fresh_sandbox: Callable[..., lib.Sandbox],
     kinds: list[Callable[[int], Any]] = [
         lambda i: usable(box),
         lambda i: box.exec("import os\nos._exit(3)"),
-        lambda i: box.exec(sh="sleep 50 & sleep 50 & true"),
+        lambda i: box.exec(sh="sleep 1000 & sleep 1000 & true"),
         lambda i: box.exec("print('x' * 10)", options=["--project", project]),
         lambda i: box.exec("while True: pass", options=["--timeout", "0.1"]),
         lambda i: box.exec("b = bytearray(100 << 20)", options=["--memory", "32m"]),
         lambda i: (usable(box, f"s{i}"), box.destroy(f"s{i}")),
         lambda i: box.exec("import socket, os\nl = [socket.socketpair() for _ in range(50)]\n"
-                           "if os.fork() == 0:\n    import time; time.sleep(50)"),
+                           "if os.fork() == 0:\n    import time; time.sleep(1000)"),
     ]
     for kind in kinds:
         kind(0)
     before = lib.settled(lambda: count(box))
     for i in range(50):
         kinds[i % len(kinds)](i)
-    assert lib.wait_for(lambda: count(box) == before, 60), f"{before}\n{count(box)}"
+    assert lib.wait_for(lambda: holds_no_more(count(box), before)), f"{before}\n{count(box)}"
 
 
 def test_the_daemon_is_asked_about_and_stopped(fresh_sandbox: Callable[..., lib.Sandbox], tmp_path: Path) -> None:
@@ -375,12 +388,12 @@ def test_the_daemon_is_asked_about_and_stopped(fresh_sandbox: Callable[..., lib.
         client.wait(lib.PATIENCE)
     stopped = box.cli("daemon", "stop")
     assert stopped.returncode == 0, stopped.stderr
-    assert lib.some(box.daemon).wait(60) == 0
+    assert lib.some(box.daemon).wait(lib.PATIENCE) == 0
 
     def unstarted(*args: str) -> subprocess.CompletedProcess[Any]:
         return subprocess.run([os.path.join(box.bin, "snipara-sandbox"), "daemon", *args],
                               env={**box.env, "SNIPARA_SANDBOX_RUNTIME_DIR": str(tmp_path)},
-                              capture_output=True, text=True, timeout=30)
+                              capture_output=True, text=True, timeout=lib.PATIENCE)
 
     assert unstarted("status").returncode == 1
     assert json.loads(unstarted("status", "--json").stdout) == {"running": False}
@@ -398,7 +411,7 @@ def test_a_daemon_nobody_finds_saves_its_sessions_and_ends(fresh_sandbox: Callab
     first = lib.some(box.daemon)
     assert box.exec("x = 5", session="s")["status"] == "ok"
     code = "import os, time\nprint('begun', flush=True)\nwhile not os.path.exists('/tmp/go'): time.sleep(0.05)\ny = 6"
-    with box.popen("exec", "-s", "other", code, text=True) as cell:
+    with box.popen("exec", "-s", "other", "--timeout", "600", code, text=True) as cell:
         assert lib.some(cell.stdout).readline() == "begun\n"
         with box.client() as client:
             shutil.rmtree(box.runtime)
@@ -406,8 +419,8 @@ def test_a_daemon_nobody_finds_saves_its_sessions_and_ends(fresh_sandbox: Callab
             # Somebody waits for an answer: nothing is cut off, and who is connected is served.
             assert client.call("put", b"", session="other", path="/tmp/go", offset=0, truncate=True,
                                mode=0o644)[0] == lib.RESPONSE
-        assert cell.communicate(timeout=60)[0] == "" and cell.returncode == 0
-    assert first.wait(60) == 0
+        assert cell.communicate(timeout=lib.PATIENCE)[0] == "" and cell.returncode == 0
+    assert first.wait(lib.PATIENCE) == 0
     box.daemon = None
     assert box.exec("x", session="s")["value"] == "5" and box.exec("y", session="other")["value"] == "6"
 
@@ -416,8 +429,7 @@ def test_the_end_of_a_daemon_leaves_the_socket_of_another(fresh_sandbox: Callabl
     box = fresh_sandbox()
     box.start()
     first = lib.some(box.daemon)
-    with box.popen("exec", "print('begun', flush=True); import time; time.sleep(30)", text=True) as cell:
-        assert lib.some(cell.stdout).readline() == "begun\n"
+    with start_cell(box) as cell:
         shutil.rmtree(box.runtime)  # the first one has a request open, so it stays
         os.mkdir(box.runtime, 0o700)
         box.daemon = None
@@ -426,8 +438,8 @@ def test_the_end_of_a_daemon_leaves_the_socket_of_another(fresh_sandbox: Callabl
         # It has no journal, which the other holds; to be ended it needs none.
         assert "journal" in box.cli("sessions", "list").stderr
         first.terminate()
-        first.wait(60)
-        cell.communicate(timeout=60)
+        first.wait(lib.PATIENCE)
+        cell.communicate(timeout=lib.PATIENCE)
     assert json.loads(box.cli("daemon", "status", "--json").stdout)["pid"] == second
 
 
@@ -439,7 +451,7 @@ def test_a_daemon_without_a_journal_can_be_stopped(fresh_sandbox: Callable[..., 
     assert "journal" in other.cli("sessions", "list").stderr
     stopped = other.cli("daemon", "stop")
     assert stopped.returncode == 0 and stopped.stdout.startswith("stopped, pid "), stopped.stderr
-    assert lib.some(other.daemon).wait(60) == 0
+    assert lib.some(other.daemon).wait(lib.PATIENCE) == 0
 
 
 # Upgrades, and systemd
@@ -463,8 +475,9 @@ def test_an_upgrade_is_taken_up_once_no_cell_runs(autostart: Callable[[str], Aut
     old = run.pids()
     with lib.Client(run.box.socket, run.box.uid) as client:
         assert client.call("stats")[0] == lib.RESPONSE  # connected: whoever still waits to be goes to the next daemon
-        code = b"import os\nwhile not os.path.exists('/tmp/go'): pass"
-        ident = client.send({"method": "exec", "kind": "python", "code_len": len(code), "session": "busy"}, code)
+        code = b"import os, time\nwhile not os.path.exists('/tmp/go'): time.sleep(0.01)"
+        ident = client.send({"method": "exec", "kind": "python", "code_len": len(code), "session": "busy",
+                             "limits": {"timeout_ms": 600_000}}, code)
         upgrade("tier-native", "snipara-sandboxd")
         assert run.run("exec", "-s", "s", "x += 1").returncode == 0 and run.pids() == old
         refused = run.run("exec", "--template", "data", "1")
@@ -484,7 +497,7 @@ def test_an_upgrade_is_taken_up_once_no_cell_runs(autostart: Callable[[str], Aut
             client.call("stats")
     os.unlink(os.path.join(own, "snipara-sandboxd"))  # removed: it saves and goes
     run.run("exec", "1")
-    assert lib.wait_for(lambda: not run.pids(), 60)
+    assert lib.wait_for(lambda: not run.pids())
 
 
 ACTIVATE = """import os, sys
@@ -511,9 +524,9 @@ def test_a_socket_of_systemd(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
                     assert client.call("hello", version=1)[0] == lib.RESPONSE
                     assert client.call("sessions.list")[1] == {"sessions": []}, value
                     client.close()
-                    assert daemon.wait(60) == 0
+                    assert daemon.wait(lib.PATIENCE) == 0
             assert os.path.exists(box.socket)
         box.env["SNIPARA_SANDBOX_RUNTIME_DIR"] = box.make_folder("elsewhere", 0o700)
         with activate(box, listener) as daemon:
-            errors = daemon.communicate(timeout=60)[1]
+            errors = daemon.communicate(timeout=lib.PATIENCE)[1]
         assert daemon.returncode == 2 and "ListenStream=" + box.folder + "/elsewhere/sandboxd.sock" in errors

@@ -119,7 +119,8 @@ while True:
     time.sleep(1)
 '''
     local.exec("open('kept', 'w').write('x')", session=session)
-    result = local.exec(code, session=session, options=["--timeout", "0.4"])
+    enough = str(lib.PATIENCE / 30)  # for its children, and to become deaf
+    result = local.exec(code, session=session, options=["--timeout", enough])
     assert (result["status"], result["state"]) == ("timeout", "rolled_back"), result["transaction"]
     after = local.exec("open('kept').read()", session=session)
     assert after["value"] == "'x'" and not after["restarted"]
@@ -139,6 +140,10 @@ def uses_session(pid: int) -> bool:
         return False
 
 
+def left(local: lib.Sandbox) -> list[int]:
+    return [pid for pid in lib.descendants(lib.some(local.tier_pid())) if lib.is_alive(pid) and uses_session(pid)]
+
+
 def test_memory_is_limited(local: lib.Sandbox) -> None:
     result = local.exec("blocks = [bytearray(b'x' * (1 << 20)) for _ in range(300)]", options=["--memory", "64m"])
     assert result["status"] in ("oom", "error")
@@ -154,7 +159,8 @@ for number in range(4000):
         out.write(b"x" * (1 << 18))
     time.sleep(0.02)
 '''
-    result = local.exec(code, session=session, options=["--workspace-size", "8m", "--timeout", "100"], timeout=120)
+    result = local.exec(code, session=session, options=["--workspace-size", "8m", "--timeout", "600"],
+                        timeout=12 * lib.PATIENCE)
     assert result["status"] == "limit" and result["limit"]["key"] == "workspace_size"
     assert any("workspace_size" in denial["rule"] for denial in result["denials"])
     assert result["usage"]["written_bytes"] < 256 << 20
@@ -183,12 +189,12 @@ for number in range(40):
     HOLD
     os.close(fd)
     time.sleep(0.02)
-time.sleep(4)
+time.sleep(600)
 '''.replace("HOLD", hold)
-    result = local.exec(code, options=["--workspace-size", "16m"])
+    result = local.exec(code, options=["--workspace-size", "16m", "--timeout", "600"], timeout=2 * lib.PATIENCE)
     assert result["status"] == "limit" and result["limit"]["key"] == "workspace_size", result["error"]
     if "clone" not in hold:
-        assert local.exec(code.replace("sleep(4)", "sleep(0)"), session=session)["status"] == "ok"
+        assert local.exec(code.replace("sleep(600)", "sleep(0)"), session=session)["status"] == "ok"
 
 
 def test_no_removed_file_hides_on_its_way_through_a_socket(local: lib.Sandbox) -> None:
@@ -406,7 +412,7 @@ for number in range(3):
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
-            time.sleep(300)
+            time.sleep(3000)
         os._exit(0)
 ''', session="s")
     tier = lib.some(box.tier_pid())
@@ -485,8 +491,7 @@ if os.fork() == 0:
 '''
     local.exec(code, session=session, options=["--processes", "40"])
     local.destroy(session)
-    left = [pid for pid in lib.descendants(lib.some(local.tier_pid())) if lib.is_alive(pid) and uses_session(pid)]
-    assert left == []
+    assert lib.wait_for(lambda: not left(local)), left(local)
 
 
 def test_the_youngest_of_very_many_children_is_reached(local: lib.Sandbox, session: Any) -> None:
@@ -503,12 +508,11 @@ for number in range(900):
 os.kill(children[-1], 9)
 result = os.WTERMSIG(os.waitpid(children[-1], 0)[1])
 '''
-    options = ["--processes", "1000", "--memory", "2g", "--timeout", "200"]
-    done = local.exec(code, session=session, options=options, timeout=220)
+    options = ["--processes", "1000", "--memory", "2g", "--timeout", "600"]
+    done = local.exec(code, session=session, options=options, timeout=12 * lib.PATIENCE)
     assert done["result"] == "9", done["error"]
     local.destroy(session)
-    left = [pid for pid in lib.descendants(lib.some(local.tier_pid())) if lib.is_alive(pid) and uses_session(pid)]
-    assert left == []
+    assert lib.wait_for(lambda: not left(local)), left(local)
 
 
 def test_the_tier_program_says_how_it_is_used(local: lib.Sandbox) -> None:

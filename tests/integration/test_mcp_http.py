@@ -489,13 +489,13 @@ def test_nested_json(fixture: mcp_http.Server, depth: int, status: int) -> None:
 def test_slow_clients_are_dropped(sent: str) -> None:
     """Item 7: a byte now and then buys no time, whatever it is a byte of. The control is as slow between requests of
     the same length, and is served."""
-    with mcp_http.Server(None, command=[FIXTURE, "0", "2000"]) as made:
+    with mcp_http.Server(None, command=[FIXTURE, "0", str(int(50 * lib.PATIENCE))]) as made:
         head, body = good(made, "Content-Length: 40\r\n")
         data = {"head": head + b"\r\n", "body": head + b"\r\n" + body[:20]}.get(sent, sent.encode())
         sock = made.connect()
         sock.sendall(data)
         sock.settimeout(0.1)
-        for _ in range(400):
+        for _ in range(int(10 * lib.PATIENCE)):
             try:
                 if not sock.recv(100):
                     break
@@ -567,11 +567,22 @@ def test_much_output_in_constant_memory(server: mcp_http.Server) -> None:
 # Streams ------------------------------------------------------------------------------------
 
 
+def begin_until_go(client: mcp_http.Client, token: str | int, session: str) -> mcp_http.Answer:
+    return client.begin_tool("execute_python", {"progressToken": token}, code=mcp.UNTIL + "until('go')\n'end'",
+                             session_id=session, timeout=600)
+
+
+def let_go(server: mcp_http.Server, session: str) -> None:
+    mcp.let_go(lib.some(server.box), session)
+
+
 def test_progress(server: mcp_http.Server) -> None:
     """Events of one call, on its own stream, increasing; then the answer, and the end."""
-    client = server.client()
-    answer = client.begin_tool("execute_python", {"progressToken": "mine"}, code="import time; time.sleep(4.5); 'end'")
-    events = list(answer.events())
+    answer = begin_until_go(server.client(), "mine", "progress")
+    coming = answer.events()
+    events = [next(coming) for _ in range(4)]
+    let_go(server, "progress")
+    events += coming
     notes = [event["data"]["params"] for event in events if event["data"] and "params" in event["data"]]
     seen = [note["progress"] for note in notes]
     assert len(seen) >= 2 and seen == sorted(set(seen)) and {note["progressToken"] for note in notes} == {"mine"}
@@ -583,9 +594,12 @@ def test_progress(server: mcp_http.Server) -> None:
 
 def test_modern_progress(server: mcp_http.Server) -> None:
     answer = server.send(**server.modern("tools/call", {
-        "name": "execute_python", "arguments": {"code": "import time; time.sleep(3); 'end'"},
-        "_meta": {"progressToken": 7}}))
-    events = list(answer.events())
+        "name": "execute_python", "arguments": {"code": mcp.UNTIL + "until('go')\n'end'", "session_id": "modern",
+                                                "timeout": 600}, "_meta": {"progressToken": 7}}))
+    coming = answer.events()
+    events = [next(coming)]
+    let_go(server, "modern")
+    events += coming
     assert answer.headers["x-accel-buffering"] == "no" and answer.headers["cache-control"] == "no-store"
     assert [event["data"].get("method") for event in events][-2:] == ["notifications/progress", None]
     assert all("id" not in event for event in events)  # nothing is resumed in this version
@@ -594,7 +608,9 @@ def test_modern_progress(server: mcp_http.Server) -> None:
 
 def test_long_calls_become_streams(server: mcp_http.Server) -> None:
     """Without progress too: headers come soon, and a client sees that we live."""
-    answer = server.client().begin_tool("execute_python", code="import time; time.sleep(3)").head()
+    answer = server.client().begin_tool("execute_python", code=mcp.UNTIL + "until('go')", session_id="long",
+                                        timeout=600).head()
+    let_go(server, "long")
     assert answer.headers["content-type"] == "text/event-stream"
     assert "result" in answer.messages()[-1]
     short = server.client().begin("ping").read()
@@ -605,7 +621,8 @@ def test_cancellation(server: mcp_http.Server) -> None:
     """Item 14. An explicit one ends the code and the stream, without a word; another client's does not."""
     one, other = server.client(), server.client()
     answer = one.begin("tools/call", {"name": "execute_python", "arguments": {
-        "code": "import time; time.sleep(60)", "session_id": "cancelled"}, "_meta": {"progressToken": 1}}, ident=5)
+        "code": "import time; time.sleep(600)", "timeout": 600, "session_id": "cancelled"},
+        "_meta": {"progressToken": 1}}, ident=5)
     next(event for event in answer.events() if event["data"])
     assert other.notify("notifications/cancelled", {"requestId": 5}).status == 202
     next(event for event in answer.events() if event["data"])  # it goes on
@@ -638,10 +655,11 @@ def test_requests_beyond_the_most_wait(server: mcp_http.Server) -> None:
 
 def test_a_modern_client_that_leaves_cancels(server: mcp_http.Server) -> None:
     """Item 13: closing the connection ends the code, before and after the stream began."""
-    for seconds in 0, 1.2:
+    for has_begun in False, True:
         began = server.send(**server.modern("tools/call", {
-            "name": "execute_python", "arguments": {"code": "import time; time.sleep(60)", "session_id": "left"}}))
-        if seconds:
+            "name": "execute_python", "arguments": {"code": "import time; time.sleep(600)", "timeout": 600,
+                                                    "session_id": "left"}}))
+        if has_begun:
             began.head()
         began.sock.close()
         done = server.ask(**server.modern("tools/call", {
@@ -659,14 +677,17 @@ def test_a_legacy_client_that_leaves_does_not(server: mcp_http.Server) -> None:
 def test_streams_are_resumed(server: mcp_http.Server) -> None:
     """What comes after the event that was seen last, once, and nothing of another stream or client."""
     client, other = server.client(), server.client()
-    broken = client.begin_tool("execute_python", {"progressToken": 1}, code="import time; time.sleep(4); 'end'")
+    broken = begin_until_go(client, 1, "broken")
     noise = client.begin_tool("execute_python", {"progressToken": 2}, code="1", session_id="noise")
     events = broken.events()
     first, second = next(events), next(events)
     broken.sock.close()
     stranger = other.resume(second["id"])
     assert stranger.head().status == 400
-    resumed = list(client.resume(second["id"]).events())
+    coming = client.resume(second["id"]).events()
+    resumed = [next(coming)]
+    let_go(server, "broken")
+    resumed += coming
     assert resumed[-1]["data"]["result"]["content"][0]["text"] == "'end'"
     ids = [event["id"] for event in resumed]
     assert second["id"] not in ids and first["id"] not in ids and len(set(ids)) == len(ids)
@@ -681,10 +702,11 @@ def test_streams_are_resumed(server: mcp_http.Server) -> None:
 
 def test_a_newer_reader_takes_over(server: mcp_http.Server) -> None:
     client = server.client()
-    old = client.begin_tool("execute_python", {"progressToken": 1}, code="import time; time.sleep(5); 'end'")
+    old = begin_until_go(client, 1, "taken")
     event = next(old.events())
     new = client.resume(event["id"])
     assert new.head().status == 200
+    let_go(server, "taken")
     assert all("result" not in message for message in old.messages())
     assert "result" in new.messages()[-1]
 
@@ -742,11 +764,13 @@ def test_ids_of_clients_never_cross(server: mcp_http.Server) -> None:
     begun = []
     for round_ in range(4):
         for number, client in enumerate(clients):
-            code = f"import time; time.sleep(0.05); 'client {number} round {round_}'"
+            last = "until('go')" if number == 0 and round_ == 3 else ""  # of the client that uses its id again
+            code = mcp.UNTIL + f"{last}; 'client {number} round {round_}'".strip("; ")
             begun.append((f"'client {number} round {round_}'", client.begin("tools/call", {
                 "name": "execute_python", "arguments": {"code": code, "session_id": f"c{number}"}}, ident=round_)))
     for ident in range(2):  # the same id twice in one client is a fault
         assert "in use" in str(clients[0].begin("ping", ident=3).messages()) or ident
+    let_go(server, "c0")
     for wanted, answer in begun:
         assert mcp.text_of(answer.messages()[-1]["result"]) == wanted
 
@@ -779,10 +803,10 @@ def test_it_ends_at_once(box: lib.Sandbox, number: signal.Signals) -> None:
         client = made.client()
         client.text("execute_python", code="stays = 1", session_id="ending")
         begun = client.begin_tool("execute_python", {"progressToken": 1}, session_id="ending",
-                                  code="import time; time.sleep(60)")
+                                  code="import time; time.sleep(600)", timeout=600)
         next(begun.events())
         made.process.send_signal(number)
-        assert made.process.wait(60) == 0
+        assert made.process.wait(lib.PATIENCE) == 0
         begun.read()
     with mcp_http.Server(box) as made:
         assert made.client().text("execute_python", code="stays", session_id="ending") == "1"

@@ -303,7 +303,7 @@ def commands() -> str:
     """A folder with the clients' commands."""
     folder = os.environ.get("SNP_MCP_CLIENTS", os.path.join(lib.BUILD, "mcp-clients"))
     done = subprocess.run([os.path.join(ROOT, "tools", "mcp-suite"), folder, "clients"], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=600)
+                          stderr=subprocess.STDOUT, text=True, timeout=10 * lib.PATIENCE)
     lib.need("npm", done.returncode == 0, done.stdout.strip())
     return os.path.join(folder, "node_modules", ".bin")
 
@@ -331,7 +331,7 @@ class Desk:
 
     def run(self, line: str, **env: Any) -> subprocess.CompletedProcess[Any]:
         return subprocess.run(["bash", "-c", line], cwd=self.project, env={**self.env, **env}, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=2 * lib.PATIENCE)
 
     def approve(self) -> None:
         """As a user does whom Claude Code asks about the project's file."""
@@ -354,13 +354,15 @@ class Desk:
         if way["type"] == "stdio":
             said = subprocess.run([way["command"], *way["args"]], input=hello + "\n", cwd=self.project,
                                   stdout=subprocess.PIPE,
-                                  text=True, env={**self.env, **(way["env"] or {})}, timeout=60).stdout
+                                  text=True, env={**self.env, **(way["env"] or {})},
+                                  timeout=lib.PATIENCE).stdout
         else:
             headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
             if way["bearer_token_env_var"]:
                 headers["Authorization"] = "Bearer " + env[way["bearer_token_env_var"]]
             asked = urllib.request.Request(way["url"], hello.encode(), headers)
-            said = urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=60).read().decode()
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            said = opener.open(asked, timeout=lib.PATIENCE).read().decode()
         return json.loads(said)["result"]["serverInfo"]["name"] == "SniparaSandbox"
 
 

@@ -19,7 +19,7 @@ CALL = ["mcp", "call", "execute_python", "-a", "code=6 * 7", "--"]
 
 def call(program: str, *server: str, env: Mapping[str, str] | None = None) -> Any:
     done = subprocess.run([program, *CALL, *server], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=90,
+                          timeout=2 * lib.PATIENCE,
                           env={"PATH": "/usr/sbin:/usr/bin:/bin", "HOME": "/nonexistent", **(env or {})}, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[0]
@@ -59,19 +59,19 @@ def test_over_ssh(box: lib.Sandbox, tmp_path: Path) -> None:
             ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec "$@"', "sh",
              SSHD, "-D", "-e", "-f", str(tmp_path / "config")], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        listening = lib.wait_for(lambda: server.poll() is not None or "listening" in (tmp_path / "log").read_text(), 20)
+        listening = lib.wait_for(lambda: server.poll() is not None or "listening" in (tmp_path / "log").read_text())
         lib.need("sshd", listening and server.poll() is None, (tmp_path / "log").read_text()[-300:])
         ssh = ["ssh", "-F", "none", "-i", str(tmp_path / "user"), "-p", str(port), "-o", "BatchMode=yes",
                "-o", "StrictHostKeyChecking=yes", "-o", f'UserKnownHostsFile="{tmp_path}/known"', "root@127.0.0.1"]
-        lib.need("sshd", subprocess.run([*ssh, "true"], stdin=subprocess.DEVNULL, capture_output=True, timeout=30,
-                                        check=False).returncode == 0, "root may not log in here")
+        lib.need("sshd", subprocess.run([*ssh, "true"], stdin=subprocess.DEVNULL, capture_output=True,
+                                        timeout=lib.PATIENCE, check=False).returncode == 0, "root may not log in here")
         program = os.path.join(box.bin, "snipara-sandbox")
         assert call(program, *ssh, "snipara-sandbox", "mcp-serve", "--no-project") == "42"
         sessions = box.cli("sessions", "list", "--json").stdout
         assert "default" in sessions  # it stays for the next connection
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(lib.PATIENCE)
 
 
 @pytest.mark.parametrize("who", ["root", "user"])
@@ -87,8 +87,8 @@ def test_in_a_container(who: str) -> None:
                      "--setenv", "SNIPARA_SANDBOX_STATE_DIR", "/run/s", *(["--unshare-user"] if box.uid != 0 else [])]
         program = os.path.join(box.bin, "snipara-sandbox")
         done = subprocess.run([program, *CALL, *container, program, "mcp-serve", "--no-project"], cwd="/",
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, env=box.env,
-                              **box.identity(), check=False)
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2 * lib.PATIENCE,
+                              env=box.env, **box.identity(), check=False)
         assert done.returncode == 0 and done.stdout.splitlines()[0] == "42", done.stderr
     finally:
         box.close()

@@ -70,7 +70,8 @@ def test_faults_of_2x_are_gone(server: mcp.Server) -> None:
     server.tool("execute_python", code="n = 1")
     assert server.text("execute_python", code="n += 1\nn") == "2"
     assert server.text("execute_python", code="n += 1\nn") == "3"
-    text = server.error("execute_python", code="print('partial', flush=True)\nimport time; time.sleep(60)", timeout=2)
+    text = server.error("execute_python", code="print('partial', flush=True)\nimport time; time.sleep(600)",
+                        timeout=int(lib.PATIENCE / 30))
     assert "[output]\npartial" in text
 
 
@@ -171,7 +172,7 @@ def test_numbers_and_booleans_as_text(server: mcp.Server) -> None:
     assert "after 1 seconds" in server.error("execute_python", code="while True: pass", timeout="1", **name)
     for text in ("true", "True"):
         job = structured(server.data("execute_python", code="1", background=text, session_id=f"t{text}"))["job_id"]
-        assert server.text("job_poll", job_id=job, wait="20").startswith("1\n[job]")
+        assert server.text("job_poll", job_id=job, wait="60").startswith("1\n[job]")
     assert server.text("execute_python", code="'now'", background="false", **name) == "'now'"
     for tool, argument, value, kind in (
             ("read_file", "offset", "3 bytes", "an integer"), ("read_file", "offset", "1.5", "an integer"),
@@ -194,7 +195,7 @@ def test_profiles_set_memory_and_time(server: mcp.Server) -> None:
     big = "data = bytearray(300 << 20); len(data)"
     assert server.text("execute_python", code=big, session_id="p-default", profile="default") == str(300 << 20)
     assert "MemoryError" in server.error("execute_python", code=big, session_id="p-quick", profile="quick")
-    text = server.error("execute_python", code="import time; time.sleep(60)", session_id="p-quick", profile="quick")
+    text = server.error("execute_python", code="import time; time.sleep(600)", session_id="p-quick", profile="quick")
     assert text.startswith("Error: Execution timed out after 5 seconds")
     text = server.text("execute_python", code="'ran'", session_id="p-default", profile="quick")
     assert text.startswith("'ran'\n[note] memory is 512 MiB")
@@ -206,8 +207,9 @@ def test_profiles_set_memory_and_time(server: mcp.Server) -> None:
 
 def test_a_time_is_of_its_call(server: mcp.Server) -> None:
     """Not of the session that the call happened to open."""
-    assert server.text("execute_python", code="1", timeout=1, session_id="timed") == "1"
-    code = "import time; time.sleep(1.2); 'slept'"
+    short = int(lib.PATIENCE / 30)
+    assert server.text("execute_python", code="1", timeout=short, session_id="timed") == "1"
+    code = f"import time; time.sleep({short} + 0.2); 'slept'"
     assert server.text("execute_python", code=code, session_id="timed") == "'slept'"
     server.tool("destroy_session", session_id="timed")
 
@@ -229,7 +231,7 @@ def test_shell(server: mcp.Server) -> None:
     assert mcp.text_of(result) == "Error: Exit code 3\n[stdout]\nout" and result["isError"] is True
     assert structured(result)["exit_code"] == 3 and structured(result)["stdout"] == "out"
     assert server.error("execute_shell", command="") == "Error: No command provided"
-    assert "timed out" in server.error("execute_shell", command="sleep 60", timeout=1)
+    assert "timed out" in server.error("execute_shell", command="sleep 600", timeout=1)
 
 
 @pytest.mark.skipif(not os.access("/bin/bash", os.X_OK), reason="no bash here")
@@ -592,25 +594,26 @@ def test_jobs(server: mcp.Server) -> None:
     name = {"session_id": "jobs"}
     code = ("import os, sys, time\nfor step in range(3):\n    print('step', step, flush=True)\n"
             "    while not os.path.exists(f'go{step}'): time.sleep(0.02)\nprint('last \u00e9')\n99")
-    begun = server.data("execute_python", code=code, background=True, timeout=300, **name)
+    begun = server.data("execute_python", code=code, background=True, timeout=600, **name)
     job = structured(begun)["job_id"]
     assert job.startswith("job-") and job[4:].isdigit() and structured(begun)["status"] == "running"
     assert f'SniparaSandbox.job_poll(job_id="{job}", wait=30)' in mcp.text_of(begun)
     go = server.box.make_file("go", "")
     for step in range(3):
-        text = server.text("job_poll", job_id=job, wait=20)
+        text = server.text("job_poll", job_id=job, wait=60)
         assert text.startswith(f"[stdout]\nstep {step}\n[job] {job} (") and "is running" in text
         text = server.text("job_poll", job_id=job)
         assert "step" not in text and "nothing new was printed" in text
         assert server.box.cli("put", go, f"jobs:go{step}").returncode == 0
-    texts = [server.text("job_poll", job_id=job, wait=20)]
+    texts = [server.text("job_poll", job_id=job, wait=60)]
     while "ended after" not in texts[-1]:
-        texts.append(server.text("job_poll", job_id=job, wait=20))
+        texts.append(server.text("job_poll", job_id=job, wait=60))
     whole = "\n".join(texts)
     assert whole.count("last \u00e9") == 1 and "step" not in whole and "\n99\n" in "\n" + texts[-1]
-    assert server.text("job_poll", job_id=job, wait=20) == texts[-1]  # an answer that was lost is not lost
+    assert server.text("job_poll", job_id=job, wait=60) == texts[-1]  # an answer that was lost is not lost
     assert server.text("job_cancel", job_id=job) == f"{job} had already ended"
-    job = structured(server.data("execute_shell", command=">in; sleep 60", background=True, **name))["job_id"]
+    job = structured(server.data("execute_shell", command=">in; sleep 600", timeout=600, background=True,
+                                 **name))["job_id"]
     assert lib.wait_for(lambda: server.box.cli("ls", "jobs:in").returncode == 0)
     server.text("job_cancel", job_id=job)
     assert server.text("execute_python", code="'free'", **name) == "'free'"
@@ -770,8 +773,9 @@ def test_standards_are_a_resource(indexed: mcp.Server) -> None:
 
 
 def test_configuration_is_used(server: mcp.Server) -> None:
-    with mcp.Server(server.box, "--no-project", "--timeout", "1", "--memory", "64m") as other:
-        assert "after 1 seconds" in other.error("execute_python", code="while True: pass", session_id="conf")
+    short = int(lib.PATIENCE / 30)
+    with mcp.Server(server.box, "--no-project", "--timeout", str(short), "--memory", "64m") as other:
+        assert f"after {short} seconds" in other.error("execute_python", code="while True: pass", session_id="conf")
         assert "MemoryError" in other.error("execute_python", code="x = bytearray(200 << 20)", session_id="conf")
         other.tool("destroy_session", session_id="conf")
 

@@ -19,7 +19,7 @@ URL = "https://example.com/releases/snipara-sandbox.mcpb"
 
 def make(*words: str) -> subprocess.CompletedProcess[Any]:
     return subprocess.run([os.path.join(ROOT, "tools", "mcpb"), lib.BUILD, *words], capture_output=True, text=True,
-                          timeout=120, check=False)
+                          timeout=2 * lib.PATIENCE, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,8 @@ def test_what_is_unpacked_serves(bundle: tuple[Any, Any], tmp_path: Path) -> Non
             os.chmod(path, info.external_attr >> 16)
     command = config["command"].replace("${__dirname}", str(tmp_path))
     done = subprocess.run([os.path.join(lib.BUILD, "snipara-sandbox"), "mcp", "tools", "--json", "--", command,
-                           *config["args"], "--no-project"], capture_output=True, text=True, timeout=60, check=False)
+                           *config["args"], "--no-project"], capture_output=True, text=True, timeout=lib.PATIENCE,
+                          check=False)
     assert done.returncode == 0, done.stderr
     assert "execute_python" in [tool["name"] for tool in json.loads(done.stdout)["tools"]]
 
@@ -51,8 +52,8 @@ def test_what_is_missing_is_said(bundle: tuple[Any, Any], tmp_path: Path) -> Non
     """Without the library it needs, the program ends with words a log shows."""
     with zipfile.ZipFile(bundle[0]) as packed:
         packed.extract("server/start", tmp_path)
-    done = subprocess.run(["/bin/sh", str(tmp_path / "server" / "start")], capture_output=True, text=True, timeout=20,
-                          check=False)
+    done = subprocess.run(["/bin/sh", str(tmp_path / "server" / "start")], capture_output=True, text=True,
+                          timeout=lib.PATIENCE, check=False)
     assert done.returncode == 1 and "cannot start" in done.stderr and "apt install libuv1" in done.stderr
 
 
@@ -71,5 +72,5 @@ def test_the_entry_for_the_registry(bundle: tuple[Any, Any]) -> None:
 def test_the_public_tool_agrees(bundle: tuple[Any, Any]) -> None:
     tool = os.path.join(os.environ.get("SNP_MCP_SUITE", os.path.join(lib.BUILD, "mcp-suite")), "node_modules/.bin/mcpb")
     lib.need("npm", os.path.exists(tool), "tools/mcp-suite has not installed the tool")
-    done = subprocess.run([tool, "info", bundle[0]], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([tool, "info", bundle[0]], capture_output=True, text=True, timeout=lib.PATIENCE, check=False)
     assert done.returncode == 0 and "snipara-sandbox" in done.stdout, done.stdout + done.stderr

@@ -9,7 +9,6 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,7 +36,8 @@ KINDS = {
 
 class Server:
     """Answers the n-th request with the n-th of its replies (the last one for ever). A reply is a list of
-    bytes to send and numbers of seconds to wait, then the connection is closed; None: closed at once."""
+    bytes to send, numbers of seconds to wait and events to wait for, then the connection is closed; None: closed at
+    once."""
 
     def __init__(self, *replies: Any, address: str = "127.0.0.1") -> None:
         self.replies = list(replies)
@@ -83,6 +83,8 @@ class Server:
                     except OSError:
                         self.gone.set()
                         raise
+                elif isinstance(part, threading.Event):
+                    part.wait()
                 elif self.left(connection, part):
                     self.gone.set()
                     return
@@ -187,7 +189,7 @@ def ask(cwd: Path, env: dict[str, str], *requests: lib.Json) -> list[Any]:
     """[(kind, value)] of all lines."""
     text = "".join(json.dumps({"messages": HELLO, **request}) + "\n" for request in requests)
     done = subprocess.run([ASK], input=text, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, timeout=60)
+                          text=True, timeout=2 * lib.PATIENCE)
     assert done.returncode == 0, done.stderr
     assert KEY not in done.stdout + done.stderr
     return [next(iter(json.loads(line).items())) for line in done.stdout.splitlines()]
@@ -275,13 +277,11 @@ def test_tries_have_a_number(tmp_path: Path, serve: Callable[..., Server]) -> No
 
 def test_who_asks_for_too_long_is_not_waited_for(tmp_path: Path, serve: Callable[..., Server]) -> None:
     server = serve(http(429, {"error": {"message": "later"}}, retry_after=3600))
-    start = time.monotonic()
     seen, _ = answer(tmp_path, "openai", server)
     assert seen["failure"] == "rate_limit" and "3600 s" in seen["error"]["message"] and len(server.requests) == 1
-    server = serve(http(429, {"error": {"message": "later"}}, retry_after=30))
-    seen, _ = answer(tmp_path, "openai", server, {"deadline_ms": 5000})
+    server = serve(http(429, {"error": {"message": "later"}}, retry_after=50))
+    seen, _ = answer(tmp_path, "openai", server, {"deadline_ms": 40000})
     assert seen["failure"] == "rate_limit" and len(server.requests) == 1
-    assert time.monotonic() - start < 30
 
 
 @pytest.mark.parametrize("status, error, failure", [
@@ -395,8 +395,8 @@ def test_a_certificate_of_nobody(tmp_path: Path) -> None:
     # control: a client that believes anybody
     asked = urllib.request.Request(url, b"{}", {"Authorization": "Bearer " + KEY})
     with contextlib.suppress(OSError):  # whatever is answered
-        urllib.request.urlopen(asked, context=ssl._create_unverified_context(), timeout=30).close()
-    assert lib.wait_for(lambda: seen, 30) and KEY.encode() in seen[0]
+        urllib.request.urlopen(asked, context=ssl._create_unverified_context(), timeout=lib.PATIENCE).close()
+    assert lib.wait_for(lambda: seen) and KEY.encode() in seen[0]
     listener.close()
 
 
@@ -415,7 +415,7 @@ def test_memory_is_bounded(tmp_path: Path, serve: Callable[..., Server]) -> None
             with open(f"/proc/{process.pid}/status") as status:  # ru_maxrss would begin with ours
                 peak = next(int(row.split()[1]) for row in status if row.startswith("VmHWM:"))
             lib.some(process.stdin).close()
-            process.wait(60)
+            process.wait(lib.PATIENCE)
         assert json.loads(line)["answer"]["is_ok"] is False
         assert "ASAN_OPTIONS" in os.environ or peak < 300 * 1024  # that counts what was freed
 
@@ -426,24 +426,24 @@ def test_memory_is_bounded(tmp_path: Path, serve: Callable[..., Server]) -> None
 @each_kind
 def test_a_deadline_ends_a_slow_drip(tmp_path: Path, serve: Callable[..., Server], kind: str) -> None:
     drip: list[Any] = []
-    for _ in range(400):
+    for _ in range(4000):  # far longer than the deadline
         drip += [*said(kind, "x", whole=False)[-1:], 0.05]
     parts = stream()
     for part in drip:
         parts.append(part if isinstance(part, float) else f"data: {json.dumps(part)}\n\n".encode())
     server = serve(parts)
-    seen, events = answer(tmp_path, kind, server, {"deadline_ms": 2000})
+    seen, events = answer(tmp_path, kind, server, {"deadline_ms": int(50 * lib.PATIENCE)})
     assert not seen["is_ok"] and seen["failure"] == "timeout" and seen["message"]["content"].startswith("x")
     assert seen["usage"]["is_estimated"] and seen["usage"]["input"] > 0
-    assert server.gone.wait(60)
+    assert server.gone.wait(lib.PATIENCE)
 
 
 def test_cancelling_closes_the_connection(tmp_path: Path, serve: Callable[..., Server]) -> None:
-    server = serve(stream(*said("openai", whole=False), 30.0))
+    server = serve(stream(*said("openai", whole=False), 600.0))
     lines = ask(tmp_path, environment("openai", server), {"model": "gpt-4o-mini", "cancel": 1})
     assert [name for name, _ in lines] == ["text", "cancelled"]
     assert lines[1][1]["input"] > 0 and lines[1][1]["output"] > 0
-    assert server.gone.wait(60)
+    assert server.gone.wait(lib.PATIENCE)
 
 
 def test_what_is_too_large_is_refused(tmp_path: Path, serve: Callable[..., Server]) -> None:
@@ -457,10 +457,9 @@ def test_what_is_too_large_is_refused(tmp_path: Path, serve: Callable[..., Serve
 
 
 def test_a_server_that_keeps_a_finished_stream_open(tmp_path: Path, serve: Callable[..., Server]) -> None:
-    server = serve(stream(*said("openai"), 300.0))
-    start = time.monotonic()
+    server = serve(stream(*said("openai"), 600.0))
     seen, _ = answer(tmp_path, "openai", server)
-    assert seen["is_ok"] and time.monotonic() - start < 100
+    assert seen["is_ok"] and server.gone.wait(lib.PATIENCE)  # nobody waited for its end
 
 
 # Tools ------------------------------------------------------------------------------------------
@@ -597,7 +596,7 @@ def plant(folder: Path, where: str, server: Server) -> Path:
     return folder / name
 
 
-ONCE: lib.Json = {"model": "gpt-4o-mini", "max_tries": 1, "deadline_ms": 3000}
+ONCE: lib.Json = {"model": "gpt-4o-mini", "max_tries": 1, "deadline_ms": 30000}
 
 
 @pytest.mark.parametrize("where", ["toml", "dotenv"])
@@ -692,13 +691,15 @@ def test_the_own_key_goes_to_the_configured_provider_only(tmp_path: Path, serve:
 
 
 def test_keys_are_no_arguments(tmp_path: Path, serve: Callable[..., Server]) -> None:
-    server = serve([3.0] + stream(*said("openai")))
+    looked = threading.Event()
+    server = serve([looked] + stream(*said("openai")))
     process = subprocess.Popen([CLI, "models", "--check"], cwd=tmp_path, env=environment("openai", server),
                                stdout=subprocess.PIPE, text=True)
     assert lib.wait_for(lambda: server.requests)
     with open(f"/proc/{process.pid}/cmdline") as arguments:
-        assert KEY not in arguments.read()
-    out = process.communicate(timeout=60)[0]
+        assert "models" in (words := arguments.read()) and KEY not in words
+    looked.set()
+    out = process.communicate(timeout=lib.PATIENCE)[0]
     assert process.returncode == 0 and "Answered in" in out and KEY not in out
 
 
@@ -711,7 +712,7 @@ def test_keys_stay_in_the_program_that_asks(serve: Callable[..., Server]) -> Non
                    http(200, {"choices": [{"message": {"content": "the key is " + KEY[:4]}, "finish_reason": "stop"}]}))
     box = lib.Sandbox("user")
     program = os.path.join(box.bin, "snipara-sandbox")
-    options: lib.Json = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 60,
+    options: lib.Json = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": lib.PATIENCE,
                          **box.identity()}
     try:
         project = box.make_folder("project")
@@ -741,7 +742,7 @@ def test_keys_stay_in_the_program_that_asks(serve: Callable[..., Server]) -> Non
 
 def models(cwd: Path, *args: str, **env: Any) -> lib.Json:
     done = subprocess.run([CLI, "models", "--json", *args], cwd=cwd, env=environment(**env), stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=60)
+                          stderr=subprocess.PIPE, text=True, timeout=lib.PATIENCE)
     assert done.returncode == 0, done.stderr
     model: lib.Json = json.loads(done.stdout)["model"]
     return model

@@ -58,7 +58,7 @@ class Peer:
 
     def close(self) -> None:
         self.process.terminate()
-        self.process.wait(10)
+        self.process.wait(lib.PATIENCE)
         lib.some(self.process.stdout).close()
 
 
@@ -66,7 +66,7 @@ class Peer:
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     folder = os.environ.get("SNP_MODEL_SUITE", os.path.join(lib.BUILD, "model-suite"))
     done = subprocess.run([os.path.join(ROOT, "tools", "model-suite"), folder], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=300)
+                          stderr=subprocess.STDOUT, text=True, timeout=5 * lib.PATIENCE)
     lib.need("npm", done.returncode == 0, done.stdout.strip())
     made = Peer(folder, str(tmp_path_factory.mktemp("peer")))
     yield made

@@ -58,8 +58,9 @@ def debian() -> Iterator[str]:
 def inside(root: str, *command: str) -> str:
     """Run there as root, in namespaces that end with it; without a network."""
     done = subprocess.run(["unshare", "--mount", "--pid", "--ipc", "--net", "--fork", "--kill-child", "sh", "-c", ENTER,
-                           "sh", root, *command], env=CLEAN, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=900)
+                           "sh", root, *command], env={**CLEAN, "SNP_TEST_PATIENCE": str(lib.PATIENCE)},
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=15 * lib.PATIENCE)
     assert done.returncode == 0, done.stdout
     return done.stdout
 

@@ -156,14 +156,14 @@ def test_what_was_made_ahead_is_not_taken_for_another_owner_or_mode(boxes: Calla
     def is_ahead() -> bool:
         return bool(box.exec("1", options=options)["manifest"]["from_pool"])
 
-    assert lib.wait_for(is_ahead, 60)
+    assert lib.wait_for(is_ahead)
     for one in tree(path):
         os.chown(one, 4321, 4321)
     os.chmod(path, 0o710)
     done = box.exec(LOOK, options=options)
     assert owners_inside(done) == {".": (1000, 1000, "0o710"), "file": (1000, 1000, "0o600"),
                                    "folder": (1000, 1000, "0o750")}
-    assert lib.wait_for(is_ahead, 60)  # the control: others are made, and taken
+    assert lib.wait_for(is_ahead)  # the control: others are made, and taken
     assert owners_inside(box.exec(LOOK, options=options)) == owners_inside(done)
 
 

@@ -28,7 +28,8 @@ def with_package(box: lib.Sandbox) -> lib.Sandbox:
                         ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("probe.py", "recorded.py", "runs.py"):
         shutil.copy(os.path.join(ROOT, "tests", "python", name), folder)
-    box.env.update(PYTHONPATH=folder, PYTHONDONTWRITEBYTECODE="1", SNIPARA_SANDBOX_LIBRARY=box.bin)
+    box.env.update(PYTHONPATH=folder, PYTHONDONTWRITEBYTECODE="1", SNIPARA_SANDBOX_LIBRARY=box.bin,
+                   SNP_TEST_PATIENCE=str(lib.PATIENCE))
     return box
 
 
@@ -47,7 +48,7 @@ def start(box: lib.Sandbox, *args: str) -> "subprocess.Popen[str]":
 
 def run(box: lib.Sandbox, *args: str) -> str:
     with start(box, *args) as process:
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=4 * lib.PATIENCE)
     assert process.returncode == 0, out
     return out
 
@@ -87,7 +88,7 @@ def test_the_programs_on_python_3_13(box: lib.Sandbox) -> None:
         done = subprocess.run(["unshare", "-m", "sh", "-ec", enter, "sh", root, box.folder, f"{box.uid}:{box.uid}",
                                script, name], env={**box.env, "SNIPARA_SANDBOX_LIBRARY": library},
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=120)
+                              timeout=4 * lib.PATIENCE)
         assert (done.returncode, done.stdout) == (0, ""), name
 
 

@@ -125,7 +125,7 @@ def test_an_archive_is_unpacked_once(fresh_sandbox: Callable[..., lib.Sandbox], 
         box = fresh_sandbox(who)
         archive = os.path.join(box.folder, "root.tar.gz")
         subprocess.run(["tar", "-C", made, "-czf", archive, "."], check=True)
-        first = box.cli("exec", "--rootfs", archive, "print(open('/usr/share/which').read())", timeout=120)
+        first = box.cli("exec", "--rootfs", archive, "print(open('/usr/share/which').read())", timeout=2 * lib.PATIENCE)
         assert first.stdout == "the other one\n", first.stderr
         assert "unpacking" in first.stderr
         again = box.cli("exec", "--rootfs", archive, "print(1)")
@@ -196,7 +196,7 @@ def test_an_archive_keeps_links_upwards_and_folders_called_dev(sandbox: lib.Sand
     os.chmod(archive, 0o644)
     code = "import os\nprint(open('/usr/share/up').read(), os.path.samefile('/usr/share/above', '/usr'), " \
            "os.listdir('/usr/share/dev'), os.path.exists('/dev/device'))"
-    done = sandbox.cli("exec", "--rootfs", archive, code, timeout=120)
+    done = sandbox.cli("exec", "--rootfs", archive, code, timeout=2 * lib.PATIENCE)
     assert done.stdout == "the other one True ['kept'] False\n", done.stderr
 
 
@@ -275,7 +275,7 @@ def test_a_file_system_of_mmdebstrap(sandbox: lib.Sandbox, tmp_path_factory: pyt
     shutil.copy(shared, archive)
     os.chmod(archive, 0o644)
     code = "import sys, ssl, sqlite3, os\n[sys.version_info[:2], os.path.exists('/usr/bin/git')]"
-    result = sandbox.exec(code, options=["--rootfs", archive], timeout=180)
+    result = sandbox.exec(code, options=["--rootfs", archive], timeout=3 * lib.PATIENCE)
     assert eval(result["value"]) == [(3, 11), False]
     assert sandbox.exec(argv=["/bin/sh", "-c", "echo $((6 * 7))"], options=["--rootfs", archive])["stdout"] == "42\n"
     os.unlink(archive)

@@ -207,4 +207,4 @@ def test_only_who_holds_the_lock_is_told_to_stop(runs: Runs, process: Starter) -
         file.write(trajectories.chained([trajectories.head("a", process=writer_on_record)])[0] + "\n")
     told = runs.cli("runs", "cancel", forged, "--dir", folder)
     assert told.returncode == 0, told.stderr
-    assert wait_for(lambda: writer.poll() is not None, 60) and victim.poll() is None
+    assert wait_for(lambda: writer.poll() is not None) and victim.poll() is None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lib import Json
+from lib import PATIENCE, Json
 from scripted_runs import Runs, call, turn
 
 Rows = list[tuple[list[Any], dict[str, str], int, bool]]  # see try_limits()
@@ -127,26 +127,28 @@ def test_iterations(runs: Runs) -> None:
 
 
 @pytest.mark.parametrize("where", ["model", "retry"])
-def test_the_wall_clock_of_the_whole_run(runs: Runs, where: str) -> None:
+def test_the_wall_clock_of_the_whole_run(runs: Runs, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while the model is asked, and between tries; cells: test_run.py."""
-    slow = turn(text="late", delay_ms=60000)
+    slow = turn(text="late", delay_ms=600_000)
+    monkeypatch.setitem(runs.box.env, "SNIPARA_SANDBOX_MODEL_RETRIES", "10")  # beyond its time
     if where == "retry":
         slow = {"error": {"failure": "server", "message": "busy", "http_status": 500}, "repeat": True}
-    result = runs.run(*talk(1)[:1], slow, options=["--timeout", 1], code=1)
+    result = runs.run(*talk(1)[:1], slow, options=["--timeout", int(PATIENCE / 20)], code=1)
     assert (result["response"], result["total_calls"]) == ("step 0", 2)
     assert result["stopped_by"] == "timeout" and result["raise_with"] == "--timeout", result
-    assert "Execution timeout exceeded" in result["error"] and result["duration_ms"] < 30000
+    assert "Execution timeout exceeded" in result["error"]
 
 
 def test_the_wall_clock_of_a_cell(runs: Runs) -> None:
     """It ends the cell; the model is told and goes on."""
     result = runs.run(turn(call("execute_code", code="x = 1")),
-                      turn(call("execute_code", code="import time\nprint('begun')\ntime.sleep(60)")),
+                      turn(call("execute_code", code="import time\nprint('begun')\ntime.sleep(600)")),
                       turn(call("execute_code", code="print(x)")), turn(text="answer"),
-                      options=["--cell-timeout", "0.4"])
+                      options=["--cell-timeout", "2"])
     first, slow, after = runs.results(result)
-    assert first["success"] and not slow["success"] and slow["output"] == "begun\n" and "0.4" in slow["error"]
-    assert result["success"] and head(runs, result)["cell_ms"] == 400
+    assert first["success"] and not slow["success"] and slow["output"] == "begun\n"
+    assert "(timeout: 2 s)" in slow["error"]
+    assert result["success"] and head(runs, result)["cell_ms"] == 2000
     for seconds in ("601", "0.01"):
         refused = runs.cli("run", "Do it", *runs.options(runs.script(turn(text="x"))), "--cell-timeout", seconds)
         assert refused.returncode == 2 and "--cell-timeout" in refused.stderr

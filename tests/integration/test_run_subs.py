@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lib import Json, wait_for
+from lib import PATIENCE, Json, wait_for
 from scripted_runs import Runs, call, turn
 
 
@@ -244,11 +244,21 @@ def killed(runs: Runs, script: str, until: Callable[..., Any]) -> str:
             return [json.loads(line) for line in lines if line.endswith("\n")]
 
     try:
-        assert wait_for(lambda: until(records()), 120)
+        assert wait_for(lambda: until(records()))
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
     return str(records()[0]["trajectory_id"])
+
+
+LONG_MS = 600_000
+
+
+def without_delay(runs: Runs, script: str) -> None:
+    """What the killed run waited for, the resumed one gets at once."""
+    with open(script) as file:
+        text = file.read()
+    runs.box.make_file(script, text.replace(str(LONG_MS), "0"))
 
 
 def resumed(runs: Runs, run: str) -> Json:
@@ -260,8 +270,9 @@ def resumed(runs: Runs, run: str) -> Json:
 
 def test_a_run_killed_in_a_sub_completion_goes_on_in_it(runs: Runs) -> None:
     script = runs.script(turn(sub("x")), turn(call("execute_code", code="n = 1"), label="sub"),
-                         said("late", delay_ms=3000), turn(call("FINAL_VAR", variable_name="n")))
+                         said("late", delay_ms=LONG_MS), turn(call("FINAL_VAR", variable_name="n")))
     run = killed(runs, script, lambda records: sum(each.get("step") == "ask" for each in records) == 3)
+    without_delay(runs, script)
     result = resumed(runs, run)
     assert result["response"] == "1" and result["total_calls"] == 5  # the one that was cut off counts
     answers = runs.results(result)
@@ -270,8 +281,9 @@ def test_a_run_killed_in_a_sub_completion_goes_on_in_it(runs: Runs) -> None:
 
 def test_a_batch_asks_only_for_what_is_not_on_record(runs: Runs) -> None:
     script = runs.script(turn(batch("alpha", "beta")), said("a", contains="alpha"),
-                         said("b", contains="beta", delay_ms=3000), turn(text="done"))
+                         said("b", contains="beta", delay_ms=LONG_MS), turn(text="done"))
     run = killed(runs, script, lambda records: any(each.get("sub_call_type") for each in records))
+    without_delay(runs, script)
     result = resumed(runs, run)
     rows = runs.results(result)[0]["results"]
     assert [row["response"] for row in rows] == ["a", "b"]
@@ -291,9 +303,9 @@ def test_cancelling_ends_a_sub_call_at_once(runs: Runs) -> None:
             "sub_ask" in line for name in os.listdir(logs) for line in open(os.path.join(logs, name))) == 2
 
     try:
-        assert wait_for(asked, 120)
+        assert wait_for(asked)
         process.send_signal(signal.SIGINT)
-        result = json.loads(process.communicate(timeout=60)[0])
+        result = json.loads(process.communicate(timeout=PATIENCE)[0])
     finally:
         process.kill()
         process.wait()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import mcp
-from lib import Json, Sandbox, wait_for
+from lib import PATIENCE, Json, Sandbox, wait_for
 from scripted_runs import Runs, call, turn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -170,9 +170,9 @@ def test_arguments_never_reach_a_shell_or_the_command_line(runs: Tools) -> None:
     assert runs.results(result)[0]["output"] == f"1 {evil}\n" and not os.path.exists(mark)
 
 
-SLEEPS = "import os, subprocess, sys, time\np = subprocess.Popen(['/bin/sleep', '300'])\n" \
+SLEEPS = "import os, subprocess, sys, time\np = subprocess.Popen(['/bin/sleep', '3000'])\n" \
          "with open({0!r} + '.new', 'w') as f: f.write(f'{{os.getpid()}} {{p.pid}}')\n" \
-         "os.rename({0!r} + '.new', {0!r})\ntime.sleep(300)\n"
+         "os.rename({0!r} + '.new', {0!r})\ntime.sleep(3000)\n"
 
 
 def is_alive(pid: int) -> bool:
@@ -184,7 +184,7 @@ def is_alive(pid: int) -> bool:
 
 
 def pids_of(runs: Tools, mark: str) -> list[int]:
-    assert wait_for(lambda: os.path.exists(mark), 60)
+    assert wait_for(lambda: os.path.exists(mark))
     with open(mark) as file:
         pids = [int(each) for each in file.read().split()]
     runs.pids += pids
@@ -193,29 +193,30 @@ def pids_of(runs: Tools, mark: str) -> list[int]:
 
 def test_a_command_that_takes_too_long_ends_with_all_it_started(runs: Tools) -> None:
     mark = runs.place("slow")
-    runs.tool("slow", SLEEPS.format(mark), timeout=2)
+    seconds = int(PATIENCE / 12)  # enough to start what is to end
+    runs.tool("slow", SLEEPS.format(mark), timeout=seconds)
     result = runs.run(turn(call("slow")), turn(text="done"), options=ALLOW)
-    assert "did not end within 2 s" in runs.results(result)[0]["error"]
+    assert f"did not end within {seconds} s" in runs.results(result)[0]["error"]
     for pid in pids_of(runs, mark):
-        assert wait_for(lambda: not is_alive(pid), 30)
+        assert wait_for(lambda: not is_alive(pid))
 
 
 def test_cancelling_ends_the_command_and_says_so_on_record(runs: Tools) -> None:
     mark = runs.place("cancelled")
-    runs.tool("slow", SLEEPS.format(mark), timeout=300)
+    runs.tool("slow", SLEEPS.format(mark), timeout=600)
     script = runs.script(turn(call("slow")), turn(text="after"))
     running = runs.start("run", "Do it", *runs.options(script), "--json", *ALLOW)
     try:
         pids = pids_of(runs, mark)
         running.send_signal(signal.SIGINT)
-        result = json.loads(running.communicate(timeout=60)[0])
+        result = json.loads(running.communicate(timeout=PATIENCE)[0])
     finally:
         running.kill()
         running.wait()
     assert result["stopped_by"] == "cancelled"
     assert "The run was cancelled, so the tool was stopped" in runs.results(result)[0]["error"]
     for pid in pids:
-        assert wait_for(lambda: not is_alive(pid), 30)
+        assert wait_for(lambda: not is_alive(pid))
     again = runs.cli("resume", result["trajectory_id"], "--json", *ALLOW)
     assert again.returncode == 0 and json.loads(again.stdout)["response"] == "after"
 
@@ -224,7 +225,7 @@ def test_what_began_and_has_no_result_is_never_run_again(runs: Tools) -> None:
     """After kill -9 of the program: the model is told that nobody knows."""
     mark = runs.place("killed")
     count = runs.place("count")
-    runs.tool("once", f"open({count!r}, 'a').write('x')\n" + SLEEPS.format(mark), timeout=300)
+    runs.tool("once", f"open({count!r}, 'a').write('x')\n" + SLEEPS.format(mark), timeout=600)
     script = runs.script(turn(call("once"), call("execute_code", code="print(1)")), turn(text="after"))
     running = runs.start("run", "Do it", *runs.options(script), "--json", *ALLOW)
     try:
@@ -344,7 +345,7 @@ def meeting(folder: str, n: int) -> str:
     return f"""import json, os, sys, time
 me = json.load(sys.stdin)["me"]
 open(os.path.join({folder!r}, str(me)), "w").close()
-end = time.monotonic() + (120 if {n} > 1 else 0)
+end = time.monotonic() + ({2 * PATIENCE} if {n} > 1 else 0)
 while len(os.listdir({folder!r})) < {n}:
     if time.monotonic() > end: sys.exit("alone")
     time.sleep(0.02)
@@ -357,7 +358,7 @@ def test_calls_of_one_turn_run_at_once_and_end_in_order(runs: Tools) -> None:
     for name in os.listdir(folder):
         os.unlink(os.path.join(folder, name))
     runs.configure("parallel_tools = true", "max_parallel = 3")
-    runs.tool("meet", meeting(folder, 3), '{required = ["me"], type = "object"}', timeout=150)
+    runs.tool("meet", meeting(folder, 3), '{required = ["me"], type = "object"}', timeout=600)
     calls = [call("meet", me=1), call("meet", me=2), call("meet", me=3), call("meet"),
              call("execute_code", code="print('between')"), call("meet", me=4)]
     result = runs.run(turn(*calls), turn(text="done"), options=ALLOW)

@@ -4,9 +4,7 @@
 import errno
 import os
 import random
-import statistics
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -187,9 +185,7 @@ def test_what_a_project_has_may_not_fit_into_the_workspace() -> None:
 def test_very_many_files_are_over_the_limit() -> None:
     with World(inodes=200000) as w:
         w.run("for i in range(30000): open(f'{i}', 'w')")
-        start = time.monotonic()
         assert w.keep(1, most_files=2000)["flags"] & OVER
-        assert time.monotonic() - start < 50
         w.run("for i in range(30000): os.unlink(f'{i}')")
         w.keep(1)
         w.run("for i in range(30000): open(f'{i}', 'w')")
@@ -324,38 +320,6 @@ def test_only_what_is_copied_counts_as_new() -> None:
         assert w.keep(2, most_new=1000)["flags"] == 0
         w.restore(1)
         assert w.run("open('b').read(1)") == "b"
-
-
-def test_figures() -> None:
-    """Printed, not asserted: KEEP without a change, with one, and RESTORE."""
-    for files, size in ((0, 0), (100, 100), (2000, 100), (30, 1 << 20)):
-        with World() as w:
-            w.run(f"for i in range({files}): open(f'{{i}}', 'wb').write(b'x' * {size})")
-            time.sleep(0.05)
-            first: list[float] = []
-            same: list[float] = []
-            changed: list[float] = []
-            back: list[float] = []
-            number = 0
-
-            def timed(into: list[float], call: Callable[..., Any], *args: int) -> None:
-                start = time.perf_counter()
-                call(*args)
-                into.append(1000 * (time.perf_counter() - start))
-
-            timed(first, w.keep, 0)
-            w.keep(0)
-            for _ in range(9):
-                number += 1
-                timed(same, w.keep, number)
-                w.run("open('changed', 'w').write(repr(os.urandom(9)))")
-                timed(changed, w.keep, 1000 + number)
-                timed(back, w.restore, number)
-                w.keep(2000)
-            print(f"\n  {files} files of {size} bytes: first {first[0]:.2f} ms, unchanged "
-                  f"{statistics.median(same):.2f} ms, one changed {statistics.median(changed):.2f} ms, "
-                  f"restore {statistics.median(back):.2f} ms")
-            assert w.run("os.path.exists('changed')") is False
 
 
 @KINDS

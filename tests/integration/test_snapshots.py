@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from daemons import Client, Daemon, kill
-from lib import ERROR, HEADER, Json, RESPONSE, wait_for
+from lib import ERROR, HEADER, PATIENCE, Json, RESPONSE, wait_for
 from test_durable import LATER, history, row
 
 SUM = 90  # the last frame of an exported file
@@ -93,13 +93,17 @@ def test_names_of_snapshots_are_checked(start: Callable[..., Daemon], name: str)
     assert listed(client) == {} and client.run("branches()", "s") == "[]"
 
 
-def test_a_snapshot_waits_for_the_running_cell_and_cells_wait_for_it(start: Callable[..., Daemon]) -> None:
+def test_a_snapshot_waits_for_the_running_cell_and_cells_wait_for_it(start: Callable[..., Daemon],
+                                                                     tmp_path: Path) -> None:
     daemon = start(*LATER)
     client, other = daemon.client(), daemon.client()
     client.run("globals().update(x=1)", "s")
-    cell = client.start("late(0.4), globals().update(x=2)", "s")
+    go = tmp_path / "go"
+    cell = client.start(f"until({str(go)!r}), globals().update(x=2)", "s")
     assert wait_for(lambda: row(other)["state"] == "running")
     snapshot = other.send({"method": "snapshot", "session": "s", "name": "after"})
+    other.call("hello", version=1)  # it has been asked
+    go.touch()
     assert client.end_of(cell)[0] == RESPONSE
     assert good(other.end_of(snapshot))["cell"] == 2
     client.run("globals().update(x=3)", "s")
@@ -177,7 +181,7 @@ def test_half_the_memory_of_a_session_is_for_snapshots(start: Callable[..., Daem
     assert wait_for(lambda: client.run("branches()", "s") == "[2]")
 
 
-def test_what_the_tier_gave_up_is_not_said_to_be_in_memory(start: Callable[..., Daemon]) -> None:
+def test_what_the_tier_gave_up_is_not_said_to_be_in_memory(start: Callable[..., Daemon], tmp_path: Path) -> None:
     client = start(*LATER).client()
     client.run("1", "s")
     for name in "ab":
@@ -187,10 +191,12 @@ def test_what_the_tier_gave_up_is_not_said_to_be_in_memory(start: Callable[..., 
     assert wait_for(lambda: listed(client)["a"]["where"] == ["disk"])
     assert listed(client)["b"]["where"] == ["memory", "disk"]
     # One that nothing else has is no snapshot any more.
-    client.run("slow(0.4)", "s")
+    go = tmp_path / "go"
+    client.run(f"slow({str(go)!r})", "s")
     take(client, "first", wait=False)
     take(client, "second", wait=False)
     client.run("give_up(5)", "s")
+    go.touch()
     assert wait_for(lambda: list(listed(client)) == ["a", "b", "c", "first"])
     assert any(event["kind"] == "snapshot_lost" and "s@second" in event["text"]
                for event in client.call("journal.events")[1]["events"])
@@ -294,15 +300,17 @@ def test_a_rollback_outlasts_the_daemon_and_is_not_undone_by_what_came_after(sta
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_a_copy_that_is_written_late_does_not_undo_a_rollback(start: Callable[..., Daemon],
-                                                              end: signal.Signals) -> None:
+def test_a_copy_that_is_written_late_does_not_undo_a_rollback(start: Callable[..., Daemon], end: signal.Signals,
+                                                              tmp_path: Path) -> None:
     daemon = start(*LATER)
     client = daemon.client()
     client.run("globals().update(x=1)", "s")
     take(client, "a")
-    client.run("globals().update(x=2), slow(0.5)", "s")
-    take(client, "b", wait=False)  # its copy is on its way for half a second
+    go = tmp_path / "go"
+    client.run(f"globals().update(x=2), slow({str(go)!r})", "s")
+    take(client, "b", wait=False)  # its copy is on its way until then
     good(client.call("rollback", snapshot="a"))
+    go.touch()
     if end == signal.SIGKILL:
         assert wait_for(lambda: listed(client)["b"]["where"] == ["memory", "disk"])
     kill(daemon, end)
@@ -334,13 +342,15 @@ def test_a_rollback_whose_checkpoint_is_damaged_is_missed(start: Callable[..., D
     assert client.run("x", "s") == "2"  # told once
 
 
-def test_a_file_put_while_a_snapshot_is_written_is_not_in_it(start: Callable[..., Daemon]) -> None:
+def test_a_file_put_while_a_snapshot_is_written_is_not_in_it(start: Callable[..., Daemon], tmp_path: Path) -> None:
     daemon = start(*LATER)
     client = daemon.client()
-    client.run("globals().update(x=1), slow(0.5)", "s")
+    go = tmp_path / "go"
+    client.run(f"globals().update(x=1), slow({str(go)!r})", "s")
     put(client, "before", b"0")
     take(client, "a", wait=False)
     put(client, "after", b"1")
+    go.touch()
     assert wait_for(lambda: "disk" in listed(client)["a"]["where"])
     kill(daemon)
     client = start(*LATER).client()
@@ -405,7 +415,7 @@ def test_rollback_of_a_session_whose_last_cell_is_unknown(start: Callable[..., D
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     take(client, "a")
-    client.start("globals().update(x=2), wait(60)", "s")
+    client.start("globals().update(x=2), wait(600)", "s")
     # Its intent is in the journal.
     assert wait_for(lambda: len(client.call("history", session="s")[1]["cells"]) == 2)
     client = start(*LATER).client()
@@ -423,7 +433,7 @@ def test_a_snapshot_cut_off_before_it_is_on_disk_is_no_more_and_doctor_hears_of_
     client = daemon.client()
     client.run("globals().update(x=1)", "s")
     good(client.call("checkpoint", session="s"))
-    client.run("globals().update(x=2), slow(60)", "s")
+    client.run("globals().update(x=2), slow(600)", "s")
     taken = take(client, "a", wait=False)
     assert taken["where"] == ["memory"]
     client = start(*LATER).client()
@@ -605,7 +615,7 @@ def test_what_an_import_wakes_can_be_destroyed(start: Callable[..., Daemon]) -> 
     client, other = daemon.client(), daemon.client()
     client.run("1", "s")
     data = exported(client, "s")[1]
-    running = other.start("wait(100)", "s")
+    running = other.start("wait(600)", "s")
     assert wait_for(lambda: row(client)["state"] == "running")
     token = good(client.call("import.begin", name="mine"))["token"]
     good(client.call("import.data", data, token=token))
@@ -851,7 +861,7 @@ def test_a_daemon_killed_while_it_imports_leaves_nothing(start: Callable[..., Da
         client.send({"method": "import.end", "token": token})
         time.sleep(0.005 * n)
         daemon.process.send_signal(signal.SIGKILL)
-        daemon.process.wait(20)
+        daemon.process.wait(PATIENCE)
         client = start(*LATER).client()
         found = sessions(client)
         assert set(found) in ({"s"}, {"s", "mine"})

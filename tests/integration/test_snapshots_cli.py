@@ -130,7 +130,7 @@ def test_history_and_rerun(box: Sandbox) -> None:
     done = box.cli("rerun", "-s", "work", "--from", "2")
     assert done.returncode == 0, done.stderr
     assert value(box, "x") == "3"
-    first = box.exec("import sys; sys.stdin.read()", session="fed", stdin="given", options=["--timeout", "3"])
+    first = box.exec("import sys; sys.stdin.read()", session="fed", stdin="given")
     again = answer(box, "rerun", "fed:1")["reran"][0]["result"]
     assert first["value"] == again["value"] == "'given'" and again["cell"] == 2
     refused = box.cli("rerun", "-s", "fed", "--from", "9")

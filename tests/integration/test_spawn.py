@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 
 import shadow_world
-from lib import Json
+from lib import PATIENCE, Json
 from shadow_world import COMMAND, EXIT, HEADER, HOLD_COPY, PUT, REPLY, SIGNAL, SPAWN, WAKE, World
 
 CELL, START, WARM, HOLD, SAVE, LOAD, READY, DONE, HELD, SAVED, LOADED = 16, 17, 19, 20, 21, 22, 32, 35, 36, 37, 38
+
+
+BUDGET_MS = int(1000 * PATIENCE)  # more than a save takes
 
 
 def strings(*texts: str) -> bytes:
@@ -29,7 +32,7 @@ class Interpreter:
     def __init__(self, world: World, driver: str) -> None:
         self.world, self.next = world, 0
         self.sock, inner = socket.socketpair()
-        self.sock.settimeout(60)
+        self.sock.settimeout(2 * PATIENCE)
         raw = strings("/usr/bin/python3", "-I", driver, "--start", "--fd",
                       "3") + strings("PATH=/usr/bin:/bin") + b"/workspace\0"
         self.pid, = struct.unpack("<i", world.ask(SPAWN, raw, inner.fileno()))
@@ -65,7 +68,7 @@ class Interpreter:
 
     def save(self) -> bytes:
         reading, writing = os.pipe()
-        self.send(SAVE, {"final": False, "budget_ms": 30000, "processes": 0}, b"", writing)
+        self.send(SAVE, {"final": False, "budget_ms": BUDGET_MS, "processes": 0}, b"", writing)
         with os.fdopen(reading, "rb") as stream:
             saved = stream.read()
         assert self.take(SAVED) == {"ok": True, "error": ""}
@@ -77,7 +80,7 @@ class Interpreter:
         with os.fdopen(writing, "wb") as stream:
             stream.write(saved)
         assert self.take(LOADED)["ok"]
-        self.send(LOAD, {"step": "restore", "cwd": "/workspace", "budget_ms": 30000, "room": None})
+        self.send(LOAD, {"step": "restore", "cwd": "/workspace", "budget_ms": BUDGET_MS, "room": None})
         return self.take(LOADED)
 
 

@@ -185,7 +185,7 @@ def verdict(box: Sandbox, to: str, *, place: str = "project", more: str = "") ->
     code = f"text = open('auth.py').read().replace('return base', {to!r})\nopen('auth.py', 'w').write(text)\n{more}"
     done = box.exec(code, session="change", options=["--project", os.path.join(box.folder, place)])
     assert done["status"] == "ok", done["error"]
-    shown = box.cli("verify", "change", "--test", "python3 -m pytest -q tests", "--json", timeout=200)
+    shown = box.cli("verify", "change", "--test", "python3 -m pytest -q tests", "--json", timeout=4 * lib.PATIENCE)
     box.destroy("change")
     assert shown.stdout, shown.stderr
     found: Json = json.loads(shown.stdout)

@@ -35,7 +35,7 @@ def interpreters() -> list[tuple[Any, Any]]:
     for path in ["/usr/bin/python3"] + sorted(p for place in places for p in glob.glob(place)):
         try:
             told = subprocess.run([path, "-I", "-c", "import sys; print(*sys.version_info[:2])"],
-                                  capture_output=True, text=True, check=True, timeout=20)
+                                  capture_output=True, text=True, check=True, timeout=lib.PATIENCE)
         except (OSError, subprocess.SubprocessError):
             continue
         version = tuple(map(int, told.stdout.split()))
@@ -44,6 +44,8 @@ def interpreters() -> list[tuple[Any, Any]]:
     return sorted(found.items())
 
 
+BUDGET_MS = int(1000 * lib.PATIENCE)  # of a save that goes well
+SHORT_MS = int(25 * lib.PATIENCE)  # of one that something never lets end
 EVERY = [pytest.param(path, id=".".join(map(str, version))) for version, path in interpreters()]
 
 
@@ -137,7 +139,7 @@ class Guest:
         theirs.close()
         self.socket = mine
         self.count = 0
-        assert self.frame(60)[0] == READY
+        assert self.frame()[0] == READY
 
     def __enter__(self) -> Self:
         return self
@@ -161,8 +163,8 @@ class Guest:
             data += chunk
         return data
 
-    def frame(self, timeout: int = 60) -> tuple[Any, Any]:
-        deadline = time.monotonic() + timeout
+    def frame(self) -> tuple[Any, Any]:
+        deadline = time.monotonic() + 2 * lib.PATIENCE
         body_len, _, head_len, kind = HEADER.unpack(self.take(HEADER.size, deadline))
         body = self.take(body_len, deadline)
         return kind, json.loads(body[:head_len] or b"{}")
@@ -190,7 +192,7 @@ class Guest:
         assert done["status"] == "ok", done["error"]["traceback"]
         return done["value"]
 
-    def save(self, known: Iterable[str] = (), final: bool = True, budget_ms: int = 20000,
+    def save(self, known: Iterable[str] = (), final: bool = True, budget_ms: int = BUDGET_MS,
              answered: bool = True) -> Bundle:
         read, write = os.pipe()
         head = {"final": final, "budget_ms": budget_ms}
@@ -211,8 +213,8 @@ class Guest:
             answer = self.frame() if answered else None
         finally:
             if final or not answered:
-                self.process.wait(60)
-            reader.join(60)
+                self.process.wait(lib.PATIENCE)
+            reader.join(lib.PATIENCE)
             os.close(read)
         assert answer == (SAVED, {"ok": True, "error": ""}), answer
         return Bundle(data)
@@ -241,10 +243,10 @@ class Guest:
                 assert os.read(read, 100) == behind[:100], "it has read too much or too little"
         finally:
             os.close(read)
-            writer.join(60)
+            writer.join(lib.PATIENCE)
         return answer
 
-    def restore(self, cwd: str | None = None, budget_ms: int = 20000) -> Any:
+    def restore(self, cwd: str | None = None, budget_ms: int = BUDGET_MS) -> Any:
         self.send(LOAD, {"step": "restore", "cwd": cwd or self.cwd, "budget_ms": budget_ms})
         kind, answer = self.frame()
         assert kind == LOADED
@@ -844,7 +846,7 @@ HOSTILE = [
 def test_a_hostile_object_costs_only_itself(name: str, body: str, reason: str | None) -> None:
     with Guest() as first:
         first.ok(f"class Bad:\n    {body}\nbefore = [1]\nbad = Bad()\nafter = {{'k': 2}}\ndef safe(): return 1")
-        bundle = first.save(budget_ms=1500)
+        bundle = first.save(budget_ms=SHORT_MS if name == "never ends" else BUDGET_MS)
         lost = bundle.lost()
         if reason is not None:
             assert list(lost) == ["bad"] and reason in lost["bad"]["reason"], lost
@@ -884,7 +886,7 @@ def test_a_hostile_object_at_restore_costs_only_its_group() -> None:
         assert bundle.lost() == {}
         with Guest(cwd=first.cwd) as second:
             assert second.read_part(bundle.data)["ok"]
-            answer = second.restore(budget_ms=1500)
+            answer = second.restore(budget_ms=SHORT_MS)
             assert answer["ok"]
             assert {one.pop("name"): one for one in answer["failed"]} == {
                 "bad": {"reason": "SystemExit: restore"}, "slow": {"reason": "it took too long", "cause": "timeout"}}
@@ -1126,7 +1128,7 @@ def test_a_reader_that_goes_away_is_an_error_and_no_more() -> None:
         guest.ok("big = bytes(8 << 20)")
         read, write = os.pipe()
         os.close(read)
-        guest.send(SAVE, {"final": False, "budget_ms": 5000}, b"", write)
+        guest.send(SAVE, {"final": False, "budget_ms": BUDGET_MS}, b"", write)
         os.close(write)
         kind, answer = guest.frame()
         assert kind == SAVED and not answer["ok"] and "Broken pipe" in answer["error"]

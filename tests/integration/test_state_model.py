@@ -289,7 +289,7 @@ def secrets_of(chance: random.Random) -> str:
 
 
 ENDINGS = ["import os; os.kill(os.getpid(), 9)\n", "import ctypes; ctypes.string_at(8)\n"]
-TIMEOUT = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)\n"
+TIMEOUT = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(600)\n"
 
 
 class World:
@@ -330,7 +330,7 @@ class World:
         life.killed(self.chance.code(), self.chance.random.choice(ENDINGS))
 
     def timeout(self, life: Life) -> None:
-        life.killed(self.chance.code(), TIMEOUT, limits={"timeout_ms": 300})
+        life.killed(self.chance.code(), TIMEOUT, limits={"timeout_ms": int(1000 * lib.PATIENCE / 30)})
 
     def atomic(self, life: Life) -> None:
         life.atomic(self.chance.code())

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lib import Sandbox
+from lib import PATIENCE, Sandbox
 
 KINDS = ("code", "output", "variable", "generator", "file", "name", "environment")
 # Among noise that does not shrink, so that contents lie on the disk as they are. `mark` is never in the code as it is.
@@ -50,7 +50,7 @@ def command(box: Sandbox, *args: str, **env: str) -> str:
     """As a user types it: the command starts the daemon."""
     done: subprocess.CompletedProcess[str] = subprocess.run(
         [os.path.join(box.bin, "snipara-sandbox"), *args], env={**box.env, **env}, cwd=box.home, capture_output=True,
-        text=True, timeout=120, **box.identity())
+        text=True, timeout=2 * PATIENCE, **box.identity())
     assert done.returncode == 0, done.stderr
     return done.stdout
 

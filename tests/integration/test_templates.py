@@ -43,7 +43,7 @@ def name(sandbox: lib.Sandbox) -> Iterator[str]:
 
 
 def add(box: lib.Sandbox, name: str, *options: str) -> Any:
-    done = box.cli("template", "add", name, "--json", *options, timeout=120)
+    done = box.cli("template", "add", name, "--json", *options, timeout=2 * lib.PATIENCE)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -59,7 +59,8 @@ def test_a_package_that_the_system_lacks(sandbox: lib.Sandbox, name: str) -> Non
     folder, requirements = wheels(sandbox)
     before = sandbox.exec("import snowball_x")
     assert before["error"]["type"] == "ModuleNotFoundError"
-    done = sandbox.cli("template", "add", name, "--requirements", requirements, "--index", folder, timeout=120)
+    done = sandbox.cli("template", "add", name, "--requirements", requirements, "--index", folder,
+                       timeout=2 * lib.PATIENCE)
     assert done.returncode == 0 and "added " + name in done.stdout
     assert "installing" in done.stderr and "reading its files" in done.stderr  # progress
     result = sandbox.exec("import snowball_x\nsnowball_x.value", options=["--template", name])
@@ -301,9 +302,12 @@ def test_what_cannot_start_is_not_tried_for_ever(fresh_sandbox: Callable[..., li
     def faults_of_children() -> int:
         return int(Path(path).read_text().rpartition(")")[2].split()[8])  # cminflt, proc(5)
 
-    calm = lib.settled(faults_of_children, 10)
-    time.sleep(1)
-    assert faults_of_children() == calm
+    def is_calm() -> bool:
+        before = faults_of_children()
+        time.sleep(1)
+        return faults_of_children() == before
+
+    assert lib.wait_for(is_calm)
 
 
 def openblas() -> str:
@@ -394,11 +398,11 @@ def test_source_packages_are_built_only_when_allowed(sandbox: lib.Sandbox, name:
         out.add(source, "snow-1.0")
     requirements = sandbox.make_file("source.txt", "snow\n")
     options = ["--requirements", requirements, "--index", sandbox.make_folder("sources")]
-    done = sandbox.cli("template", "add", name, *options, timeout=120)
+    done = sandbox.cli("template", "add", name, *options, timeout=2 * lib.PATIENCE)
     if os.path.exists(marker):
         pytest.fail("a source package was built")
     assert done.returncode == 1 and "--allow-source" in done.stderr
-    sandbox.cli("template", "add", name, "--allow-source", *options, timeout=120)  # the control run
+    sandbox.cli("template", "add", name, "--allow-source", *options, timeout=2 * lib.PATIENCE)  # the control run
     assert os.path.exists(marker)
     left = [entry for entry in os.listdir(os.path.join(sandbox.state, "templates")) if entry.startswith(name)]
     assert left == []  # nothing of a build that failed
@@ -647,8 +651,8 @@ def test_a_changed_file_is_imported_again(fresh_sandbox: Callable[..., lib.Sandb
     lib.wait_for(lambda: is_older(box))
     assert not from_image(box)[0]
     with_images(box, 1)
-    lib.wait_for(lambda: os.listdir(os.path.dirname(path)) == [os.path.basename(path)])
-    lib.wait_for(lambda: from_image(box)[0])
+    assert lib.wait_for(lambda: os.listdir(os.path.dirname(path)) == [os.path.basename(path)])
+    assert lib.wait_for(lambda: from_image(box)[0])
 
 
 def test_templates_belong_to_one_user(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:

@@ -31,7 +31,7 @@ def sandbox() -> Iterator[lib.Sandbox]:
 ], ids=["interrupted", "killed"])
 def test_the_wall_clock_stops_code(sandbox: lib.Sandbox, session: str, code: str, state: str) -> None:
     sandbox.exec("kept = 1", session)
-    done = sandbox.exec(code, session, options=["--timeout", "0.4"])
+    done = sandbox.exec(code, session, options=["--timeout", str(lib.PATIENCE / 30)])
     assert (done["status"], done["state"], done["limit"]["flag"]) == ("timeout", state, "--timeout")
     after = sandbox.exec("kept", session)
     assert after["value"] == "1" if state == "kept" else after["error"]["type"] == "NameError"

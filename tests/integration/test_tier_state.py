@@ -10,7 +10,6 @@ import struct
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -49,7 +48,7 @@ class Tier:
     def close(self) -> None:
         self.socket.close()
         try:
-            self.process.wait(30)
+            self.process.wait(lib.PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -75,7 +74,7 @@ class Tier:
             data += chunk
         return data
 
-    def answer(self, ident: int, timeout: int = 120) -> Any:
+    def answer(self, ident: int, timeout: float = 2 * lib.PATIENCE) -> Any:
         self.socket.settimeout(timeout)
         while ident not in self.answers:
             body_len, which, head_len, kind = HEADER.unpack(self.take(HEADER.size))
@@ -105,7 +104,7 @@ class Session:
         self.id = ident
         self.cell = 0
 
-    def start(self, code: str, wall_ms: int = 100000, **members: Any) -> int:
+    def start(self, code: str, wall_ms: int = 600_000, **members: Any) -> int:
         self.cell += 1
         source = code.encode()
         return self.tier.send("exec", source, session=self.id, cell=self.cell, kind="python", code_len=len(source),
@@ -154,7 +153,7 @@ class Session:
         try:
             return self.tier.answer(ident)
         finally:
-            writer.join(120)
+            writer.join(2 * lib.PATIENCE)
             assert not writer.is_alive()
 
     def names(self) -> list[Any]:
@@ -181,7 +180,7 @@ class Reader:
         os.close(fd)
 
     def end(self) -> bytes:
-        self.thread.join(120)
+        self.thread.join(2 * lib.PATIENCE)
         assert not self.thread.is_alive(), "the stream has no end"
         return bytes(self.data)
 
@@ -331,7 +330,7 @@ def test_beside_threads_it_is_the_interpreter_that_forks(tier: Tier, session: Se
 
 
 def test_a_cell_waits_for_a_save_beside_threads(session: Session) -> None:
-    session.ok("import threading, time\nt = threading.Thread(target=time.sleep, args=(60,), daemon=True); t.start()\n"
+    session.ok("import threading, time\nt = threading.Thread(target=time.sleep, args=(600,), daemon=True); t.start()\n"
                "class Slow:\n    def __reduce__(self):\n        time.sleep(1)\n        return (int, ())\ns = Slow()\n"
                "open('f', 'w').write('one')")
     ident, read = session.save_start()
@@ -387,7 +386,8 @@ def test_a_killed_cell_goes_back_to_what_was_loaded(tier: Tier, session: Session
     parts = session.save()
     other = tier.open(transaction=True)
     other.load(parts.data)
-    result = other.run("x.append(2); open('f', 'w').write('two')\nwhile True: pass", wall_ms=500, transaction=True)
+    result = other.run("x.append(2); open('f', 'w').write('two')\nwhile True: pass",
+                       wall_ms=int(1000 * lib.PATIENCE / 30), transaction=True)
     assert result["state"] in ("rolled_back", "kept")
     if result["state"] == "rolled_back":
         other.ok("assert x == [1] and open('f').read() == 'one'")
@@ -448,14 +448,12 @@ class Attack:
         self.session = tier.open(limits={"memory_bytes": 96 << 20} if name == "writes without end" else {})
         self.session.ok(HELPERS + f"class Bad:\n    def __reduce__(self):\n        {body}\n        return (int, ())\n"
                                   f"bad = Bad(); x = [1]")
-        self.start = time.monotonic()
         self.ident, read = self.session.save_start()
         self.reader = Reader(read)
 
     def end(self) -> None:
         with pytest.raises(TierError, match=self.message):
             self.tier.answer(self.ident)
-        assert time.monotonic() - self.start < 100  # of the 1000 s that it would take
         with pytest.raises(AssertionError, match="torn"):
             Parts(self.reader.end())
         self.session.ok("assert x == [1] and os.getpid() == saved; del bad")
@@ -479,11 +477,9 @@ def test_savers_that_say_nothing_are_ended(tier: Tier) -> None:
 
 def test_a_grandchild_of_the_saver_holds_nothing_up(tier: Tier, session: Session) -> None:
     session.ok(HELPERS + "class Bad:\n    def __reduce__(self):\n        if os.fork() == 0:\n            os.setsid()\n"
-                         "            __import__('time').sleep(300)\n            os._exit(0)\n"
+                         "            __import__('time').sleep(5000)\n            os._exit(0)\n"
                "        return (int, ())\nbad = Bad(); x = 1")
-    start = time.monotonic()
     parts = session.save()
-    assert time.monotonic() - start < 100  # of the 300 s that it would take
     assert "x" in parts.names()
 
 
@@ -512,11 +508,11 @@ def test_torn_bundles_end_the_load_and_nothing_else(tier: Tier, session: Session
 
 def test_a_session_that_ends_meanwhile_answers(tier: Tier) -> None:
     session = tier.open()
-    session.ok("import time\nclass Slow:\n    def __reduce__(self):\n        time.sleep(5)\n        return (int, ())\n"
-               "s = Slow()")
+    session.ok("import time\nclass Slow:\n    def __reduce__(self):\n        open('saving', 'w').close()\n"
+               "        time.sleep(600)\n        return (int, ())\ns = Slow()")
     ident, read = session.save_start()
     reader = Reader(read)
-    time.sleep(0.5)
+    assert lib.wait_for(lambda: "saving" in session.names())
     session.close()
     with pytest.raises(TierError, match="ended"):
         tier.answer(ident)

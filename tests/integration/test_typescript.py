@@ -25,7 +25,7 @@ def modules() -> str:
     """The folder of what npm has: Node, TypeScript, and what the adapters are for."""
     folder = os.path.join(lib.BUILD, "typescript-suite")
     done = subprocess.run([os.path.join(ROOT, "tools", "mcp-suite"), folder, "typescript"], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=600)
+                          stderr=subprocess.STDOUT, text=True, timeout=10 * lib.PATIENCE)
     lib.need("npm", done.returncode == 0, done.stdout.strip())
     return os.path.join(folder, "node_modules")
 
@@ -34,6 +34,7 @@ def modules() -> str:
 def box() -> Iterator[lib.Sandbox]:
     box = lib.Sandbox("root" if os.geteuid() == 0 else "user")
     box.env["SNIPARA_SANDBOX_BIN"] = box.bin
+    box.env["SNP_TEST_PATIENCE"] = str(lib.PATIENCE)
     yield box
     subprocess.run([os.path.join(box.bin, "snipara-sandbox"), "daemon", "stop", "--force"], env=box.env, check=True,
                    stdout=subprocess.DEVNULL)
@@ -47,7 +48,7 @@ def tsc(modules: str, box: lib.Sandbox, folder: str, *args: str, version: str = 
 
 def run(box: lib.Sandbox, folder: str, *args: str) -> str:
     done = subprocess.run(args, cwd=folder, env=box.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=240)
+                          stderr=subprocess.STDOUT, text=True, timeout=8 * lib.PATIENCE)
     assert done.returncode == 0, done.stdout[-8000:]
     return done.stdout
 
@@ -119,5 +120,5 @@ def test_create_snipara(modules: str, project: str, box: lib.Sandbox, tmp_path: 
                                ("/proc/x", box.bin, "cannot make /proc/x: no such file or directory\n"),
                                (entry_file, box.bin, f"{entry_file} is a file, not a folder\n")):
         done = subprocess.run([*create, bad], env={**box.env, "SNIPARA_SANDBOX_BIN": program}, text=True,
-                              capture_output=True, timeout=60)
+                              capture_output=True, timeout=lib.PATIENCE)
         assert done.returncode == 1 and done.stderr.startswith(f"create-snipara: {said}"), done.stderr

@@ -19,7 +19,7 @@ from typing import Any, Self
 import pytest
 
 import trajectories
-from lib import Sandbox, some
+from lib import PATIENCE, Sandbox, some
 
 HOSTILE = "</script><script>alert(1)</script><!--<script>--><b>\u2028\u0000 \u202e</style>&lt;"
 
@@ -177,7 +177,7 @@ class Served:
 
     def ask(self, path: str | None = None, method: str = "GET", headers: Sequence[tuple[str, str]] = (),
             host: str | None = None) -> tuple[int, http.client.HTTPMessage, str]:
-        connection = http.client.HTTPConnection(self.at.hostname, self.at.port, timeout=60)
+        connection = http.client.HTTPConnection(self.at.hostname, self.at.port, timeout=PATIENCE)
         try:
             connection.putrequest(method, self.at.path if path is None else path, skip_host=True)
             connection.putheader("Host", self.at.netloc if host is None else host)
@@ -211,7 +211,7 @@ def test_a_page_is_served_and_new_runs_are_in_the_next(box: Sandbox, logs: str) 
         assert json.loads(page.scripts[0][2])["shown"] == 1 and json.loads(page.scripts[1][2])[0]["prompt"] == "one"
         assert served.ask(served.at.path + "missing")[0] == 404
         served.process.send_signal(signal.SIGINT)
-        assert served.process.wait(60) == 0
+        assert served.process.wait(PATIENCE) == 0
 
 
 def test_nobody_else_gets_a_page(box: Sandbox, logs: str) -> None:
@@ -248,7 +248,7 @@ def test_heads_that_are_read_differently_are_refused(box: Sandbox, logs: str) ->
              "Host: {at}\r\nX: y\r\n z\r\n\r\n", "Host: {at}\r\nX: y\0z\r\n\r\n", "Host: {at}\r\n\n"]
     with Served(box, logs) as served:
         for head in heads:
-            with socket.create_connection((served.at.hostname, served.at.port), 60) as sock:
+            with socket.create_connection((served.at.hostname, served.at.port), PATIENCE) as sock:
                 sock.sendall(f"GET {served.at.path} HTTP/1.1\r\n{head.format(at=served.at.netloc)}".encode())
                 assert int(sock.recv(1 << 16).split()[1]) == (200 if head is heads[0] else 400), head
         # a body is refused, and never taken for the next request
@@ -256,7 +256,7 @@ def test_heads_that_are_read_differently_are_refused(box: Sandbox, logs: str) ->
         hidden = page + "\r\n"
         for more in (f"Content-Length: {len(hidden)}\r\n\r\n{hidden}",
                      f"Transfer-Encoding: chunked\r\n\r\n5\nabcde\r\n0\n\r\n{hidden}"):
-            with socket.create_connection((served.at.hostname, served.at.port), 60) as sock:
+            with socket.create_connection((served.at.hostname, served.at.port), PATIENCE) as sock:
                 sock.sendall((page + more).encode())
                 sock.shutdown(socket.SHUT_WR)
                 data = b""

@@ -21,6 +21,8 @@ from snipara_sandbox import (
     SandboxError, SandboxLost, Snapshot, sandboxed)
 from snipara_sandbox._library import Connection
 
+PATIENCE = float(os.environ.get("SNP_TEST_PATIENCE", "60"))  # as of tests/lib.py
+
 
 def results() -> None:
     with Sandbox(memory=256 << 20, env={"CITY": "Oslo"}) as s:
@@ -349,8 +351,8 @@ def signals() -> None:
     with Sandbox() as s:
         s.run("n = 0")
         for i in range(16):
-            threading.Timer(0.01 + i / 1000, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
+                threading.Timer(0.01 + i / 1000, os.kill, (os.getpid(), signal.SIGINT)).start()
                 endless = "while True: print('x' * 50)"
                 s.run(endless) if i % 2 else s.stream(endless).result
             except KeyboardInterrupt:
@@ -402,10 +404,12 @@ def loop() -> None:
             answers = await asyncio.gather(*(s.run(str(i)) for i in range(50)))
             assert [answer.value for answer in answers] == [str(i) for i in range(50)]
             await s.run("x = 1")
-            try:
-                await asyncio.wait_for(s.run("while True: pass"), 0.3)
-            except asyncio.TimeoutError:
-                pass
+            begun = asyncio.Event()
+            endless = asyncio.ensure_future(s.run("print(1, flush=True)\nwhile True: pass", timeout=600,
+                                                  on_output=lambda piece: begun.set()))
+            await begun.wait()
+            endless.cancel()
+            assert isinstance((await asyncio.gather(endless, return_exceptions=True))[0], asyncio.CancelledError)
             assert (await s.get("x"), (await s.history(2))[1].status) == (1, "interrupted")
             cells = [asyncio.ensure_future(one_endless()) for _ in range(30)]
             await asyncio.sleep(0.3)
@@ -485,7 +489,7 @@ def adapters() -> None:
         done = await box.exec(["sh", "-c", "cat; echo $A; pwd; exit 3"], input="in ", cwd="d", env={"A": "b c"})
         assert (done.success, done.returncode, done.stdout) == (False, 3, "in b c\n/workspace/d\n")
         ways: List[Tuple[Type[BaseException], Any]] = [
-            (TimeoutError, box.exec(["sleep", "9"], timeout=1)), (PermissionError, box.exec(["/etc/passwd"])),
+            (TimeoutError, box.exec(["sleep", "600"], timeout=1)), (PermissionError, box.exec(["/etc/passwd"])),
             (PermissionError, box.exec(["true"], user="root")), (FileNotFoundError, box.read_file("none")),
             (IsADirectoryError, box.read_file("d")), (IsADirectoryError, box.write_file("d", "")),
             (PermissionError, box.write_file("/etc/x", ""))]
@@ -505,7 +509,7 @@ class Notebook:
 
     def __init__(self) -> None:
         from jupyter_client.manager import start_new_kernel
-        made: Any = start_new_kernel(startup_timeout=60, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        made: Any = start_new_kernel(startup_timeout=PATIENCE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.manager, self.client = made
 
     def run(self, code: str, interrupt_at: str = "") -> Tuple[str, Dict[str, str]]:
@@ -520,7 +524,8 @@ class Notebook:
                 if interrupt_at and interrupt_at in text:
                     self.manager.interrupt_kernel()
 
-        reply = self.client.execute_interactive(code, timeout=60, output_hook=take, stop_on_error=False)["content"]
+        reply = self.client.execute_interactive(code, timeout=PATIENCE, output_hook=take,
+                                                stop_on_error=False)["content"]
         return reply.get("ename", reply["status"]), shown
 
     def close(self) -> None:
@@ -562,7 +567,7 @@ def daemon_dies() -> None:
     s.run("x = 1")
     s.hibernate()
     try:
-        s.run("print('running', flush=True)\nimport time\ntime.sleep(60)",
+        s.run("print('running', flush=True)\nimport time\ntime.sleep(600)", timeout=600,
               on_output=lambda piece: print(end=piece, flush=True))
     except SandboxLost as error:
         print(error.code, str(error).endswith("; the session is still there: history() says what it has run"))
@@ -576,7 +581,7 @@ def daemon_dies_awaited() -> None:
         await s.run("x = 1")
         await s.hibernate()
         try:
-            async for piece in s.stream("print('running', flush=True)\nimport time\ntime.sleep(60)"):
+            async for piece in s.stream("print('running', flush=True)\nimport time\ntime.sleep(600)", timeout=600):
                 print(end=piece, flush=True)
         except SandboxLost as error:
             print(error.code, str(error).endswith("; the session is still there: history() says what it has run"))

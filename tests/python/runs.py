@@ -312,13 +312,12 @@ def limits() -> None:
     ways: List[Tuple[Dict[str, float], Type[exceptions.RLMError], str]] = [
         ({"max_depth": 2.0}, exceptions.MaxDepthExceeded, "pass a higher max_depth="),
         ({"token_budget": 4000.0}, exceptions.TokenBudgetExhausted, "pass a higher token_budget="),
-        ({"timeout_seconds": 1.0}, exceptions.TimeoutExceeded, "pass a higher timeout_seconds=")]
+        ({"timeout_seconds": 3.0}, exceptions.TimeoutExceeded, "pass a higher timeout_seconds=")]
     for settings, kind, way in ways:
-        turns: List[Turn] = [{**each, "delay_ms": 3000} if n == 2 else {**each, "usage": {"input": 900, "output": 50}}
-                             for n, each in enumerate(more)]
-        begun = time.monotonic()
+        turns: List[Turn] = [{**each, "usage": {"input": 900, "output": 50}} for each in more]
+        if kind is exceptions.TimeoutExceeded:  # it ends by nothing else
+            turns[2] = {**code("import time\ntime.sleep(600)"), "content": "step 2"}
         result = SniparaSandbox(model=script(*turns), **settings).completion("x")  # type: ignore[arg-type]
-        assert time.monotonic() - begun < 20
         assert not result.success and result.response.startswith("step ") and str(result.error).endswith(way), result
         error = raises(kind, "); " + way, result.raise_for_error)
         higher: Any = {name: 9000 for name in settings}
@@ -386,7 +385,7 @@ def tools() -> None:
         return "late"
 
     def blocks(a: int, b: int) -> str:
-        time.sleep(0.6)
+        time.sleep(2)
         return "late"
 
     with contextlib.redirect_stderr(io.StringIO()) as said:
@@ -514,20 +513,31 @@ def stops() -> None:
     endless = [code("import time\ntime.sleep(600)"), turn(text="late")]
     sandbox = SniparaSandbox(model=script(*endless))
 
-    def interrupt() -> None:
-        while not any(record.get("step") == "tool" for row in sandbox.trajectory_logger.list_recent(1)
-                      for record in sandbox.trajectory_logger.load_records(row["id"])):
+    def until_in_a_cell(n_runs: int) -> None:
+        logger = sandbox.trajectory_logger
+        while len(logger.list_recent(9)) < n_runs or not any(
+                record.get("step") == "tool" for record in logger.load_records(logger.list_recent(1)[0]["id"])):
             time.sleep(0.05)
+
+    def interrupt() -> None:
+        until_in_a_cell(1)
         os.kill(os.getpid(), signal.SIGINT)
 
-    begun = time.monotonic()
+    def is_on_record() -> None:
+        """A cancelled call returns before the run has written its end."""
+        logger = sandbox.trajectory_logger
+        ends: List[Dict[str, Any]] = []
+        until = time.monotonic() + float(os.environ.get("SNP_TEST_PATIENCE", "60"))
+        while not ends and time.monotonic() < until:
+            ends = [record for record in logger.load_records(logger.list_recent(1)[0]["id"]) if "end" in record]
+        assert ends and ends[-1]["end"]["stopped_by"] == "cancelled", ends
+
     thread = threading.Thread(target=interrupt)
     thread.start()
     raises(KeyboardInterrupt, "", lambda: sandbox.completion("x"))
     thread.join()
+    is_on_record()
     logger = sandbox.trajectory_logger
-    ends = [record for record in logger.load_records(logger.list_recent(1)[0]["id"]) if "end" in record]
-    assert ends and ends[-1]["end"]["stopped_by"] == "cancelled", ends
 
     def die() -> None:
         for record in logger.load_records(logger.list_recent(1)[0]["id"]):
@@ -539,13 +549,16 @@ def stops() -> None:
     assert str(lost).endswith("; `snipara-sandbox resume {}` goes on with it".format(lost.object)), lost
 
     async def main() -> None:
+        run = asyncio.ensure_future(SniparaSandbox(model=script(*endless)).completion("x"))
+        await asyncio.get_running_loop().run_in_executor(None, until_in_a_cell, 3)
+        run.cancel()
         try:
-            await asyncio.wait_for(SniparaSandbox(model=script(*endless)).completion("x"), 0.5)
-        except asyncio.TimeoutError:
+            await run
+        except asyncio.CancelledError:
             return
         raise AssertionError("it was not cancelled")
     asyncio.run(main())
-    assert time.monotonic() - begun < 60
+    is_on_record()
 
 
 def repl() -> None:
@@ -558,9 +571,7 @@ def repl() -> None:
             assert shell.execute("n = n + 1\nn").output == expected
         failed = shell.execute("def f(): print('in f')\nf()\n1/0")
         assert (failed.output, failed.error) == ("in f\n", "ZeroDivisionError: division by zero")
-        begun = time.monotonic()
-        late = shell.execute("while True: pass", timeout=0.5)
-        assert not late.success and time.monotonic() - begun < 20
+        assert not shell.execute("while True: pass", timeout=0.5).success
         assert not shell.execute("raise SystemExit(3)").success
         shell.execute("n = 3")
         shell.set_context("city", {"name": "Oslo"})

@@ -159,7 +159,7 @@ TEST(a_group_is_made_counted_and_removed)
     }
     (void)kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    for (int i = 0; i < 200 && !snp_cgroup_remove(&p->groups, NAME); i++) {
+    for (int i = 0; i < 12000 && !snp_cgroup_remove(&p->groups, NAME); i++) {
         (void)poll(NULL, 0, 5);
     }
     assert_true(snp_cgroup_remove(&p->groups, NAME)); /* also of what is gone already */

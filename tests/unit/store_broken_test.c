@@ -621,7 +621,7 @@ TEST(files_that_belong_to_nobody_are_removed_at_the_next_start)
         (void)close(fd);
     }
     rig_open(&rig);
-    for (int i = 0; i < 500 && access(path_of(&rig, orphans[1]), F_OK) == 0; i++) {
+    for (int i = 0; i < 12000 && access(path_of(&rig, orphans[1]), F_OK) == 0; i++) {
         (void)collect(&rig, 0);
         (void)poll(NULL, 0, 5);
     }

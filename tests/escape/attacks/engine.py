@@ -14,7 +14,6 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 from dataclasses import dataclass, field
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +34,16 @@ def call(number, *args):
 
 def tell(*what):
     os.write(1, (" ".join(str(w) for w in what) + "\\n").encode(errors="surrogateescape"))
+
+def hold(seconds=P["hold"], goes_on=lambda: True):
+    """Keep what there is until the tester has seen it; inside it tells nobody, so as long as a limit may take."""
+    end = time.monotonic() + seconds
+    while goes_on() and time.monotonic() < end and not os.path.exists(P["seen"]):
+        time.sleep(0.02)
+
+def hold_briefly():
+    """Inside only a moment, for a limit that refuses ends nothing."""
+    hold(0.3 if P["inside"] else P["hold"])
 
 def attempt(function, *args, **named):
     try:
@@ -129,7 +138,7 @@ class World:
                     else:
                         peer, _ = sock.accept()
                         with peer:
-                            peer.settimeout(20)
+                            peer.settimeout(lib.PATIENCE)
                             heard.append(b"connected " + peer.recv(4096))
                 except OSError:
                     pass
@@ -165,25 +174,15 @@ class World:
 
 @dataclass
 class Outcome:
-    """What one run left: text is everything it said, result the sandbox's, seconds how long it took."""
+    """What one run left: text is everything it said, result the sandbox's."""
 
     text: str
     result: lib.Json | None = None
-    seconds: float = 0
     timed_out: bool = False
-    samples: list[tuple[float, float]] = field(default_factory=list)  # (time, number)
+    samples: list[float] = field(default_factory=list)  # the first is from before the run
 
     def peak(self) -> float:
-        return max((number for _, number in self.samples), default=0)
-
-    def seconds_over(self, limit: float) -> float:
-        """How long the samples were above it, at a stretch."""
-        longest = 0.0
-        since: float | None = None
-        for at, number in self.samples:
-            since = None if number <= limit else at if since is None else since
-            longest = max(longest, at - since if since is not None else 0)
-        return longest
+        return max(self.samples, default=0)
 
 
 def tier_of(box: lib.Sandbox) -> int:
@@ -222,9 +221,12 @@ class Attack:
     no_control: dict[str, str] = field(default_factory=dict)  # {"user": reason}
     options: tuple[str, ...] = ()  # of exec
     statuses: tuple[str, ...] = ("ok", "error")  # how the cell may end
-    sample: Callable[[World], float] | None = None  # taken all the time while the code runs
+    # Taken all the time while the code runs. Outside the code may hold() what it has until `won` by the samples alone.
+    sample: Callable[[World], float] | None = None
     also: Callable[[World, Outcome], None] | None = None  # further assertions on the outcome inside
-    outside_seconds: float = 20
+    outside_seconds: float = lib.PATIENCE
+    # Limits of the time inside; the next where the machine was too slow for the code to begin in the one before.
+    timeouts: tuple[str, ...] = ("600",)
     # Held only by a memory cgroup. Where there is none the manifest must say "approximate",
     # and a success is what SECURITY.md calls the price of that.
     needs_memory_cgroup: bool = False
@@ -258,26 +260,38 @@ def never(_world: World, _outcome: Outcome) -> bool:
 
 
 class Sampler:
-    def __init__(self, world: World, function: Callable[[World], float] | None) -> None:
-        self.samples: list[tuple[float, float]] = []
+    def __init__(self, world: World, attack: Attack) -> None:
+        self.samples: list[float] = []
         self.over = threading.Event()
-        self.world, self.function = world, function
-        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.world, self.attack = world, attack
+        self.thread = threading.Thread(target=self.run, daemon=True) if attack.sample else None
+
+    def take(self) -> None:
+        self.samples.append(lib.some(self.attack.sample)(self.world))
 
     def run(self) -> None:
-        while self.function is not None and not self.over.is_set():
-            self.samples.append((time.monotonic(), self.function(self.world)))
-            self.over.wait(0.02)
+        while True:
+            self.take()
+            if not self.world.inside and self.attack.won(self.world, Outcome("", samples=self.samples)):
+                open(seen(self.world), "w").close()
+            if self.over.wait(0.02):
+                return
 
-    def __enter__(self) -> list[tuple[float, float]]:
-        if self.function:
+    def __enter__(self) -> list[float]:
+        if self.thread:
+            self.take()
             self.thread.start()
         return self.samples
 
     def __exit__(self, *_: object) -> None:
         self.over.set()
-        if self.function:
+        if self.thread:
             self.thread.join()
+
+
+def seen(world: World) -> str:
+    """The file that tells the code outside that it has succeeded."""
+    return world.path("seen")
 
 
 # In the local tier the session's folders are among the host's, under other names.
@@ -295,7 +309,9 @@ P = at_home(P)
 
 
 def code_for(attack: Attack, world: World) -> str:
-    planted = {**attack.plant(world), "mark": world.mark}
+    planted = {**attack.plant(world), "mark": world.mark, "inside": world.inside, "seen": seen(world),
+               "hold": lib.PATIENCE if world.inside or attack.sample else 0, "patience": lib.PATIENCE,
+               "long": 10 * lib.PATIENCE}  # of what must not end by itself
     preamble = PREAMBLE.format(planted=json.dumps(planted))
     if not world.inside or world.box.tier != "local":
         return preamble + attack.code
@@ -306,8 +322,7 @@ def code_for(attack: Attack, world: World) -> str:
 def run_outside(attack: Attack, world: World) -> Outcome:
     code = code_for(attack, world)
     argv = [*attack.wrap, lib.PYTHON, "-c", code]
-    started = time.monotonic()
-    with Sampler(world, attack.sample) as samples:
+    with Sampler(world, attack) as samples:
         kwargs = {**world.box.identity(), **world.popen_args}
         process = subprocess.Popen(
             argv, env={**world.box.env, **world.state.get("env", {})},
@@ -320,17 +335,19 @@ def run_outside(attack: Attack, world: World) -> Outcome:
             timed_out = True
             os.killpg(process.pid, 9)
             text, _ = process.communicate()
-    return Outcome(text.decode(errors="replace"), None, time.monotonic() - started, timed_out, samples)
+    return Outcome(text.decode(errors="replace"), None, timed_out, samples)
 
 
 def run_inside(attack: Attack, world: World) -> Outcome:
     code = code_for(attack, world)
-    started = time.monotonic()
     options = [*world.exec_args.pop("options"), *attack.options]
-    with Sampler(world, attack.sample) as samples:
-        result = world.box.exec(code, options=options, env=world.state.get("env"), **world.exec_args)
-    seconds = time.monotonic() - started
-    return Outcome(json.dumps(result), result, seconds, result["status"] == "timeout", samples)
+    with Sampler(world, attack) as samples:
+        for seconds in attack.timeouts:
+            result = world.box.exec(code, options=[*options, "--timeout", seconds], env=world.state.get("env"),
+                                    timeout=4 * lib.PATIENCE, **world.exec_args)
+            if result["stdout"].startswith("began\n"):
+                break
+    return Outcome(json.dumps(result), result, result["status"] == "timeout", samples)
 
 
 def try_outside(attack: Attack, box: lib.Sandbox) -> None:

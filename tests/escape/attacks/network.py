@@ -17,7 +17,7 @@ SEND = '''
 for address in P["addresses"]:
     def send():
         with socket.socket(getattr(socket, P["family"]), getattr(socket, P["kind"])) as peer:
-            peer.settimeout(1)
+            peer.settimeout(1 if P["inside"] else P["patience"])
             peer.connect(tuple(address) if isinstance(address, list) else address.encode())
             peer.send(P["token"].encode())
     attempt(send)
@@ -90,7 +90,7 @@ def destroy():
         peer.connect(P["path"])
         head = json.dumps({"method": "sessions.destroy", "session": "victim"}).encode()
         peer.sendall(struct.pack("<IIIB3x", len(head), 1, len(head), 1) + head)
-        peer.settimeout(5)
+        peer.settimeout(P["patience"])
         tell(peer.recv(4096))
 attempt(destroy)
 ''', daemon_and_victim, is_victim_gone),
@@ -109,7 +109,7 @@ for path in ("/sys/class/net", "/proc/net/dev"):
     Attack("netlink", "network", "the kernel answers a dump of links", '''
 def dump():
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as sock:
-        sock.settimeout(2)
+        sock.settimeout(P["patience"])
         sock.sendto(struct.pack("IHHIIBxxx", 20, 18, 0x301, 1, 0, 0), (0, 0))
         if len(sock.recv(65536)) > 100:
             tell(P["token"])
