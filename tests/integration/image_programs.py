@@ -72,10 +72,7 @@ PIECES: dict[str, list[tuple[str, str]]] = {
                  "b#.create_function('twice', 1, lambda n: n * 2)\nr# = b#.execute('select twice(x), y from t'); "
                  "next(r#)",
                  "next(r#), b#.total_changes, b#.execute('select sum(x), max(y) from t').fetchone(), "
-                 "b#.in_transaction"),
-                ("import sqlite3; b# = sqlite3.connect('file#.db'); b#.execute('create table if not exists t(x)')\n"
-                 "b#.commit(); b#.execute('insert into t values (@)')",
-                 "b#.execute('select count(*), sum(x) from t').fetchone(), b#.in_transaction")],
+                 "b#.in_transaction")],
     "threading": [("import threading; k# = threading.Lock(); k#.acquire(); r# = threading.RLock(); r#.acquire()\n"
                    "s# = threading.Semaphore(@); s#.acquire()", "k#.locked(), r#.release(), s#._value, r#.acquire()"),
                   ("import queue; q# = queue.SimpleQueue(); [q#.put(n) for n in range(@)]", "q#.get(), q#.qsize()")],

@@ -540,3 +540,50 @@ def test_random_programs_go_on_byte_for_byte(sandbox: Sandbox, named: Any) -> No
     value(sandbox, "again = [list(rest(program)) for program in running]", name)
     digest = "import hashlib; hashlib.sha256(repr((texts, again)).encode()).hexdigest()"
     assert value(sandbox, digest, name) == value(sandbox, digest, "many-1")
+
+
+# What code holds that no image has: name, what holds it, what is named as lost, why there is no image.
+HELD = {
+    "a transaction of SQLite": (
+        "db = sqlite3.connect('shop.db'); db.execute('insert into t values (1)')", "db", "locks on files"),
+    "a cursor of SQLite": (
+        "db = sqlite3.connect('shop.db'); rows = db.execute('select x from t'); next(rows)", "rows", "locks on files"),
+    "a connection of SQLite": (
+        "db = sqlite3.connect('shop.db'); db.execute('select x from t').fetchall()", "db", "by device and inode"),
+    "a connection of SQLite to nothing yet": (
+        "db = sqlite3.connect('new.db')", "db", "by device and inode"),
+    "a file of HDF5": (
+        "open('a.h5', 'wb').write(b'\\x89HDF\\r\\n\\x1a\\n' + bytes(99)); h5 = open('a.h5', 'r+b')", "h5",
+        "by device and inode"),
+    "a lock of flock": (
+        "shared = open('shop.db', 'rb'); fcntl.flock(shared, fcntl.LOCK_SH)", "lock on /workspace/shop.db",
+        "locks on files"),
+    "a lock of fcntl": (
+        "fd = os.open('shop.db', os.O_RDWR); fcntl.lockf(fd, fcntl.LOCK_EX)", "lock on /workspace/shop.db",
+        "locks on files"),
+    "a lock on a folder": (
+        "fd = os.open('.', os.O_RDONLY); fcntl.flock(fd, fcntl.LOCK_EX)", "lock on /workspace", "locks on files"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(HELD))
+def test_locks_and_files_known_by_inode_have_no_image(sandbox: Sandbox, named: Any, case: str) -> None:
+    """After a wake or in a fork a database is whole, and that its connection is lost is said."""
+    code, lost, why = HELD[case]
+    name = named("held")
+    value(sandbox, "import fcntl, os, sqlite3\nkept_list = [1]; gen = iter([1, 2])\n"
+                   "with sqlite3.connect('shop.db') as made: made.execute('create table t(x)')\n"
+                   "made.executemany('insert into t values (?)', [(n,) for n in range(3)]); made.commit()\n"
+                   "made.close(); del made", name)
+    value(sandbox, code, name)
+    made = fork(sandbox, name)
+    assert made["how"] == "checkpoint" and why in made["no_image"], made
+    assert lost in [row["name"] for row in made["lost"]], made
+    sleep(sandbox, name)
+    restored = woken(sandbox, name)
+    assert not restored.get("image") and lost in [row["name"] for row in restored["failed"]], restored
+    for each in (name, "held-1"):
+        assert value(sandbox, "import sqlite3\nnew = sqlite3.connect('shop.db', timeout=0)\n"
+                              "with new: new.executemany('insert into t values (?)', [(n,) for n in range(999)])\n"
+                              "new.execute('pragma integrity_check').fetchone()[0], "
+                              "new.execute('select count(*) from t').fetchone()[0]", each) == "('ok', 1002)"

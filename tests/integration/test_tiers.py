@@ -38,7 +38,8 @@ from test_transaction import (  # noqa: F401
     test_a_killed_command_costs_no_variables_that_cannot_be_copied, test_atomic_undoes_errors,
     test_commands_roll_files_back, test_errors_and_interrupts_keep_what_was_done,
     test_files_that_are_put_while_a_cell_runs_stay_if_it_is_undone, test_forged_answers_make_no_copy,
-    test_forks_of_the_same_moment_draw_other_numbers, test_open_files_are_where_they_were,
+    test_forks_of_the_same_moment_draw_other_numbers,
+    test_locks_on_files_are_named_and_atomic_is_refused_before_it_runs, test_open_files_are_where_they_were,
     test_room_of_deleted_files_is_free_at_once, test_threads_are_named_and_atomic_is_refused_before_it_runs,
     test_without_a_transaction_the_same_is_lost)
 

@@ -682,3 +682,28 @@ def test_so_many_snapshots_and_no_more(by_hand: Tier) -> None:
     assert tier.error("snapshot", session=tier.session)["code"] == "limit"
     tier.ok("rollback", session=tier.session, branch=1, epoch=1)
     assert tier.run("x")["value"] == "0"
+
+
+LOCKS = {
+    "flock": "import fcntl\nheld = open('f')\nfcntl.flock(held, fcntl.LOCK_SH)",
+    "fcntl": "import fcntl\nheld = open('f', 'r+')\nfcntl.lockf(held, fcntl.LOCK_EX)",
+    "SQLite": "import sqlite3\nheld = sqlite3.connect('g')\nheld.execute('create table t(x)')\n"
+              "held.execute('insert into t values (1)')",
+}
+
+
+@pytest.mark.parametrize("kind", sorted(LOCKS))
+def test_locks_on_files_are_named_and_atomic_is_refused_before_it_runs(
+    sandbox: lib.Sandbox, session: str, kind: str
+) -> None:
+    """A copy would believe that it holds them: two connections of SQLite would write at once."""
+    assert sandbox.exec(LOCKS[kind], session)["status"] == "ok"
+    done = sandbox.exec("x", session)
+    assert done["value"] == "1" and done["transaction"]["interpreter"] == "unavailable", done
+    assert any("locks on files are held: " in note for note in done["transaction"]["notes"]), done
+    refused = sandbox.cli("exec", *sandbox.exec_options, "--session", session, "--atomic",
+                          "open('ran', 'w').close()")
+    assert refused.returncode != 0 and "locks on files" in refused.stderr
+    assert sandbox.exec("import os; os.path.exists('ran')", session)["value"] == "False"
+    assert sandbox.exec("held.close()", session)["status"] == "ok"
+    assert covered(sandbox.exec("x", session))

@@ -39,7 +39,7 @@ from io import StringIO
 from os import _exit, chdir, close, dup2, getpid, read
 from sys import getrecursionlimit, setrecursionlimit
 from time import monotonic
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 # Modules of ours are beside us, where -I does not look; the code inside does not get to see them.
 _here = os.path.dirname(os.path.abspath(__file__))
@@ -296,11 +296,16 @@ class Session:
         threads = other_threads()
         if threads:
             return clean("threads: " + ", ".join(threads), 200), None
-        ours = {socket_fd, self._stream.fd, 0, 1, 2, *self._stdio.spare, *self._inner()}
-        files = OpenFiles(ours)
+        files = self._open_files(socket_fd)
+        if files.locked:
+            return clean("locks on files are held: " + ", ".join(files.locked), 200), None
         if files.shared:
             return clean("pipes, sockets or deleted files are open: " + ", ".join(files.shared), 200), None
         return "", files
+
+    def _open_files(self, fd: int) -> OpenFiles:
+        """Of the session: fd is ours, too."""
+        return OpenFiles({fd, self._stream.fd, 0, 1, 2, *self._stdio.spare, *self._inner()})
 
     def _end_idle_threads(self) -> None:
         """What asyncio.to_thread leaves: threads that wait for the next call, which makes others."""
@@ -356,9 +361,10 @@ class Session:
         before: Dict[str, Any],
         also: Tuple[int, ...] = (),
         items: int = 0,
+        locks: Sequence[str] = (),
     ) -> str:
         """In a process that does nothing else from now on; what went wrong. before: what a child
-        would not have as it was. items: that the part has already."""
+        would not have as it was. items: that the part has already. locks: on these files."""
         if ours.state is None:
             return ours.state_error
         mute()
@@ -375,6 +381,7 @@ class Session:
             "budget_s": members.get("budget_ms", 10000) / 1000,
             "module": self._snp,
             "threads": threads,
+            "locks": locks,
             "processes": members.get("processes", 0),
             "settings": settings,
             "items": items,
@@ -446,6 +453,7 @@ class Session:
         """As it cannot be done in a copy left earlier, in a child; threads are not in it."""
         deadline = monotonic() + members.get("budget_ms", 10000) / 1000
         threads = ours.state.threads() if ours.state is not None else []
+        locks = self._open_files(order.fd).locked
         before = ours.state.before_fork() if ours.state is not None else {}
         said, say = os.pipe()
         try:
@@ -453,7 +461,7 @@ class Session:
                 warnings.simplefilter("ignore")
                 pid = os.fork()
             if pid == 0:
-                text = self._save_here(order, members, threads, before, (said, say))
+                text = self._save_here(order, members, threads, before, (said, say), locks=locks)
                 os.write(say, (text or "ok").encode())
                 _exit(0)
         finally:

@@ -8,14 +8,19 @@ __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
 import os
-from fcntl import FD_CLOEXEC, F_GETFD, F_GETFL, fcntl
-from os import O_ACCMODE, O_RDONLY, SEEK_CUR, SEEK_SET, close, dup2, fstat, listdir, lseek, readlink, stat
+from errno import EMFILE, EWOULDBLOCK
+from fcntl import FD_CLOEXEC, F_GETFD, F_GETFL, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, fcntl, flock
+from os import O_ACCMODE, O_CLOEXEC, O_NOFOLLOW, O_RDONLY, O_WRONLY, SEEK_CUR, SEEK_SET
+from os import close, dup2, fstat, listdir, lseek, pread, read, readlink, stat
 from os import open as open_fd
 from select import POLLNVAL, poll
 from stat import S_ISBLK, S_ISCHR, S_ISDIR, S_ISREG
+from struct import pack, unpack_from
 from typing import Any, List, NamedTuple, Optional, Set
 
-from stream import clean
+from stream import clean, close_quietly
+
+F_OFD_GETLK = 36  # Python 3.8 does not name it
 
 
 class OpenFile(NamedTuple):
@@ -36,14 +41,17 @@ class OpenFiles:
     """
 
     SHOWN = 5
+    LOCKED = 1000  # named
     WITHOUT_PROC = 1024
     POLLED = 64  # of them at once
     DELETED_MAX = 1 << 20  # bytes of deleted files a copy may keep open
     FOUND = ("/workspace/", "/usr/")  # what all sandboxes of a session have
     PATH_ONLY = getattr(os, "O_PATH", 0)
+    BY_INODE = (b"SQLite format 3\0", b"\x89HDF\r\n\x1a\n")  # whose libraries know a file by device and inode
 
     def __init__(self, ours: Set[int]) -> None:
         self.shared: List[str] = []  # names of what only one process may have
+        self.locked: List[str] = []  # names of what this process holds a lock on: no copy of it has that
         self.others: List[str] = []  # names of folders and devices
         self.written: List[str] = []  # names of files open for writing that stay shared
         self._files: List[OpenFile] = []
@@ -78,6 +86,7 @@ class OpenFiles:
     def _look(self, fd: int) -> None:
         status = fstat(fd)
         mode = status.st_mode
+        path = None
         if S_ISREG(mode):
             path = self._path(fd) if status.st_nlink else None
             flags = fcntl(fd, F_GETFL)
@@ -92,6 +101,8 @@ class OpenFiles:
         else:
             is_plain = S_ISDIR(mode) or S_ISCHR(mode) or S_ISBLK(mode)
             self._add(self.others if is_plain else self.shared, fd)
+        if self._is_locked(fd, path):
+            self._add(self.locked, fd, self.LOCKED)
 
     @staticmethod
     def _path(fd: int) -> Optional[str]:
@@ -102,8 +113,43 @@ class OpenFiles:
             return None
         return path if (again.st_dev, again.st_ino) == (now.st_dev, now.st_ino) else None
 
-    def _add(self, names: List[str], fd: int) -> None:
-        if len(names) < self.SHOWN:
+    def _is_locked(self, fd: int, path: Optional[str]) -> bool:
+        """By fcntl, flock or a lease."""
+        text = b""
+        try:
+            info = open_fd("/proc/self/fdinfo/{}".format(fd), O_RDONLY | O_CLOEXEC)
+            text = read(info, 4096)
+            close(info)
+        except OSError as error:
+            if error.errno == EMFILE:
+                return True  # not known
+        return b"\nlock:" in text if b"\nmnt_id:" in text else self._is_found_locked(fd, path)
+
+    @staticmethod
+    def _is_found_locked(fd: int, path: Optional[str]) -> bool:
+        """By anyone; where /proc does not say it, as in the local tier and under gVisor."""
+        found = fcntl(fd, F_OFD_GETLK, pack("hhqqi4x", F_WRLCK, SEEK_SET, 0, 0, 0))
+        if unpack_from("h", found)[0] != F_UNLCK:
+            return True
+        if path is None:
+            return False  # a copy shares the open file, and with it a lock by flock
+        again = -1
+        try:
+            again = open_fd(path, fcntl(fd, F_GETFL) & O_ACCMODE | O_CLOEXEC)
+            flock(again, LOCK_EX | LOCK_NB)
+        except OSError as error:
+            return error.errno in (EMFILE, EWOULDBLOCK)
+        finally:
+            close_quietly(again)  # this would free what fcntl holds, but that is nothing
+        return False
+
+    def _is_by_inode(self, file: OpenFile) -> bool:
+        """SQLite never follows links; of older versions, and of HDF5, the first bytes tell."""
+        can_read = file.flags & O_ACCMODE != O_WRONLY
+        return bool(file.flags & O_NOFOLLOW) or (can_read and pread(file.fd, 16, 0).startswith(self.BY_INODE))
+
+    def _add(self, names: List[str], fd: int, most: int = SHOWN) -> None:
+        if len(names) < most:
             try:
                 names.append(clean(readlink("/proc/self/fd/{}".format(fd)), 200))
             except OSError:
@@ -119,7 +165,12 @@ class OpenFiles:
         for file in self._files:
             if file.path is None or not file.path.startswith(self.FOUND):
                 self._add(names, file.fd)
-        return clean("open descriptors: " + ", ".join(names[: self.SHOWN]), 150) if names else ""
+        if names:
+            return clean("open descriptors: " + ", ".join(names[: self.SHOWN]), 150)
+        for file in self._files:
+            if self._is_by_inode(file):
+                self._add(names, file.fd)
+        return clean("open by device and inode, which change: " + ", ".join(names), 150) if names else ""
 
     def restore(self) -> bool:
         """In a copy that was woken, when the others are gone. Whether all of them are there."""

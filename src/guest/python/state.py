@@ -62,8 +62,8 @@ from state_objects import REDUCERS, _lost, _stdio, is_heap, is_plain, plan_of, w
 from state_objects import reduce_exception, reduce_handler, reduce_instance, reduce_memmap
 from state_same import Same
 from state_stream import BUFFERS_MAX, HEAD_MAX, LARGE, Pickled, Pouring, Sink
-from state_texts import ATOMS, NAME_MAX, REASON_MAX, ROOT_PART, THREAD, TICK_S, Refused, Slow, clean, reason_of
-from state_texts import _type_dict, _type_module, _type_name, _type_qualname, summarize, type_name
+from state_texts import ATOMS, LOCK, NAME_MAX, REASON_MAX, ROOT_PART, THREAD, TICK_S, Refused, Slow, clean
+from state_texts import _type_dict, _type_module, _type_name, _type_qualname, reason_of, summarize, type_name
 from state_views import reduce_view
 
 
@@ -1162,8 +1162,8 @@ def scratch(workspace: Optional[str]) -> List[Tuple[str, int]]:
 def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes, order: Dict[str, Any]) -> None:
     """Write the variables in names to the pipe fd.
 
-    order: budget_s, module (_snp; None: slower), threads (that are not
-    in this process), processes (how many run besides this session's interpreter), settings (of the
+    order: budget_s, module (_snp; None: slower), threads and locks (that this
+    process does not have), processes (how many run besides this session's interpreter), settings (of the
     driver, with `baseline`), items (that were written before). This process is of no other use
     afterwards. OSError: the pipe.
     """
@@ -1171,6 +1171,8 @@ def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes
     saver = Saver(names, own, order["module"], keys)
     for name, kind in order["threads"]:
         saver.lose(clean("thread " + name, NAME_MAX), kind, THREAD)
+    for path in order["locks"]:
+        saver.lose(clean("lock on " + path, NAME_MAX), "lock", LOCK)
     if order["processes"] > 0:
         reason = "%d run; they end with this sandbox, and their later work is not saved" % order["processes"]
         saver.lose("background processes", "process", reason)

@@ -65,6 +65,7 @@ def class_name(kind: type) -> str:
 
 
 THREAD = "threads cannot be saved"
+LOCK = "locks on files cannot be saved"
 REASONS = {
     types.GeneratorType: "generators cannot be saved",
     types.CoroutineType: "coroutines cannot be saved",
