@@ -98,9 +98,9 @@ struct snp_session_durable {
     uint64_t state_format;  /* of its checkpoints, as recorded; 0 = this program's */
     uint64_t checkpoint;    /* the latest usable one; 0 = none */
     uint64_t checkpoint_cell;  /* it holds the state after this cell */
-    uint64_t checkpoint_bytes; /* of its contents, as made here; 0 = not known */
+    uint64_t checkpoint_bytes; /* of its contents; 0 = not known */
     json_t *checkpoint_lost;   /* owned: what variables could not hold; or NULL */
-    bool has_image;            /* it holds that all the same, as made here */
+    bool has_image;            /* it is known to hold that all the same */
     uint64_t proven;           /* the checkpoint that was restored once; 0 = none */
     json_t *unrestorable;      /* owned: what of that could not be; or NULL */
     uint64_t accepted_cell;    /* the loss of cells up to this one was accepted */

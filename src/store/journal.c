@@ -127,7 +127,8 @@ int snp_journal_session_epoch(struct snp_tx *tx,
 
 #define SESSION_COLUMNS                                                                      \
     "SELECT s.id, name, spec, state, s.epoch, cells, s.created_us, used_us, head_snapshot,"  \
-    " disk_bytes, c.row, c.cell"                                                             \
+    " disk_bytes, c.row, c.cell, c.bytes, c.lost," /* an image comes before other items */   \
+    " (SELECT kind FROM items WHERE checkpoint = c.row ORDER BY row LIMIT 1)"                \
     " FROM sessions AS s LEFT JOIN checkpoints AS c ON c.row = (SELECT row FROM checkpoints" \
     "  WHERE session = s.row AND complete = 1 AND damaged = 0" SNP_NEWEST_FIRST(             \
         "") " LIMIT 1)"
@@ -148,6 +149,9 @@ static void session_read(struct snp_rows *rows, struct snp_journal_session *ret)
         .disk_bytes = snp_col_u64(rows, 9),
         .checkpoint = snp_col_u64(rows, 10),
         .checkpoint_cell = snp_col_u64(rows, 11),
+        .checkpoint_bytes = snp_col_u64(rows, 12),
+        .lost = snp_col_text(rows, 13),
+        .has_image = snp_col_u64(rows, 14) == SNP_ITEM_IMAGE,
     };
 }
 
@@ -159,7 +163,8 @@ static int session_find(struct snp_tx *tx,
                         struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
-    const char **texts[] = {&ret->id, &ret->name, &ret->spec, &ret->state, &ret->head_snapshot};
+    const char **texts[] = {&ret->id,    &ret->name,          &ret->spec,
+                            &ret->state, &ret->head_snapshot, &ret->lost};
     int r = snp_db_row(tx->db, &rows, err, sql, "t", ref);
 
     if (r > 0) {

@@ -38,6 +38,9 @@ struct snp_journal_session {
     uint64_t disk_bytes; /* what its rows and blobs have added to the disk */
     uint64_t checkpoint; /* the latest usable one; 0 = none */
     uint64_t checkpoint_cell;
+    uint64_t checkpoint_bytes; /* of contents */
+    bool has_image;            /* the checkpoint has one */
+    const char *lost;          /* JSON array of what the checkpoint could not hold, or NULL */
 };
 
 typedef int (*snp_journal_session_fn)(const struct snp_journal_session *row,

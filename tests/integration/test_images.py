@@ -587,3 +587,36 @@ def test_locks_and_files_known_by_inode_have_no_image(sandbox: Sandbox, named: A
                               "with new: new.executemany('insert into t values (?)', [(n,) for n in range(999)])\n"
                               "new.execute('pragma integrity_check').fetchone()[0], "
                               "new.execute('select count(*) from t').fetchone()[0]", each) == "('ok', 1002)"
+
+
+def test_what_a_snapshot_could_not_save_is_named_when_the_tier_dies(fresh_sandbox: Callable[..., Sandbox]) -> None:
+    """The session comes back from the snapshot's checkpoint, with the losses of that and not of its own last."""
+    box = fresh_sandbox()
+
+    def ask(*words: str) -> Any:
+        done = box.cli(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    value(box, "kept_list = [1]", "s", "--checkpoint", "off")
+    assert ask("checkpoint", "s")["lost"] == []
+    value(box, "gen = iter([1, 2, 3]); next(gen); lost = (n for n in [1])", "s")
+    taken = ask("snapshot", "one", "-s", "s", "--wait")
+    assert [row["name"] for row in taken["lost"]] == ["lost"], taken
+    tier = box.tier_pid()
+    assert tier is not None
+    os.kill(tier, signal.SIGKILL)
+    wait_for(lambda: ask("sessions", "show", "s")["checkpoint_cell"] == 2)
+    restored = woken(box, "s")
+    assert restored.get("image") or [row["name"] for row in restored["failed"]] == ["lost"], restored
+    assert value(box, "'lost' in globals()", "s") == str(bool(restored.get("image")))
+
+
+def test_a_new_daemon_knows_that_a_checkpoint_has_an_image(fresh_sandbox: Callable[..., Sandbox]) -> None:
+    box = fresh_sandbox()
+    for name, code, expected in (("s", "gen = (n for n in [1])", True), ("t", "plain = 1", None)):
+        value(box, code + "\nopen('notes', 'w').write('one')", name)
+        sleep(box, name)
+        box.stop()
+        done = box.cli("hibernate", name, "--json")
+        assert done.returncode == 0 and (json.loads(done.stdout).get("image") or None) == expected, done

@@ -28,10 +28,7 @@ struct row {
     uint64_t cells;
     uint64_t created_us;
     uint64_t used_us;
-    uint64_t checkpoint;
-    uint64_t checkpoint_cell;
-    char *lost; /* owned; JSON, or NULL */
-    uint64_t disk_bytes;
+    struct snp_durable_row durable; /* owned */
     bool is_last_unknown;
     json_t *missing; /* owned; made by the store's thread, then the loop's */
 };
@@ -50,7 +47,7 @@ static void rows_drop(struct recovery *recovery)
 {
     for (size_t i = 0; i < recovery->n; i++) {
         free(recovery->rows[i].spec);
-        free(recovery->rows[i].lost);
+        snp_durable_row_done(&recovery->rows[i].durable);
         json_decref(recovery->rows[i].missing);
     }
     free(SNP_TAKE_PTR(recovery->rows));
@@ -75,13 +72,11 @@ static int row_note(const struct snp_journal_session *from, void *arg, struct sn
         .cells = from->cells,
         .created_us = from->created_us,
         .used_us = from->used_us,
-        .checkpoint = from->checkpoint,
-        .checkpoint_cell = from->checkpoint_cell,
-        .disk_bytes = from->disk_bytes,
     };
     (void)snprintf(row->id, sizeof(row->id), "%s", from->id);
     (void)snprintf(row->name, sizeof(row->name), "%s", from->name == NULL ? "" : from->name);
     SNP_TRY_MEMORY(row->spec, err);
+    snp_durable_row_read(from, &row->durable);
     recovery->n++;
     return 0;
 }
@@ -89,9 +84,9 @@ static int row_note(const struct snp_journal_session *from, void *arg, struct sn
 static int row_lacks(struct snp_tx *tx, struct row *row, struct snp_err *err)
 {
     struct snp_missing_place place = {
-        .after = snp_session_spec_floor(row->spec, row->checkpoint_cell),
-        .checkpoint = row->checkpoint,
-        .checkpoint_cell = row->checkpoint_cell,
+        .after = snp_session_spec_floor(row->spec, row->durable.checkpoint_cell),
+        .checkpoint = row->durable.checkpoint,
+        .checkpoint_cell = row->durable.checkpoint_cell,
     };
     struct snp_missing missing = {0};
     int r;
@@ -110,19 +105,11 @@ static int row_lacks(struct snp_tx *tx, struct row *row, struct snp_err *err)
 static int row_complete(struct snp_tx *tx, struct row *row, struct snp_err *err)
 {
     struct snp_journal_cell cell;
-    struct snp_journal_checkpoint checkpoint;
     int r = 0;
 
     if (row->cells > 0) {
         r = snp_journal_cell_get(tx, row->id, row->cells, &cell, err);
         row->is_last_unknown = r == 0 && strcmp(cell.status, "unknown") == 0;
-        r = r == SNP_E_NOT_FOUND ? 0 : r;
-    }
-    if (r == 0 && row->checkpoint != 0) {
-        r = snp_journal_checkpoint_get(tx, row->checkpoint, &checkpoint, err);
-        if (r == 0 && checkpoint.lost != NULL) {
-            row->lost = strdup(checkpoint.lost);
-        }
         r = r == SNP_E_NOT_FOUND ? 0 : r;
     }
     return r < 0 ? r : row_lacks(tx, row, err);
@@ -153,7 +140,6 @@ static int run_recover(struct snp_tx *tx, void *arg, struct snp_err *err)
 static void session_make(struct snp_server *server, const struct row *row)
 {
     struct snp_session *session = NULL;
-    snp_autojson json_t *lost = NULL;
     struct snp_err err;
     int r = snp_session_known(server, row->id, row->name, &session, &err);
 
@@ -170,10 +156,9 @@ static void session_make(struct snp_server *server, const struct row *row)
         return;
     }
     SNP_ASSERT(session != NULL);
-    lost = row->lost == NULL ? NULL : json_loads(row->lost, 0, NULL);
-    snp_durable_known(session, row->checkpoint, row->checkpoint_cell, lost);
+    snp_durable_row_adopt(session, &row->durable);
     snp_durable_last_unknown(session, row->is_last_unknown);
-    snp_durable_found(session, row->disk_bytes, row->missing);
+    snp_durable_found(session, row->missing);
     session->epoch = row->epoch;
     session->cells = row->cells;
     session->created_wall_us = row->created_us;

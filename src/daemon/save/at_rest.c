@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "daemon/save/durable.h"
 #include "daemon/save/journal_entry.h"
 #include "daemon/save/missing.h"
 #include "daemon/server.h"
@@ -17,7 +18,7 @@ struct look {
     struct snp_missing_place place;
     uint64_t accepted_cell;
     uint64_t accepted_from;
-    uint64_t disk_bytes;
+    struct snp_durable_row row; /* owned */
     bool wants_missing;
     struct snp_missing missing; /* owned */
 };
@@ -32,7 +33,7 @@ static int run_look(struct snp_tx *tx, void *arg, struct snp_err *err)
     look->place.checkpoint_cell = row.checkpoint_cell;
     look->place.after =
         snp_session_floor_of(row.checkpoint_cell, look->accepted_cell, look->accepted_from);
-    look->disk_bytes = row.disk_bytes;
+    snp_durable_row_read(&row, &look->row);
     return look->wants_missing ? snp_missing_find(tx, &look->place, &look->missing, err) : 0;
 }
 
@@ -43,9 +44,7 @@ static void looked(void *arg, const struct snp_err *err)
     bool is_due = false;
 
     if (err->code == SNP_OK) {
-        session->durable.disk_bytes = look->disk_bytes;
-        session->durable.checkpoint = look->place.checkpoint;
-        session->durable.checkpoint_cell = look->place.checkpoint_cell;
+        snp_durable_row_adopt(session, &look->row);
         if (snp_session_is_asleep(session) && session->live.running == NULL) {
             is_due = !look->wants_missing; /* it lost its executor meanwhile */
             json_decref(SNP_TAKE_PTR(session->durable.missing));
@@ -58,6 +57,7 @@ static void looked(void *arg, const struct snp_err *err)
         snp_session_rest(session);
     }
     snp_missing_done(&look->missing);
+    snp_durable_row_done(&look->row);
     snp_session_unref(session);
     free(look);
 }
