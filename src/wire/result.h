@@ -105,7 +105,7 @@ extern const char *const snp_wait_reasons[];
     F(S, INT,  cell,      MUST,   0, 0, "it is the state after this cell") \
     F(S, ARR,  missing,   MUST,   0, NULL, "cells after it that the caller gave up or `skip` left out") \
     F(S, ARR,  replayed,  MUST,   0, NULL, "cells that were run again") \
-    F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal)") \
+    F(S, ARR,  failed,    MUST,   0, NULL, "[{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal; `cell N`: what its replay left otherwise than its first run)") \
     F(S, ARR,  missing_puts, MUST, 0, NULL, "files put after the checkpoint that the caller gave up") \
     F(S, BOOL, image,     OPT,    0, 0, "only if variables could not hold everything: whether the session goes on exactly as it was, by an image of its memory") \
     F(S, STR,  no_image,  OPT,    0, 0, "why not") \

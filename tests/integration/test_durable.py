@@ -1048,3 +1048,44 @@ def test_a_client_that_stops_reading_loses_no_outcome(start: Callable[..., Daemo
     other = daemon.client()
     assert wait_for(lambda: "stopped reading" in daemon.text(), 2 * lib.PATIENCE)
     assert wait_for(lambda: [cell["status"] for cell in history(other)] == ["ok"], 2 * lib.PATIENCE)
+
+
+DIFFERS = {
+    "value": "random.random()",
+    "result": "member(result=str(random.random()))",
+    "stdout": "emit(str(random.random()))",
+    "stderr": "emit(str(random.random()), 'stderr')",
+    "displays": "display(os.urandom(9))",
+    "exit_code": "member(exit_code=random.randrange(1 << 30))",
+    "error": "{}[random.random()]",
+    "files": "member(files={'created': [str(random.random())], 'modified': [], 'deleted': [], 'truncated': False})",
+}
+
+
+@pytest.mark.parametrize("what", sorted(DIFFERS))
+def test_a_replay_that_leaves_something_else_says_so(start: Callable[..., Daemon], what: str) -> None:
+    """With the same status: the session is not as it was."""
+    client = start(*LATER).client()
+    for code in ("globals().update(random=__import__('random'), os=__import__('os'))", "emit('one'), emit('two'), 7",
+                 DIFFERS[what], "1/0"):
+        client.end_of(client.start(code, "s"))
+    client = start(*LATER).client()
+    done = result(client, "1", recover="replay")
+    reason = f"its replay differs from its first run: {what}"
+    assert done["restored"]["failed"] == [{"name": "cell 3", "reason": reason}], done["restored"]
+    assert done["restored"]["replayed"] == [1, 2, 3, 4] and result(client, "1")["restored"] is None
+
+
+def test_each_replay_without_a_file_that_was_put_names_it(start: Callable[..., Daemon]) -> None:
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    put(client, "f")
+    client.run("globals().update(x=2)", "s")
+    for _ in range(2):
+        client = start(*LATER).client()
+        done = result(client, "x", recover="replay")
+        assert done["value"] == "2" and done["restored"]["missing_puts"] == ["f"], done["restored"]
+    assert result(client, "x")["restored"] is None
+    client.call("checkpoint", session="s")
+    client = start(*LATER).client()
+    assert result(client, "x")["restored"]["missing_puts"] == []

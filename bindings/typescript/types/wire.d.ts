@@ -1179,7 +1179,7 @@ export interface RawResult {
     missing: unknown[];
     /** cells that were run again */
     replayed: unknown[];
-    /** [{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal) */
+    /** [{`name`, `reason`}] what could not be saved or restored (of a new session: its name, if a session of that name may have been lost with a damaged journal; `cell N`: what its replay left otherwise than its first run) */
     failed: unknown[];
     /** files put after the checkpoint that the caller gave up */
     missing_puts: unknown[];

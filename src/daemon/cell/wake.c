@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/cell/cell.h"
+#include "daemon/cell/replay.h"
 #include "daemon/save/at_rest.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/close.h"
@@ -55,8 +56,9 @@ struct snp_wake {
     uint64_t begun_us;
     struct snp_missing_place place;
     struct snp_missing missing; /* owned */
-    json_t *left_out; /* owned: cells that are not run again with the others; or NULL */
-    size_t replayed;  /* of its cells, so far */
+    json_t *left_out;  /* owned: cells that are not run again with the others; or NULL */
+    size_t replayed;   /* of its cells, so far */
+    json_t *differing; /* owned: rows of cells whose replay left something else; or NULL */
     enum snp_recover decision;
     enum snp_load_effort effort;
     bool has_tried_image;
@@ -68,7 +70,10 @@ struct snp_wake {
     struct snp_err err;  /* the first thing that went wrong in loading */
 
     /* Reading a missing cell; written by the store's thread while it is pending. */
-    uint64_t cell;
+    uint64_t cell; /* 0 = none is left */
+    uint64_t last; /* that was run again, to be compared; 0 = none */
+    uint64_t last_replay;
+    char last_differs[SNP_REPLAY_TEXT];
     struct snp_buf code;
     size_t code_len;
     char kind[16];
@@ -94,6 +99,7 @@ static void wake_release(struct snp_wake *wake)
     snp_buf_done(&wake->code);
     json_decref(wake->failed);
     json_decref(wake->left_out);
+    json_decref(wake->differing);
     snp_session_unref(wake->session);
     free(wake);
 }
@@ -255,11 +261,12 @@ static json_t *lost_name(const struct snp_session *session)
                      .missing_puts = none);
 }
 
-/* What could not be restored, a rollback included: owned by the caller. */
+/* What could not be restored, rollbacks and results included: owned by the caller. */
 static json_t *failed_json(const struct snp_wake *wake)
 {
     json_t *failed = wake->failed == NULL ? json_array() : json_copy(wake->failed);
 
+    (void)json_array_extend(failed, wake->differing);
     if (wake->missing.has_rollback) {
         snp_autojson json_t *name =
             json_sprintf(ROLLBACK_NAME "%llu", (unsigned long long)wake->missing.rollback_cell);
@@ -296,8 +303,10 @@ static void wake_done(struct snp_wake *wake)
     snp_log(SNP_LOG_INFO, "wake", "session=%s epoch=%llu checkpoint=%llu us=%llu", session->id,
             (unsigned long long)session->epoch, (unsigned long long)wake->checkpoint,
             (unsigned long long)us);
-    if (wake->missing.n_puts > 0 || wake->missing.has_rollback) {
-        snp_entry_puts_forgiven(session); /* told with the next result; not asked about again */
+    if ((wake->missing.n_puts > 0 || wake->missing.has_rollback) &&
+        (wake->missing.n_cells == 0 || wake->decision != SNP_RECOVER_REPLAY)) {
+        /* Told with the next result; not asked about again. Another replay lacks them, too. */
+        snp_entry_puts_forgiven(session);
     }
     wake_over(wake);
     snp_checkpoint_unneeded(session);
@@ -372,12 +381,21 @@ static void wake_filled(struct snp_wake *wake)
 
 /* Replay -------------------------------------------------------------------------------------- */
 
+/* Compare the last one with its first run, and read the next. */
 static int run_cell_read(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
     struct snp_wake *wake = arg;
     struct snp_journal_cell row;
     int r;
 
+    wake->last_differs[0] = '\0';
+    if (wake->last != 0) {
+        SNP_TRY(snp_replay_compare(tx, wake->place.id, wake->last, wake->last_replay,
+                                   wake->last_differs, err));
+    }
+    if (wake->cell == 0) {
+        return 0;
+    }
     SNP_TRY(snp_journal_cell_get(tx, wake->place.id, wake->cell, &row, err));
     free(SNP_TAKE_PTR(wake->argv));
     free(SNP_TAKE_PTR(wake->spec));
@@ -480,8 +498,34 @@ static void replay_ended(void *ctx, const char *result, const struct snp_err *er
                     "replay stopped at cell %llu: it ended with %s before and with %s now, so "
                     "later cells could differ",
                     (unsigned long long)was->cell, was->status, status);
+    } else {
+        wake->last = was->cell;
+        wake->last_replay = (uint64_t)snp_json_int(head, "cell", 0);
     }
     wake->replayed++;
+}
+
+/* A replay that left something else is named, and the rest is run: times and random numbers differ, too. */
+static int differing_note(struct snp_wake *wake, struct snp_err *err)
+{
+    snp_autojson json_t *name = NULL;
+    snp_autojson json_t *reason = NULL;
+    uint64_t cell = wake->last;
+
+    wake->last = 0;
+    if (wake->last_differs[0] == '\0') {
+        return 0;
+    }
+    name = json_sprintf("cell %llu", (unsigned long long)cell);
+    reason = json_sprintf("its replay differs from its first run: %s", wake->last_differs);
+    if (wake->differing == NULL) {
+        wake->differing = json_array();
+    }
+    if (json_array_append_new(wake->differing,
+                              SNP_WRITE(snp_failed_row, .name = name, .reason = reason)) < 0) {
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    return 0;
 }
 
 static void replay_read(void *arg, const struct snp_err *read_err)
@@ -495,13 +539,22 @@ static void replay_read(void *arg, const struct snp_err *read_err)
         return;
     }
     if (err.code != SNP_OK) {
-        (void)snp_err_wrap(&err, "cannot run cell %llu again", (unsigned long long)wake->cell);
+        (void)snp_err_wrap(&err, "cannot run cell %llu again",
+                           (unsigned long long)(wake->cell == 0 ? wake->last : wake->cell));
+        wake_fail(wake, &err);
+        return;
+    }
+    if (differing_note(wake, &err) < 0) {
         wake_fail(wake, &err);
         return;
     }
     if (session->live.executor == NULL) {
         (void)snp_fail(&err, SNP_E_PEER, "the session was lost while its cells were replayed");
         wake_fail(wake, &err);
+        return;
+    }
+    if (wake->cell == 0) {
+        wake_done(wake);
         return;
     }
     if (replay_exec(wake, &exec, &err) < 0) {
@@ -520,7 +573,8 @@ static void replay_read(void *arg, const struct snp_err *read_err)
 
 static void replay_next(struct snp_wake *wake)
 {
-    wake->cell = wake->missing.cells[wake->replayed].cell;
+    wake->cell =
+        wake->replayed < wake->missing.n_cells ? wake->missing.cells[wake->replayed].cell : 0;
     wake->pending++;
     SNP_STORE_DO(wake->session->server->store, .run = run_cell_read, .done = replay_read,
                  .arg = wake);
@@ -545,10 +599,8 @@ void snp_wake_go_on(struct snp_session *session)
         struct snp_err err = wake->err;
 
         wake_fail(wake, &err);
-    } else if (wake->replayed < wake->missing.n_cells) {
-        replay_next(wake);
     } else {
-        wake_done(wake);
+        replay_next(wake);
     }
 }
 

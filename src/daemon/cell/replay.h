@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_DAEMON_CELL_REPLAY_H
+#define SNP_DAEMON_CELL_REPLAY_H
+
+/* A cell that was run again, compared with what the journal has of its first run. */
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct snp_tx;
+
+enum {
+    SNP_REPLAY_TEXT = 96, /* bytes of names, with the NUL */
+};
+
+/*
+ * On the store's thread. out: what differs, as in "value, output"; "" = nothing that the journal has of both runs. Both
+ * have ended with the same status.
+ */
+int snp_replay_compare(struct snp_tx *tx,
+                       const char *session,
+                       uint64_t cell,
+                       uint64_t replay,
+                       char out[SNP_REPLAY_TEXT],
+                       struct snp_err *err) SNP_NODISCARD;
+
+#endif
