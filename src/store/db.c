@@ -399,7 +399,8 @@ static int refuse_newer(struct snp_db *db, struct snp_err *err)
         (void)sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         return snp_fail(err, SNP_E_UNSUPPORTED,
                         "%s was made by a newer snipara-sandbox (version %lld, this program "
-                        "knows %d); update snipara-sandbox, or move the file away",
+                        "knows %d); update snipara-sandbox, or use another state folder "
+                        "(SNIPARA_SANDBOX_STATE_DIR)",
                         db->path, (long long)version, SNP_STORE_VERSION);
     }
     return 0;

@@ -138,8 +138,13 @@ extern const char *const snp_schema_v1;
  * is where it was.
  */
 int snp_salvage(const char *path, const char *why, struct snp_err *err) SNP_NODISCARD;
-/* Before opening: finish or undo a salvage that was cut short. */
+/*
+ * Before opening: finish or undo a salvage that was cut short, and rename the log of a database that is
+ * gone.
+ */
 int snp_salvage_resume(const char *path, struct snp_err *err) SNP_NODISCARD;
+/* path.broken-TIME, which no file has yet; owned by the caller. NULL when out of memory. */
+char *snp_salvage_aside(const char *path);
 /* Whether one that was set aside is still beside path: then contents without rows are kept. */
 bool snp_salvage_is_kept(const char *path);
 

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -299,6 +300,7 @@ static int fill(struct salvage *s, const char *why, const char *aside, struct sn
     }
     SNP_THEN(r, sequences_raise(s, err));
     SNP_THEN(r, event_add(s, why, aside, err));
+    SNP_THEN(r, snp_db_exec(&s->to, "INSERT INTO meta VALUES('store_id', '')", err));
     if (r == 0) {
         r = snp_db_exec(&s->to, "COMMIT; PRAGMA wal_checkpoint(TRUNCATE)", err);
     }
@@ -348,8 +350,7 @@ static int folder_sync(const char *path, struct snp_err *err)
     return 0;
 }
 
-/* path.broken-TIME, which no file has yet. NULL when out of memory. */
-static char *aside_name(const char *path)
+char *snp_salvage_aside(const char *path)
 {
     time_t now = (time_t)(snp_wall_us() / 1000000);
     struct tm tm = {0};
@@ -406,7 +407,7 @@ static int new_make(struct salvage *s,
 int snp_salvage(const char *path, const char *why, struct snp_err *err)
 {
     snp_autofree struct salvage *s = calloc(1, sizeof(*s));
-    snp_autofree char *aside = aside_name(path);
+    snp_autofree char *aside = snp_salvage_aside(path);
 
     SNP_TRY_MEMORY(s != NULL && aside != NULL, err);
     SNP_TRY(new_make(s, path, why, aside, err));
@@ -417,21 +418,29 @@ int snp_salvage(const char *path, const char *why, struct snp_err *err)
 int snp_salvage_resume(const char *path, struct snp_err *err)
 {
     snp_autofree char *new_path = snp_format("%s.salvage", path);
+    snp_autofree char *log = snp_format("%s-wal", path);
     snp_autofree char *aside = NULL;
+    struct stat st;
+    bool has_new;
 
-    SNP_TRY_MEMORY(new_path, err);
-    if (access(new_path, F_OK) < 0) {
+    SNP_TRY_MEMORY(new_path != NULL && log != NULL, err);
+    has_new = access(new_path, F_OK) == 0;
+    if (stat(path, &st) == 0 && st.st_size > 0) {
+        if (has_new) {
+            files_remove(new_path); /* it may be incomplete; the damaged one is still there */
+        }
         return 0;
     }
-    if (access(path, F_OK) == 0) {
-        files_remove(new_path); /* it may be incomplete; the damaged one is still there */
+    if (!has_new && access(log, F_OK) < 0) {
         return 0;
     }
-    /* A log that stayed behind is the damaged one's: the new one must not be given it. */
-    aside = aside_name(path);
+    /* A log without its database belongs to the damaged or missing one; SQLite would delete it. */
+    aside = snp_salvage_aside(path);
     SNP_TRY_MEMORY(aside, err);
     SNP_TRY(files_rename(path, aside, err));
-    SNP_TRY(files_rename(new_path, path, err));
+    if (has_new) {
+        SNP_TRY(files_rename(new_path, path, err));
+    }
     return folder_sync(path, err);
 }
 

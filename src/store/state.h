@@ -113,6 +113,8 @@ struct snp_store {
     unsigned n_damaged;
     uint8_t fresh[SNP_STORE_FRESH_MAX][SNP_BLOB_HASH_BYTES]; /* more than that: next start */
     unsigned n_fresh;
+    char id[SNP_STORE_ID_LEN + 1]; /* of the database, and the number of its log (identity.c) */
+    uint64_t generation;
     bool has_reserve;  /* a file that is given up when there is no room to remove things */
     bool must_reap;    /* rows that nobody needs may be there */
     bool was_swept;    /* files of earlier processes in tmp/ are gone */
@@ -200,6 +202,18 @@ int snp_store_own(struct snp_store *store,
                   void *arg,
                   enum snp_durability durability,
                   struct snp_err *err) SNP_NODISCARD;
+
+/* Identity (identity.c) -------------------------------------------------------------------- */
+
+/*
+ * After opening: does the database have what was committed beside these contents? If not, an event says so, and
+ * contents without a row are kept.
+ */
+int snp_identity_check(struct snp_store *store, struct snp_err *err) SNP_NODISCARD;
+/* Write the generation down beside the contents. The commit with it must be on disk. */
+void snp_identity_record(const struct snp_store *store);
+/* The log begins again: its first commit is a new generation. Between transactions. */
+void snp_identity_next(struct snp_store *store);
 
 /* Transfers (checkpoint.c) ----------------------------------------------------------------- */
 

@@ -228,6 +228,7 @@ static void log_move(struct snp_store *store, unsigned least)
     if (rc == SQLITE_OK) {
         store->db.wal_pages = 0;
         reserve_make(store);
+        snp_identity_next(store);
     } else {
         (void)snp_db_fail(&store->db, rc, &err);
         store->db.wal_pages = rc == SQLITE_CORRUPT ? store->db.wal_pages : 0; /* later again */
@@ -321,6 +322,8 @@ static int folders_open(struct snp_store *store, struct snp_err *err)
                                            .dir = store->blob_dir,
                                            .use = &store->use,
                                            .seal = store->place.seal};
+    snp_gc_sweep_tmp(store);
+    snp_blob_count(&store->place);
     return 0;
 }
 
@@ -365,10 +368,11 @@ static int check(struct snp_store *store, struct snp_err *err)
 
 static int mark_opened(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *err)
 {
+    tx->store->generation++;
     SNP_TRY(snp_db_run(tx->db, NULL, err,
-                       "INSERT INTO meta(key, value) VALUES('opened_us', ?1)"
-                       " ON CONFLICT(key) DO UPDATE SET value = ?1",
-                       "i", (int64_t)snp_wall_us()));
+                       "INSERT INTO meta(key, value) VALUES('opened_us', ?), ('generation', ?)"
+                       " ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+                       "ii", (int64_t)snp_wall_us(), (int64_t)tx->store->generation));
     return snp_db_run(tx->db, NULL, err, "DELETE FROM meta WHERE key = 'closed_us'", "");
 }
 
@@ -382,7 +386,8 @@ static int mark_closed(struct snp_tx *tx, void *arg SNP_UNUSED, struct snp_err *
 
 /*
  * Give the log's file its size now: overwriting costs a sync only the data, growing also
- * the file system's own records. Zeros are no valid entry of it. A hint: may fail.
+ * the file system's own records. Zeros are no valid entry of it. A hint: may fail. With the log on disk, so
+ * is the generation that the opening began.
  */
 static void log_extend(struct snp_store *store)
 {
@@ -394,12 +399,15 @@ static void log_extend(struct snp_store *store)
     if (path != NULL && zeros != NULL) {
         fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     }
-    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size >= LOG_BYTES) {
+    if (fd < 0 || fstat(fd, &st) < 0) {
         return;
     }
-    if (SNP_RETRY(pwrite(fd, zeros, LOG_BYTES - (size_t)st.st_size, st.st_size)) < 0 ||
-        fsync(fd) < 0) {
+    if (st.st_size < LOG_BYTES &&
+        SNP_RETRY(pwrite(fd, zeros, LOG_BYTES - (size_t)st.st_size, st.st_size)) < 0) {
         snp_log(SNP_LOG_DEBUG, "journal-log", "errno=%d", errno);
+    }
+    if (fsync(fd) == 0 && store->is_open) {
+        snp_identity_record(store);
     }
 }
 
@@ -412,7 +420,8 @@ static int db_open_once(struct snp_store *store, struct snp_err *err)
     SNP_THEN(r, snp_schema_migrate(&store->db, err));
     if (r == 0) {
         store->is_open = true; /* for the transaction */
-        r = snp_store_own(store, mark_opened, NULL, SNP_DURABILITY_PROCESS, err);
+        r = snp_identity_check(store, err);
+        SNP_THEN(r, snp_store_own(store, mark_opened, NULL, SNP_DURABILITY_PROCESS, err));
     }
     if (r < 0) {
         bool is_corrupt = store->db.is_corrupt;
@@ -546,8 +555,6 @@ static int ensure_open(struct snp_store *store, struct snp_err *err)
     store->must_reap = true;
     store->sweep_at = SNP_SWEEP_END;
     if (!store->was_swept) {
-        snp_gc_sweep_tmp(store);
-        snp_blob_count(&store->place);
         store->was_swept = true;
         store->sweep_at = snp_salvage_is_kept(store->db_path) ? SNP_SWEEP_END : 0;
     }

@@ -1089,3 +1089,42 @@ def test_each_replay_without_a_file_that_was_put_names_it(start: Callable[..., D
     client.call("checkpoint", session="s")
     client = start(*LATER).client()
     assert result(client, "x")["restored"]["missing_puts"] == []
+
+
+# A database that is not the one of its contents
+
+
+@pytest.mark.parametrize("name", ["journal.db", "journal.db-wal"])
+def test_a_database_or_log_that_was_removed_is_reported(start: Callable[..., Daemon], place: str, name: str) -> None:
+    """What the sessions had is neither forgotten in silence nor deleted."""
+    folder = os.path.join(place, "journal")
+
+    def contents() -> set[str]:
+        return {file for at, _, files in os.walk(os.path.join(folder, "blobs")) for file in files if len(file) == 64}
+
+    client = start(*LATER).client()
+    client.run("globals().update(big=__import__('os').urandom(1 << 20))", "s")
+    client.call("checkpoint", session="s")
+    before = contents()
+    assert before
+    daemon = start(*LATER)  # kills the first
+    daemon.client().run("1", "t")
+    kill(daemon, signal.SIGKILL)
+    os.remove(os.path.join(folder, name))
+    daemon = start(*LATER)
+    client = daemon.client()
+    event, = (one for one in client.call("journal.events")[1]["events"] if one["kind"] == "journal_lost")
+    note = event["text"].split(" until ")[1].split(" is removed")[0]
+    assert os.path.exists(note) and " journal-lost " in daemon.text()
+    failed = result(client, "1", "t")["restored"]["failed"]
+    assert "may have been lost" in failed[0]["reason"], failed
+    kill(daemon, signal.SIGTERM)
+    daemon = start(*LATER)
+    assert daemon.client().call("gc")[0] == RESPONSE and before <= contents()
+    kill(daemon, signal.SIGTERM)
+    os.remove(note)
+    for other in os.listdir(folder):
+        if ".broken-" in other:
+            os.remove(os.path.join(folder, other))
+    client = start(*LATER).client()
+    assert name == "journal.db-wal" or wait_for(lambda: not before & contents())

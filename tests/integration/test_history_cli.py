@@ -613,6 +613,9 @@ def test_doctor_warns_of_what_the_journal_lost() -> None:
     found = row(gc, damaged)
     assert (found["status"], found["detail"]) == ("warning", damaged["text"])
     assert "is gone" in found["cost"] and "set aside" in found["fix"] and found["events"] == [gc, damaged]
+    lost: Json = {"at": NOW, "kind": "journal_lost", "session": None, "text": "journal.db is new"}
+    found = row(gc, lost)
+    assert (found["status"], found["detail"]) == ("warning", lost["text"]) and "remove the file" in found["fix"]
     harmless: list[list[Json]] = [[], [gc], [gc, {**damaged, "at": NOW - 30 * 86400}]]
     for harmless_events in harmless:
         assert row(*harmless_events)["status"] == "ok"

@@ -730,6 +730,229 @@ TEST(ten_thousand_cells_take_no_memory_and_no_descriptors)
     rig_end(&rig);
 }
 
+/* Identity ------------------------------------------------------------------------------ */
+
+/* Contents in a file, of which a sweep would leave none; then the store ends. */
+static void begin_with_file(struct rig *rig)
+{
+    struct work large = {1, sizeof(noise)};
+
+    begin(rig);
+    rig_ok(rig, add_cell, &large);
+    rig_close(rig);
+}
+
+/* One more file of contents is there for each that a cell has. */
+static unsigned contents(const struct rig *rig)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < 256; i++) {
+        char folder[16];
+
+        (void)snprintf(folder, sizeof(folder), "blobs/%02x", i);
+        n += names(rig, folder, folder + strlen("blobs/"));
+    }
+    return n;
+}
+
+static void move(const struct rig *rig, const char *from, const char *to)
+{
+    snp_autofree char *old = strdup(path_of(rig, from));
+
+    assert_int_equal(rename(old, path_of(rig, to)), 0);
+}
+
+/* A loss was reported so often, and what remains of contents was kept. */
+static void assert_lost(struct rig *rig, unsigned n, const char *why)
+{
+    struct seen seen = events(rig, "journal_lost");
+
+    assert_int_equal(seen.n, n);
+    assert_true(n == 0 || strstr(seen.text, why) != NULL);
+    (void)collect(rig, 0);
+    rig_reopen(rig);
+    (void)collect(rig, 0);
+    assert_int_equal(events(rig, "journal_lost").n, n); /* once */
+}
+
+TEST(a_database_that_is_gone_is_reported_and_its_contents_are_kept)
+{
+    struct rig rig;
+    struct snp_tx *tx;
+    struct snp_err err;
+    uint64_t lost_us = 0;
+
+    begin_with_file(&rig);
+    assert_int_equal(contents(&rig), 1);
+    assert_int_equal(unlink(path_of(&rig, "journal.db")), 0);
+    rig_open(&rig);
+    assert_lost(&rig, 1, "is new");
+    assert_int_equal(contents(&rig), 1);
+    tx = rig_enter(&rig);
+    assert_int_equal(snp_journal_sessions_lost(tx, &lost_us, &err), 0);
+    rig_leave(&rig);
+    assert_true(lost_us > 0);
+    rig_close(&rig);
+    rig_remove(path_of(&rig, "blobs/store")); /* without the record, too */
+    assert_int_equal(unlink(path_of(&rig, "journal.db")), 0);
+    rig_open(&rig);
+    assert_lost(&rig, 1, "is new");
+    assert_int_equal(contents(&rig), 1);
+    rig_end(&rig);
+}
+
+TEST(small_contents_are_missed_as_well)
+{
+    struct rig rig;
+    struct work small = {1, 10};
+
+    begin(&rig);
+    rig_ok(&rig, add_cell, &small);
+    rig_close(&rig);
+    assert_int_equal(truncate(path_of(&rig, "journal.db"), 0), 0);
+    rig_open(&rig);
+    assert_lost(&rig, 1, "is new");
+    rig_end(&rig);
+}
+
+TEST(contents_are_removed_once_the_note_is)
+{
+    struct rig rig;
+    DIR *dir;
+    const struct dirent *entry;
+
+    begin_with_file(&rig);
+    assert_int_equal(unlink(path_of(&rig, "journal.db")), 0);
+    rig_open(&rig);
+    assert_lost(&rig, 1, "is removed");
+    assert_int_equal(names(&rig, "", "journal.db.broken-"), 1);
+    rig_close(&rig);
+    dir = opendir(path_of(&rig, ""));
+    assert_non_null(dir);
+    while ((entry = readdir(dir)) != NULL) {
+        if (snp_has_prefix(entry->d_name, "journal.db.broken-")) {
+            assert_int_equal(unlinkat(dirfd(dir), entry->d_name, 0), 0);
+        }
+    }
+    (void)closedir(dir);
+    rig_open(&rig);
+    (void)collect(&rig, 0);
+    rig_close(&rig); /* the sweep runs before the end */
+    rig_open(&rig);
+    (void)collect(&rig, 0);
+    while (contents(&rig) > 0) {
+        (void)poll(NULL, 0, 5);
+    }
+    rig_end(&rig);
+}
+
+TEST(another_database_is_reported_and_the_right_one_may_come_back)
+{
+    struct rig rig;
+    struct rig other;
+
+    begin_with_file(&rig);
+    begin(&other);
+    rig_close(&other);
+    move(&rig, "journal.db", "away");
+    {
+        snp_autofree char *from = strdup(path_of(&other, "journal.db"));
+
+        assert_int_equal(rename(from, path_of(&rig, "journal.db")), 0);
+    }
+    rig_open(&rig);
+    assert_lost(&rig, 1, "does not belong");
+    assert_int_equal(contents(&rig), 1);
+    rig_close(&rig);
+    move(&rig, "away", "journal.db");
+    rig_open(&rig);
+    assert_int_equal(count_cells(&rig), 1);
+    assert_lost(&rig, 1, "does not belong");
+    rig_end(&rig);
+    rig_end(&other);
+}
+
+/* What is on disk now, as a kill would leave it, in another rig without one file. */
+static void copy_without(const struct rig *rig, struct rig *copy, const char *name)
+{
+    char command[400];
+    int status = -1;
+    pid_t pid;
+
+    rig_begin(copy);
+    rig_close(copy);
+    (void)snprintf(command, sizeof(command),
+                   "rm -rf %s/journal && cp -a %s/journal %s/journal && rm %s/journal/%s",
+                   copy->dir, rig->dir, copy->dir, copy->dir, name);
+    pid = fork();
+    if (pid == 0) {
+        (void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+TEST(a_log_that_was_removed_is_missed)
+{
+    struct rig rig;
+    struct rig copy;
+    struct work large = {2, sizeof(noise)};
+
+    for (unsigned moved = 0; moved < 2; moved++) {
+        begin_with_file(&rig);
+        rig_open(&rig);
+        for (uint64_t i = 10; moved == 1 && i < 610;
+             i++) { /* until it is moved and begins again */
+            rig_ok(&rig, add_cell, &(struct work){i, 7500});
+            large.cell = i + 1;
+        }
+        rig_ok(&rig, add_cell, &large);
+        rig_ok(&rig, add_cell, &(struct work){large.cell + 1, 10});
+        copy_without(&rig, &copy, "journal.db-wal");
+        rig_open(&copy);
+        assert_lost(&copy, 1, "last commits");
+        assert_true(contents(&copy) >= 1);
+        rig_end(&copy);
+        rig_end(&rig);
+    }
+}
+
+TEST(the_log_of_a_database_that_is_gone_is_set_aside)
+{
+    struct rig rig;
+    struct rig copy;
+
+    begin_with_file(&rig);
+    rig_open(&rig);
+    rig_ok(&rig, add_cell, &(struct work){2, 10});
+    copy_without(&rig, &copy, "journal.db");
+    rig_open(&copy);
+    assert_lost(&copy, 1, "is new");
+    assert_int_equal(names(&copy, "", "journal.db-wal"), 0);
+    rig_end(&copy);
+    rig_end(&rig);
+}
+
+TEST(a_kill_or_an_end_in_order_is_no_loss)
+{
+    struct rig rig;
+    struct rig copy;
+
+    begin_with_file(&rig);
+    rig_open(&rig);
+    rig_ok(&rig, add_cell, &(struct work){2, 10});
+    copy_without(&rig, &copy, "reserve");
+    rig_open(&copy);
+    assert_lost(&copy, 0, "");
+    assert_int_equal(count_cells(&copy), 2);
+    rig_end(&copy);
+    rig_reopen(&rig);
+    assert_lost(&rig, 0, "");
+    rig_end(&rig);
+}
+
 RUN(UNIT(without_room_the_job_fails_and_later_ones_work),
     UNIT(when_the_transaction_breaks_each_job_runs_by_itself),
     UNIT(a_folder_that_cannot_be_used_is_no_end),
@@ -744,4 +967,11 @@ RUN(UNIT(without_room_the_job_fails_and_later_ones_work),
     UNIT(the_oldest_outputs_go_until_the_budget_is_kept),
     UNIT(files_that_belong_to_nobody_are_removed_at_the_next_start),
     UNIT(a_job_that_fails_leaves_no_files),
-    UNIT(ten_thousand_cells_take_no_memory_and_no_descriptors))
+    UNIT(ten_thousand_cells_take_no_memory_and_no_descriptors),
+    UNIT(a_database_that_is_gone_is_reported_and_its_contents_are_kept),
+    UNIT(small_contents_are_missed_as_well),
+    UNIT(contents_are_removed_once_the_note_is),
+    UNIT(another_database_is_reported_and_the_right_one_may_come_back),
+    UNIT(a_log_that_was_removed_is_missed),
+    UNIT(the_log_of_a_database_that_is_gone_is_set_aside),
+    UNIT(a_kill_or_an_end_in_order_is_no_loss))

@@ -363,6 +363,9 @@ static const json_t *loss_find(const json_t *events,
          "look through `sessions list`, `history` and `snapshots`; remove the file set aside "
          "once "
          "nothing is missed; check the disk"                                                                                                     },
+        {"journal_lost",        "sessions, cells and snapshots since the missing state",
+         "stop the daemon and put the file back from a backup; or remove the file named above "
+         "and restart: this deletes contents without a record"                                                                                   },
         {"damaged_blob",        "checkpoints that hold it cannot be used",
          "check the disk; bring the file back from a backup, or go on from earlier "
          "checkpoints"                                                                                                                           },

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Database and contents know each other.
+ *
+ * blobs/store has the id of the database and the generation of its log, a number that the first commit into each log
+ * raises. That commit is synced before the file is written, so the file never knows more than the disk. A database with
+ * another id or an earlier generation has lost commits: it is used, but says so, and a note beside it
+ * keeps the contents that its rows do not name (snp_salvage_is_kept).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "store/journal_priv.h"
+#include "store/state.h"
+
+enum {
+    RECORD_MAX = SNP_STORE_ID_LEN + 1 + 20 + 1, /* "ID GENERATION\n" */
+};
+
+/* What one side says of the other. */
+struct side {
+    char id[SNP_STORE_ID_LEN + 1];
+    uint64_t generation;
+    bool
+        has_id; /* with an empty id: of a salvaged database, or of a record that cannot be read */
+};
+
+static char *record_path(const struct snp_store *store)
+{
+    return snp_format("%s/store", store->blob_dir);
+}
+
+static int record_read(const struct snp_store *store, struct side *ret, struct snp_err *err)
+{
+    snp_autofree char *path = record_path(store);
+    snp_autofree char *text = NULL;
+    size_t n = 0;
+    int r;
+
+    *ret = (struct side){0};
+    SNP_TRY_MEMORY(path, err);
+    r = snp_file_read(path, RECORD_MAX, &text, &n, err);
+    if (r == SNP_E_NOT_FOUND) {
+        return 0;
+    }
+    ret->has_id = true;
+    if (r == SNP_E_LIMIT || r == SNP_E_INVALID) {
+        return 0;
+    }
+    SNP_TRY(r);
+    if (n > SNP_STORE_ID_LEN + 1 && text[n - 1] == '\n' && text[SNP_STORE_ID_LEN] == ' ') {
+        text[n - 1] = text[SNP_STORE_ID_LEN] = '\0';
+        if (snp_parse_u64(text + SNP_STORE_ID_LEN + 1, &ret->generation) == 0) {
+            (void)snprintf(ret->id, sizeof(ret->id), "%s", text);
+        }
+    }
+    return 0;
+}
+
+static int record_write(const struct snp_store *store, struct snp_err *err)
+{
+    snp_autofree char *path = record_path(store);
+    char text[RECORD_MAX + 1];
+
+    SNP_TRY_MEMORY(path, err);
+    (void)snprintf(text, sizeof(text), "%s %llu\n", store->id,
+                   (unsigned long long)store->generation);
+    return snp_file_write_atomic(path, text, strlen(text), 0600, err);
+}
+
+/* *ret_used: it had been opened before. */
+static int database_read(struct snp_store *store,
+                         struct side *ret,
+                         bool *ret_used,
+                         struct snp_err *err)
+{
+    snp_autorows struct snp_rows rows = {0};
+    int64_t generation = 0;
+    int64_t opened = 0;
+    int r =
+        snp_db_row(&store->db, &rows, err, "SELECT value FROM meta WHERE key = 'store_id'", "");
+
+    *ret = (struct side){.has_id = r > 0};
+    if (r > 0) {
+        (void)snprintf(ret->id, sizeof(ret->id), "%s", snp_col_text(&rows, 0));
+        r = 0;
+    }
+    SNP_THEN(r, snp_db_number(&store->db, 0, &generation, err,
+                              "SELECT value FROM meta WHERE key = 'generation'", ""));
+    SNP_THEN(r, snp_db_number(&store->db, 0, &opened, err,
+                              "SELECT value FROM meta WHERE key = 'opened_us'", ""));
+    ret->generation = (uint64_t)generation;
+    *ret_used = opened != 0;
+    return r;
+}
+
+/* What is wrong; NULL: nothing. The sentence goes on about the database. */
+static const char *difference(struct snp_store *store,
+                              const struct side *record,
+                              const struct side *database,
+                              bool was_used)
+{
+    bool is_salvaged =
+        database->has_id && database->id[0] == '\0'; /* which has its own event */
+
+    if (is_salvaged) {
+        return NULL;
+    }
+    if (!record->has_id) {
+        bool is_older = was_used && !database->has_id; /* of a version without ids */
+
+        if (is_older || atomic_load(&store->use.bytes) == 0) {
+            return NULL;
+        }
+        return was_used ? "does not belong to the contents beside it" : "is new";
+    }
+    if (!was_used) {
+        return "is new";
+    }
+    if (strcmp(record->id, database->id) != 0) {
+        return "does not belong to the contents beside it";
+    }
+    return record->generation > database->generation ? "lacks its last commits (its -wal file)"
+                                                     : NULL;
+}
+
+/* arg: text of the event; NULL: nothing was lost. */
+static int mark(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_journal_event event = {
+        .at_us = snp_wall_us(), .kind = "journal_lost", .text = arg};
+
+    SNP_TRY(snp_db_run(tx->db, NULL, err,
+                       "INSERT INTO meta(key, value) VALUES('store_id', ?1), ('generation', ?2)"
+                       " ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+                       "ti", tx->store->id, (int64_t)tx->store->generation));
+    if (event.text == NULL) {
+        return 0;
+    }
+    SNP_TRY(snp_db_run(tx->db, NULL, err,
+                       "INSERT INTO meta(key, value) VALUES('sessions_lost_us', ?1)"
+                       " ON CONFLICT(key) DO UPDATE SET value = ?1",
+                       "i", (int64_t)event.at_us));
+    return snp_journal_event_add(tx, &event, err);
+}
+
+/* The note first: whatever happens after it, contents are kept. */
+static int loss_note(const struct snp_store *store,
+                     const char *why,
+                     char **ret_text,
+                     struct snp_err *err)
+{
+    snp_autofree char *note = snp_salvage_aside(store->db_path);
+
+    SNP_TRY_MEMORY(note, err);
+    *ret_text = snp_format("%s %s: sessions, cells and snapshots may be missing. Contents "
+                           "without a record are kept "
+                           "until %s is removed",
+                           store->db_path, why, note);
+    SNP_TRY_MEMORY(*ret_text, err);
+    snp_log(SNP_LOG_ERROR, "journal-lost", "why=\"%s\"", *ret_text);
+    return snp_file_write_atomic(note, *ret_text, strlen(*ret_text), 0600, err);
+}
+
+int snp_identity_check(struct snp_store *store, struct snp_err *err)
+{
+    snp_autofree char *lost = NULL;
+    struct side record;
+    struct side database;
+    const char *why;
+    bool was_used = false;
+
+    SNP_TRY(record_read(store, &record, err));
+    SNP_TRY(database_read(store, &database, &was_used, err));
+    why = difference(store, &record, &database, was_used);
+    memcpy(store->id, database.id, sizeof(store->id));
+    store->generation =
+        record.generation > database.generation ? record.generation : database.generation;
+    if (why == NULL && record.has_id && strcmp(record.id, database.id) == 0) {
+        return 0;
+    }
+    if (why != NULL) {
+        SNP_TRY(loss_note(store, why, &lost, err));
+    }
+    if (store->id[0] == '\0' && snp_random_id(store->id) < 0) {
+        return snp_fail_sys(err, errno, "getrandom");
+    }
+    SNP_TRY(snp_store_own(store, mark, lost, SNP_DURABILITY_SYNCED, err));
+    return record_write(store, err);
+}
+
+void snp_identity_record(const struct snp_store *store)
+{
+    struct snp_err err;
+
+    if (record_write(store, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "journal-log", "why=\"%s\"", err.msg); /* the next log again */
+    }
+}
+
+void snp_identity_next(struct snp_store *store)
+{
+    struct snp_err err;
+
+    store->generation++;
+    if (snp_store_own(store, mark, NULL, SNP_DURABILITY_SYNCED, &err) < 0) {
+        snp_log(SNP_LOG_WARN, "journal-log", "why=\"%s\"", err.msg); /* the next log again */
+        return;
+    }
+    snp_identity_record(store);
+}
