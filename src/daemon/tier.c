@@ -27,6 +27,7 @@
 #include "wire/result.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
+#include "wire/tier.h"
 
 enum {
     SLOT_BITS = 12,
@@ -540,6 +541,25 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
         (void)uv_timer_start(&tier->timer, on_check, CHECK_MS, CHECK_MS);
     }
     return 0;
+}
+
+void snp_tier_forget(struct snp_server *server, const char *session)
+{
+    for (struct snp_found_tier *at = server->tiers.first; at != NULL; at = at->next) {
+        const struct snp_tier_call call = {
+            .head = at->running == NULL || !snp_tier_can(at, "forget")
+                        ? NULL
+                        : SNP_WRITE(snp_tier_forget_request, .session = session),
+            .timeout_ms = server->options.tier_ms,
+            .is_urgent = true,
+        };
+        struct snp_err err;
+
+        if (call.head != NULL && snp_tier_ask(at->running, &call, &err) < 0) {
+            snp_log(SNP_LOG_WARN, "tier-forget", "why=\"%s\"",
+                    err.msg); /* gone with the tier */
+        }
+    }
 }
 
 void snp_tier_end(struct snp_tier *tier)

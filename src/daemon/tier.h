@@ -78,6 +78,12 @@ int snp_tier_ask(struct snp_tier *tier,
                  const struct snp_tier_call *asked,
                  struct snp_err *err) SNP_NODISCARD;
 
+/*
+ * Have the full outputs of a session that has ended removed: by every tier that runs, since a session may have been
+ * in several. Later calls find none.
+ */
+void snp_tier_forget(struct snp_server *server, const char *session);
+
 /* Close the stream in order; the tier ends its sessions and itself, or is killed after a while. */
 void snp_tier_end(struct snp_tier *tier);
 

@@ -43,7 +43,7 @@ extern const char *const snp_wait_reasons[];
     F(S, BOOL, truncated, MUST,   0, 0, "text was cut") \
     F(S, INT,  stdout_chars, MUST, 0, 0, "characters, all of them") \
     F(S, INT,  stderr_chars, MUST, 0, 0, "characters, all of them") \
-    F(S, STR,  handle,    NIL,    SNP_CAP_HANDLE, 0, "reads the full text (of a stream at most 64 MiB, if the disk of the state folder has room); null if nothing was cut or stored")
+    F(S, STR,  handle,    NIL,    SNP_CAP_HANDLE, 0, "reads the full text (of a stream at most 64 MiB, if the disk of the state folder has room), until the session is destroyed or cleared, others need the room, or the daemon ends; null if nothing was cut or stored")
 
 #define SNP_RESULT_FILES(F, S) \
     F(S, STRS, created,   MUST,   100000, 0, "paths below /workspace") \

@@ -45,7 +45,8 @@
     F(S, INT,  epoch,     MUST,   0, 0, "of the session") \
     F(S, YES,  transaction, MUST, 0, 0, "as in `exec`; false in a session without a name") \
     F(S, BOOL, atomic,    MUST,   0, 0, "as in `exec`") \
-    F(S, BOOL, calls,     MUST,   0, 0, "as in `exec`")
+    F(S, BOOL, calls,     MUST,   0, 0, "as in `exec`") \
+    F(S, STR,  owner,     OPT,    SNP_SESSION_ID_LEN, 0, "id of the session, whose full outputs `forget` removes; else `session`")
 
 #define SNP_TIER_INTERRUPT_ANSWER(F, S) \
     F(S, BOOL, interrupted, MUST, 0, 0, "a cell ran")
@@ -113,6 +114,7 @@
     R(snp_tier_rollback_answer, "rollback", SNP_TIER_ROLLBACK_ANSWER) \
     R(snp_tier_drop_request, "drop", SNP_TIER_DROP_REQUEST, .tag = "method") \
     R(snp_tier_close_request, "close", SNP_TIER_SESSION, .tag = "method") \
+    R(snp_tier_forget_request, "forget", SNP_TIER_SESSION, .tag = "method") \
     R(snp_tier_memory_request, "memory", SNP_TIER_SESSION, .tag = "method") \
     R(snp_tier_memory_answer, "memory", SNP_TIER_MEMORY_ANSWER) \
     R(snp_tier_save_request, "save", SNP_TIER_SAVE_REQUEST, .tag = "method") \
@@ -126,7 +128,7 @@ SNP_TIER_RECORDS(SNP_RECORD_DECLARE)
 
 /* All methods that only tiers have. */
 enum {
-    SNP_TIER_METHODS_N = 12
+    SNP_TIER_METHODS_N = 13
 };
 extern const struct snp_method_form snp_tier_methods[SNP_TIER_METHODS_N];
 

@@ -28,8 +28,8 @@ from typing import IO, Any
 
 Json = dict[str, Any]
 ABOUT = {"rank": 200, "guarantees": [], "limits": {}, "verbs": [
-    "probe", "open", "exec", "interrupt", "answer", "close", "put", "get", "ls", "output", "stats", "snapshot",
-    "rollback", "drop", "memory", "save", "load", "rootfs"]}
+    "probe", "open", "exec", "interrupt", "answer", "close", "put", "get", "ls", "output", "forget", "stats",
+    "snapshot", "rollback", "drop", "memory", "save", "load", "rootfs"]}
 if sys.argv[1:] == ["--describe"]:
     print(json.dumps(ABOUT))
     sys.exit(0)
@@ -302,6 +302,8 @@ def handle(ident: int, head: Json, raw: bytes) -> None:
     elif method == "output":
         text = b"full text"[head["offset"]: head["offset"] + head["length"]]
         send(2, ident, {"size": 9, "eof": head["offset"] + len(text) >= 9}, text)
+    elif method == "forget":
+        send(2, ident, {})
     elif session is None:
         until(SILENCE.get(head.get("session", ""), "/"))
         send(3, ident, {"code": "not_found", "message": "no such session in the tier"})

@@ -492,3 +492,32 @@ def test_the_manifest_tells_every_limit(sandbox: lib.Sandbox) -> None:
                       "workspace_size": 1024 * MIB, "workspace_files": 100_000, "file_size": 512 * MIB,
                       "open_files": 256, "output": 100_000}
     assert all(row["by"] for row in limits.values())
+
+
+@pytest.mark.parametrize("how", ["destroy", "clear", "hibernated", "unnamed"])
+def test_a_full_output_ends_with_its_session(sandbox: lib.Sandbox, open_session: Callable[..., str], how: str) -> None:
+    session = None if how == "unnamed" else open_session()
+    other = open_session()
+
+    def cut(name: str | None) -> str:
+        return str(sandbox.exec("print('x' * 200_000)", name)["output"]["handle"])
+
+    handles, kept = [cut(session)], cut(other)
+    if how == "unnamed":  # which has ended already
+        assert full_text(sandbox, handles[0]) == b"x" * 200_000 + b"\n"
+        return
+    assert session is not None
+    if how == "hibernated":  # it wakes in another sandbox, and ends asleep
+        for _ in range(2):
+            assert sandbox.cli("hibernate", session).returncode == 0
+            handles.append(cut(session))
+        assert sandbox.cli("hibernate", session).returncode == 0
+    for handle in handles:
+        assert full_text(sandbox, handle) == b"x" * 200_000 + b"\n"
+    sandbox.cli("sessions", "clear" if how == "clear" else "destroy", session)
+    for handle in handles:
+        done = sandbox.cli("output", handle)
+        assert done.returncode == 1 and "no full stdout is kept" in done.stderr, done
+    assert full_text(sandbox, kept) == b"x" * 200_000 + b"\n"
+    if how == "clear":  # cell 1 again
+        assert full_text(sandbox, cut(session)) == b"x" * 200_000 + b"\n"

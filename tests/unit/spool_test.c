@@ -212,6 +212,22 @@ TEST(files_are_bounded_too)
     assert_int_equal(n, SNP_SPOOL_ALL_FILES);
 }
 
+TEST(outputs_of_a_session_that_has_ended_are_removed)
+{
+    struct place *p = *state;
+
+    keep(p, QUIET, 1, 10);
+    keep(p, NOISY, 1, 20);
+    keep(p, NOISY, 2, 20);
+    snp_spools_forget(&p->spools, NOISY);
+    assert_int_equal(kept(p, NOISY, 1), -1);
+    assert_int_equal(kept(p, NOISY, 2), -1);
+    assert_int_equal(kept(p, QUIET, 1), 10);
+    assert_int_equal(p->spools.bytes, 10);
+    keep(p, NOISY, 1, 5); /* the same handle again */
+    assert_int_equal(kept(p, NOISY, 1), 5);
+}
+
 TEST(what_lies_there_at_the_start_is_removed)
 {
     struct place *p = *state;
@@ -231,4 +247,5 @@ RUN(PLACE(a_stream_is_cut_at_its_bound_and_says_so),
     PLACE(whoever_has_most_gives_way),
     PLACE(who_has_most_takes_nothing_from_others),
     PLACE(files_are_bounded_too),
+    PLACE(outputs_of_a_session_that_has_ended_are_removed),
     PLACE(what_lies_there_at_the_start_is_removed))

@@ -1134,7 +1134,7 @@ export interface RawResult {
     stdout_chars: number;
     /** characters, all of them */
     stderr_chars: number;
-    /** reads the full text (of a stream at most 64 MiB, if the disk of the state folder has room); null if nothing was cut or stored */
+    /** reads the full text (of a stream at most 64 MiB, if the disk of the state folder has room), until the session is destroyed or cleared, others need the room, or the daemon ends; null if nothing was cut or stored */
     handle: string | null;
   };
   /** attested; what changed in the workspace */

@@ -27,6 +27,7 @@
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
 #include "daemon/session/turn.h"
+#include "daemon/tier.h"
 #include "store/job.h"
 #include "wire/session.h"
 
@@ -145,6 +146,10 @@ static void part_ended(struct ending *ending)
     if (--ending->pending > 0) {
         return;
     }
+    /* The output of an unnamed one, which ends with its call, is read after it. */
+    if (ending->session->name[0] != '\0') {
+        snp_tier_forget(ending->session->server, ending->session->id);
+    }
     snp_session_remove(ending->session);
     snp_room_serve(ending->session->server);
     end_answer(ending->request, ending->ended,
@@ -219,6 +224,7 @@ static void clear_closed(void *ctx, const struct snp_err *err)
         cleared(ending, err);
         return;
     }
+    snp_tier_forget(session->server, session->id); /* cells are numbered from 1 again */
     session->epoch++;
     if (!session->durable.is_recorded) {
         cleared(ending, NULL);

@@ -49,6 +49,7 @@ struct request {
         struct snp_get_request get;
         struct snp_ls_request ls;
         struct snp_output_request output;
+        struct snp_tier_forget_request forget;
     } in; /* what the method's record says of the head */
     const char *raw;
     size_t raw_len;
@@ -251,12 +252,17 @@ static int on_exec(struct request *rq, struct snp_err *err)
         .is_atomic = in->atomic,
         .has_calls = in->calls,
         .epoch = in->epoch,
+        .owner = in->owner == NULL ? in->session : in->owner,
         .wall_ms = (uint64_t)wall_ms,
         .has_stdin = in->stdin,
         .code = rq->raw,
         .code_len = (size_t)in->code_len,
     };
 
+    if (strlen(cell.owner) != SNP_SESSION_ID_LEN ||
+        strspn(cell.owner, "0123456789abcdef") != SNP_SESSION_ID_LEN) {
+        return snp_fail(err, SNP_E_INVALID, "exec: 'owner' must be 32 hex digits");
+    }
     if (in->code_len > rq->raw_len) {
         return snp_fail(err, SNP_E_INVALID, "exec: 'code_len' is larger than what came");
     }
@@ -569,6 +575,16 @@ static int on_output(struct request *rq, struct snp_err *err)
     return 0;
 }
 
+static int on_forget(struct request *rq, struct snp_err *err SNP_UNUSED)
+{
+    const struct snp_tier_forget_request *in = &rq->in.forget;
+    snp_autojson json_t *answer = json_object();
+
+    snp_spools_forget(&rq->supervisor->spools, in->session == NULL ? "" : in->session);
+    snp_answer_response(rq->supervisor, rq->id, answer, NULL, 0);
+    return 0;
+}
+
 static bool is_snapshot(int64_t number)
 {
     return number >= 0 && number <= UINT32_MAX;
@@ -658,6 +674,7 @@ static const struct {
     {"get",       true,  false, &snp_get_request_form,           on_get      },
     {"ls",        true,  false, &snp_ls_request_form,            on_ls       },
     {"output",    false, false, &snp_output_request_form,        on_output   },
+    {"forget",    false, false, &snp_tier_forget_request_form,   on_forget   },
     {"snapshot",  true,  false, NULL,                            on_snapshot },
     {"rollback",  true,  false, &snp_tier_rollback_request_form, on_rollback },
     {"drop",      true,  false, &snp_tier_drop_request_form,     on_drop     },

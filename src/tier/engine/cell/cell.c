@@ -541,6 +541,7 @@ static int cell_init(struct snp_tier_cell *c,
     c->sandbox = s;
     c->id = rq->id;
     c->number = rq->number;
+    (void)snprintf(c->owner, sizeof(c->owner), "%s", rq->owner);
     c->is_command = rq->is_command;
     c->quiet_exits = rq->is_command ? quiet_exits(rq->argv) : 0;
     c->is_transactional = rq->is_transactional && s->has_pristine;
@@ -552,7 +553,7 @@ static int cell_init(struct snp_tier_cell *c,
     c->timer = snp_timer_new(s->supervisor->loop, c);
     for (int i = 0; i < 2; i++) {
         const struct snp_output_keeper keeper = {.spools = &s->supervisor->spools,
-                                                 .owner = s->spec.id,
+                                                 .owner = c->owner,
                                                  .cell = rq->number,
                                                  .stream = stream_name(i)};
         snp_output_init(&c->output[i], s->spec.limits.value[SNP_LIMIT_OUTPUT], &keeper);

@@ -28,6 +28,7 @@ struct snp_cell_request {
     bool is_atomic;        /* likewise if it fails */
     bool has_calls;        /* its code may call whoever asked for it */
     uint64_t epoch;        /* of the session; 0 = not told */
+    const char *owner;     /* id of the session; borrowed */
     const json_t *argv;    /* of a command; of Python NULL, or sys.argv; borrowed */
     uint64_t wall_ms;
     const char *code; /* borrowed */

@@ -388,8 +388,8 @@ static json_t *output_of(const struct snp_tier_cell *c)
         "{s:b,s:I,s:I,s:o}", "truncated", cut, "stdout_chars", (json_int_t)c->output[0].chars,
         "stderr_chars", (json_int_t)c->output[1].chars, "handle",
         !snp_spool_is_empty(c->output[0].spool) || !snp_spool_is_empty(c->output[1].spool)
-            ? json_sprintf("%s%s/%llu", c->sandbox->supervisor->ops->output_prefix,
-                           c->sandbox->spec.id, (unsigned long long)c->number)
+            ? json_sprintf("%s%s/%llu", c->sandbox->supervisor->ops->output_prefix, c->owner,
+                           (unsigned long long)c->number)
             : json_null());
 }
 

@@ -39,6 +39,7 @@ struct snp_tier_cell {
     struct snp_sandbox *sandbox; /* borrowed */
     uint32_t id;                 /* of the daemon's request */
     uint64_t number;
+    char owner[SNP_SPOOL_OWNER_LEN + 1]; /* of its full output */
     bool is_command;
     bool is_transactional;
     bool has_calls;

@@ -126,6 +126,15 @@ static void evict(struct snp_spools *spools, struct snp_spool *spool)
     free(spool);
 }
 
+void snp_spools_forget(struct snp_spools *spools, const char *owner)
+{
+    struct snp_spool *oldest;
+
+    while ((oldest = share_of(spools, owner).oldest) != NULL) {
+        evict(spools, oldest);
+    }
+}
+
 /* The oldest complete output of whoever has most, if that is no less than the owner has. */
 static struct snp_spool *find_victim(const struct snp_spools *spools, const char *owner)
 {

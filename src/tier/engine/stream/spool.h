@@ -4,7 +4,7 @@
 
 /*
  * Full outputs of cells whose text was cut, by handle: one file per stream, in the folder
- * `out` of the state folder, until others need the room or the tier ends.
+ * `out` of the state folder, until others need the room, their session is destroyed or cleared, or the tier ends.
  *
  * Room is bounded at every write: of a stream, of a session, and of all. What a session
  * writes replaces its own older outputs first; when all room is taken the session with the
@@ -57,6 +57,9 @@ int snp_spools_open(struct snp_spools *spools,
 
 /* Empty the folder: the tier ends, nobody can ask any more. Outputs must be done. */
 void snp_spools_close(struct snp_spools *spools);
+
+/* Remove the complete outputs of the session owner, which has ended. */
+void snp_spools_forget(struct snp_spools *spools, const char *owner);
 
 /* Begin the output of a cell of the session owner; NULL if it cannot be kept. */
 struct snp_spool *snp_spool_new(struct snp_spools *spools,
