@@ -307,6 +307,36 @@ def hostile() -> None:
     os.rmdir("trapped")
 
 
+def spread() -> None:
+    """A value takes no more memory than its text can fill: an error names the limit before it is built."""
+    import resource
+    rows, names = "', '.join('0' * 150000)", "', '.join(['0'] * 400)"
+    frame = "'[\"DataFrame\", [%s], [null], [%s], [%s]]' % "
+    payloads = [
+        ("limit: one for each row", frame + "({}, {}, ', '.join('1' * 400))".format(names, rows)),
+        ("limit: one for each row", frame + "({}, {}, ', '.join(['{{\"0\": 1}}'] * 400))".format(names, rows)),
+        ("limit: one for each row", "'[\"Series\", [\"a\"], [null], [%s], [\"x\"]]' % " + rows),
+        ("limit 65536", "'[\"DataFrame\", [], [null], [], [%s]]' % ', '.join(['[]'] * 200000)"),
+        ("limit: all of one length", frame + "('0', ', '.join([str([0] * 3000)] + ['[0]'] * 150000), '1')"),
+        ("limit: all of one length", frame + "('[0, 0], [0]', '0', '[0], [0]')")]
+    with Sandbox() as s:
+        if find_spec("pandas") is None:
+            return
+        s.get("1")  # what the first one imports
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        s.run(FORGE)
+        for limit, code in payloads:
+            s.run("PAYLOAD = '{\"TOKEN\": ' + " + code + " + '}'").raise_for_error()
+            try:
+                found = s.get("1")
+            except SandboxError as error:
+                assert limit in str(error) and not isinstance(error, CellFailed), str(error)
+            else:
+                raise AssertionError((code, found.memory_usage(deep=True)))
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert grown < 300 << 10, grown  # KiB
+
+
 def threads() -> None:
     """Several threads, a callback that runs a cell, a forked child, and Ctrl-C."""
     with Sandbox() as s, Sandbox() as other:

@@ -96,15 +96,29 @@ def special(kind: str, parts: "Any") -> "Any":
         return table
     if kind not in ("DataFrame", "Series"):
         raise ValueError("there is no kind {!r}".format(kind))
+    import numpy
     import pandas
 
     def labels(values: "Any") -> "Any":
+        if not isinstance(values, (list, numpy.ndarray)):
+            raise ValueError("labels of a table are a {}, not a list".format(type(values).__name__))
         if isinstance(values, list):
             values = [tuple(each) if isinstance(each, list) else each for each in values]
+            widths = {len(each) for each in values if isinstance(each, tuple)}
+            if len(widths) > 1:  # pandas would fill up the shorter ones
+                raise ValueError("labels of a table have {} to {} parts (limit: all of one length)".format(
+                    min(widths), max(widths)))
         return pandas.Index(values)
 
     names, index_names, values, columns = parts
     index = labels(values)
+    if len(columns) > 1 << 16:  # each takes more than its text
+        raise ValueError("a table has {} columns (limit 65536)".format(len(columns)))
+    for each in columns:  # pandas would spread a scalar, or a dict, over all rows
+        count = len(each) if isinstance(each, (list, numpy.ndarray)) else 1
+        if count != len(index) or not isinstance(each, (list, numpy.ndarray)):
+            raise ValueError("a column of a table of {} rows and {} columns has {} values (limit: one for each "
+                             "row)".format(len(index), len(columns), count))
     columns = [pandas.Series(each, index, object if isinstance(each, list) else None) for each in columns]
     if kind == "Series":
         found = columns[0].rename(names[0])
