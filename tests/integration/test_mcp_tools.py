@@ -858,3 +858,15 @@ def test_a_projects_file_moves_no_server_to_a_weaker_place(fresh_sandbox: Callab
         assert ("is not trusted" in made.errors) == (not is_trusted)
         assert is_trusted or ": environment, memory." in made.errors
         box.cli("trust", cwd=made.project)
+
+
+def test_html_of_a_cell_is_text_to_a_client(server: mcp.Server) -> None:
+    """A client that shows pages would fetch what the code names in them."""
+    page = "<img src=http://127.0.0.1:1/a>"
+    code = (f"class H:\n    def _repr_mimebundle_(self, *_): return {{'application/xhtml+xml': {page!r}}}\n"
+            "display(H())")
+    shown = structured(server.data("execute_python", code=code))["displays"]
+    uri, = (f"snipara://kept/{one['path'].removeprefix('kept:')}" for one in shown if "xhtml" in one.get("mime", ""))
+    listed = {one["uri"]: one for one in server.call("resources/list")["result"]["resources"]}
+    read = server.call("resources/read", {"uri": uri})["result"]["contents"][0]
+    assert (listed[uri]["mimeType"], read["mimeType"]) == ("text/plain", "text/plain") and read["text"] == page

@@ -2,17 +2,20 @@
 """The Python package: what its documents say, in programs of a user; and its wheel, installed offline."""
 
 import glob
+import http.server
 import os
 import re
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 import lib
 import old_pages
+from browser import Browser
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PACKAGE = os.path.join(ROOT, "bindings", "python", "snipara_sandbox")
@@ -160,3 +163,74 @@ def test_the_wheel(box: lib.Sandbox) -> None:
         run(own, os.path.join(venv, "bin", "snipara-sandbox"), "daemon", "stop")
     finally:
         own.close()
+
+
+# HTML of a cell, and the request (AT) that shows what it sends out.
+FETCHES = {
+    "img": '<img src="AT">', "srcset": '<img srcset="AT 1x">', "css": '<link rel="stylesheet" href="AT">',
+    "import": '<style>@import "AT";</style>', "style": '<p style="background:url(AT)">x',
+    "font": '<style>@font-face { font-family: f; src: url(AT) } p { font-family: f }</style><p>x',
+    "iframe": '<iframe src="AT"></iframe>', "object": '<object data="AT"></object>', "embed": '<embed src="AT">',
+    "video": '<video src="AT"></video>', "poster": '<video poster="AT"></video>',
+    "audio": '<audio src="AT" preload="auto"></audio>', "input": '<input type="image" src="AT">',
+    "svg": '<svg><image href="AT" width="9" height="9"/></svg>', "base": '<base href="AT/"><img src="x">',
+    "prefetch": '<link rel="prefetch" href="AT">', "preload": '<LINK rel="preload" as="image" href="AT">',
+    "refresh": '<meta http-equiv="refresh" content="0;url=AT">', "script": '<script>fetch("AT")</script>',
+    "handler": '<img src="data:,x" onerror="fetch(\'AT\')">',
+}
+
+
+class Listener:
+    """A server of pages, and what was asked of it."""
+
+    def __init__(self) -> None:
+        pages: dict[str, str] = {}
+        asked: set[str] = set()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked.add(self.path)
+                body = pages.get(self.path, "").encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.pages, self.asked = pages, asked
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def seen(self) -> set[str]:
+        return {path.split("/")[2] for path in self.asked if path.startswith("/at/")}
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def test_html_of_a_cell_sends_nothing_out(box: lib.Sandbox) -> None:
+    code = ("import sys\nfrom snipara_sandbox import Display\nfor html in sys.argv[1:]:\n"
+            "    print(Display({'text/html': html})._repr_mimebundle_()['text/html'])")
+    listeners = Listener(), Listener()
+    shown, plain = listeners
+    try:
+        with Browser() as browser:
+            for listener in listeners:  # the frames first, so what they send would be here before the controls are
+                html = [attack.replace("AT", f"{listener.url}/at/{name}") for name, attack in FETCHES.items()]
+                html = run(box, lib.PYTHON, "-c", code, *html).splitlines() if listener is shown else html
+                for name, text in zip(FETCHES, html, strict=True):
+                    listener.pages["/" + name] = "<!doctype html><body>" + text
+                    browser.open(f"{listener.url}/{name}")
+            assert lib.wait_for(lambda: plain.seen() == set(FETCHES)), set(FETCHES) - plain.seen()
+            assert shown.seen() == set()
+        # No policy covers connections made ahead, and this Chromium makes none.
+        ahead = run(box, lib.PYTHON, "-c", code, '<LINK rel=preconnect href="https://secret.example"><p>x')
+        assert "&lt;link" not in ahead.lower() and "&lt;p&gt;x" in ahead and "x-dns-prefetch-control" in ahead
+    finally:
+        for listener in listeners:
+            listener.close()

@@ -243,6 +243,21 @@ static json_t *session_resource(const struct snp_mcp_sandboxes *service, const j
                      "files of this session, as a list", "mimeType", "application/json");
 }
 
+static const char plain[] = "text/plain";
+
+/* By its bytes. Nothing of a cell is a page: a client that shows one would fetch what it names. */
+static const char *mime_of(const char *bytes, size_t n)
+{
+    const char *mime = snp_image_type(bytes, n);
+
+    if (mime != NULL) {
+        return mime;
+    }
+    return snp_utf8_valid(bytes, n) && memchr(bytes, '\0', n) == NULL
+               ? plain
+               : "application/octet-stream";
+}
+
 static void on_sessions(struct snp_task *task, json_t *head)
 {
     const struct snp_mcp_sandboxes *service = task->service;
@@ -269,8 +284,8 @@ static void on_sessions(struct snp_task *task, json_t *head)
         (void)json_array_append_new(list, json_pack("{s:o, s:o, s:s, s:I}", "uri",
                                                     json_sprintf("%skept/%llu", scheme, number),
                                                     "name", json_sprintf("kept:%llu", number),
-                                                    "mimeType", item->mime, "size",
-                                                    (json_int_t)item->n));
+                                                    "mimeType", mime_of(item->bytes, item->n),
+                                                    "size", (json_int_t)item->n));
     }
     /* Sessions come and go: nobody may keep this list. */
     snp_task_end(task, json_pack("{s:o, s:i, s:s}", "resources", list, "ttlMs", 0, "cacheScope",
@@ -354,21 +369,19 @@ static void on_file(struct snp_task *task)
 {
     const char *bytes = task->work.len == 0 ? "" : snp_buf_bytes(&task->work);
     size_t n = task->work.len;
-    const char *mime = snp_image_type(bytes, n);
+    const char *mime = mime_of(bytes, n);
     const char *uri = snp_task_arg(task, "uri", "");
     snp_autofree char *blob = NULL;
 
-    if (mime == NULL && snp_utf8_valid(bytes, n) && memchr(bytes, '\0', n) == NULL) {
-        contents_end(task, json_pack("{s:s, s:s, s:o}", "uri", uri, "mimeType", "text/plain",
-                                     "text", snp_json_bytes(bytes, n)));
+    if (mime == plain) {
+        contents_end(task, json_pack("{s:s, s:s, s:o}", "uri", uri, "mimeType", plain, "text",
+                                     snp_json_bytes(bytes, n)));
         return;
     }
     blob = snp_base64(bytes, n);
-    contents_end(task, blob == NULL
-                           ? NULL
-                           : json_pack("{s:s, s:s, s:s}", "uri", uri, "mimeType",
-                                       mime == NULL ? "application/octet-stream" : mime, "blob",
-                                       blob));
+    contents_end(task, blob == NULL ? NULL
+                                    : json_pack("{s:s, s:s, s:s}", "uri", uri, "mimeType", mime,
+                                                "blob", blob));
 }
 
 /* The task's URI; false: then the task has ended. */
