@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lib import PATIENCE, PYTHON, Sandbox, descendants, is_alive, some
+from lib import PATIENCE, PYTHON, Sandbox, descendants, is_alive, some, wait_for
 
 MARK = "import ctypes; ctypes.CDLL(None).prctl(15, b'{name}', 0, 0, 0)"
 SEE = """
@@ -138,3 +138,119 @@ def test_the_control_without_sandboxes_sees_and_signals_its_sibling(sandbox: San
         victim.kill()
         victim.wait()
     assert not is_alive(victim.pid) and victim.pid not in descendants(1)
+
+
+FORGE = """
+import ctypes, os, socket, sys
+
+def address(function):
+    return ctypes.cast(function, ctypes.c_void_p).value
+
+def forge():
+    '''In the process whose memory is sent: go where no signal to it comes, and let the interpreter close nothing.'''
+    if sys._getframe(1).f_code.co_name != "_freeze":
+        return
+    libc = ctypes.PyDLL(None)
+    if libc.fork() != 0:
+        os.waitpid(-1, 0)
+        real_exit(0)
+    os.setsid()
+    for line in open("/proc/self/maps").read().splitlines():
+        where, rights = line.split()[:2]
+        if "_snp.abi3" not in line or "x" in rights:
+            continue
+        start, end = (int(part, 16) for part in where.split("-"))
+        for at in range(start, end, 8):
+            if ctypes.c_uint64.from_address(at).value == address(libc.close):
+                assert libc.mprotect(ctypes.c_void_p(at & ~4095), 4096, 3) == 0
+                ctypes.c_uint64.from_address(at).value = address(libc.labs)
+
+def kept():
+    '''Sockets and pipes that are not the interpreter's stream and output: (descriptor, kind).'''
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            kind = os.readlink("/proc/self/fd/" + number).partition(":")[0]
+        except OSError:
+            continue
+        if 2 < int(number) < 240 and kind in ("socket", "pipe"):
+            found.append((int(number), kind))
+    return found
+
+def reach(path):
+    '''Send what path is, as a descriptor, and take what comes: what was sent, bytes, descriptors that came.'''
+    sent, data, came = 0, b"", []
+    file = os.open(path, os.O_RDWR)
+    for fd, kind in kept():
+        os.set_blocking(fd, True)
+        try:
+            if kind == "socket":
+                with socket.socket(fileno=os.dup(fd)) as stream:
+                    socket.send_fds(stream, [b"x"], [file])
+                    sent += 1
+                    now = b"x"
+                    while now and (is_writer or not came):
+                        now, came_now, _, _ = socket.recv_fds(stream, 64, 4)
+                        came += came_now
+            elif is_writer:
+                sent += os.sendfile(fd, file, 0, 4096)
+            else:
+                os.set_blocking(fd, False)
+                data += os.read(fd, 1 << 20)
+        except OSError:
+            pass
+    return sent, data, came
+
+def end(status):
+    '''The same process, when all is written: try to reach the fork.'''
+    global is_writer
+    if sys._getframe(1).f_code.co_name == "_freeze":
+        is_writer = True
+        found = reach("/workspace/secret")
+        with open("/workspace/.said", "w") as out:
+            out.write(repr((kept(), *found)))
+        os.rename("/workspace/.said", "/workspace/said")
+    real_exit(status)
+
+def thawed():
+    '''In the fork, before it reports: how many ways lead back.'''
+    global early
+    if sys._getframe(1).f_code.co_name == "_thawed":
+        for fd, _ in kept():
+            try:
+                early += os.write(fd, b"x")
+            except OSError:
+                pass
+    return real_getpid()
+
+real_exit, real_getpid, is_writer, early = os._exit, os.getpid, False, 0
+open("/workspace/secret", "w").write("of the origin")
+frame = sys._getframe()
+while "first_to_go" not in frame.f_globals:
+    frame = frame.f_back
+frame.f_globals.update(_exit=end, first_to_go=forge, getpid=thawed)
+"""
+
+
+def test_a_fork_that_keeps_its_descriptors_reaches_nothing(sandbox: Sandbox) -> None:
+    """Code forges what its fork closes: the fork and the writer of its memory keep all that this went through."""
+    try:
+        assert sandbox.exec(FORGE, session="forger")["status"] == "ok"
+        done = sandbox.cli("fork", "forger", "-n", "1", "--name", "forged", "--json")
+        assert done.returncode == 0 and json.loads(done.stdout)["how"] == "image", done.stdout + done.stderr
+        kept = eval(sandbox.exec("open('secret', 'w').write('of the fork'); kept()", session="forged-1")["value"])
+        assert "socket" in [kind for _, kind in kept], "the attack did not take place"
+        assert eval(sandbox.exec("reach('/workspace/secret')", session="forged-1")["value"]) == (0, b"", [])
+        assert sandbox.exec("early", session="forged-1")["value"] == "0"
+
+        def said() -> str:
+            return str(sandbox.exec("import os; os.path.exists('said') and open('said').read()",
+                                    session="forger")["value"])
+
+        wait_for(lambda: said() != "False")
+        writer = eval(eval(said()))
+        assert writer[0] and writer[3] == [], writer
+        assert sandbox.exec("open('secret').read()", session="forger")["value"] == "'of the origin'"
+    finally:
+        sandbox.destroy("forger")
+        sandbox.destroy("forged-1")

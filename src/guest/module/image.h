@@ -3,8 +3,8 @@
 #define SNP_GUEST_MODULE_IMAGE_H
 
 /*
- * An interpreter's memory as it differs from that of another fork of the same template, through a
- * socket between the two:
+ * An interpreter's memory as it differs from that of another fork of the same template. Each of the two takes two
+ * pipes from a socket, to read from and to write to; the supervisor moves bytes between them:
  *
  *   the other   tells what it has: mappings, pages of its own, and then a hash of each
  *   the one     hashes the same pages meanwhile, and writes what the other has not (snp_image_freeze)
@@ -48,7 +48,7 @@ struct snp_image_given {
 void snp_image_mark(bool is_new);
 
 /*
- * rest: NULL = through a socket, to the other. Returns 0 once it is written; -1, and why not ("" = the other says it); and 1, with *ret, in the process that
+ * rest: NULL = to the other, by the pipes that come on the socket fd. Returns 0 once it is written; -1, and why not ("" = the other says it); and 1, with *ret, in the process that
  * took it in. There -1 means that it is of no use.
  */
 int snp_image_freeze(int fd,
@@ -56,7 +56,7 @@ int snp_image_freeze(int fd,
                      struct snp_image_given *ret,
                      char why[SNP_IMAGE_WHY_MAX]) SNP_NODISCARD;
 
-/* Returns only if it cannot be done, and why; then nothing has changed. is_rest: from a pipe, of one at rest. */
+/* Returns only if it cannot be done, and why; then nothing has changed. is_rest: fd is a pipe, of one at rest. */
 void snp_image_thaw(int fd,
                     bool is_rest,
                     const struct snp_image_given *given,

@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -37,6 +36,7 @@ struct freezing {
     uint64_t n_hashes;                 /* of theirs, that have come */
     const struct snp_image_rest *rest; /* NULL = there is another */
     int fd;
+    int in_fd; /* from the other */
     char *why;
 };
 
@@ -103,11 +103,16 @@ int snp_image_tell(int fd, struct snp_image_room *room, char why[SNP_IMAGE_WHY_M
 
 /* Freezing -------------------------------------------------------------------------------------- */
 
-static int read_theirs(int fd, struct freezing *f)
+static int read_theirs(struct freezing *f)
 {
     struct snp_image_room *room = f->theirs;
     struct snp_image_head *head = &room->head;
+    int fd;
 
+    if (snp_image_receive(f->fd, &f->in_fd, &f->fd) < 0) {
+        return snp_image_fail(f->why, "no pipes have come for the image");
+    }
+    fd = f->in_fd;
     if (snp_image_get(fd, 1, sizeof(*head), 1, head) < 0 || head->magic != SNP_IMAGE_MAGIC ||
         snp_image_get(fd, head->n_vmas, sizeof(room->vmas[0]), SNP_IMAGE_VMAS_MAX, room->vmas) <
             0 ||
@@ -148,7 +153,7 @@ static int read_hashes(struct freezing *f)
     const uint64_t left = f->theirs->head.n_pages - f->n_hashes;
     const uint64_t n = left < SNP_IMAGE_HASHES ? left : SNP_IMAGE_HASHES;
 
-    if (snp_image_get(f->fd, n, sizeof(f->theirs->hashes[0]), n,
+    if (snp_image_get(f->in_fd, n, sizeof(f->theirs->hashes[0]), n,
                       &f->theirs->hashes[f->n_hashes]) < 0) {
         return snp_image_fail(f->why, "the new sandbox has ended");
     }
@@ -263,11 +268,10 @@ static int write_all_beside(int fd, struct snp_image_room *room)
 static int write_runs(int fd, const struct snp_image_room *room)
 {
     struct iovec parts[BATCH];
-    struct msghdr msg = {.msg_iov = parts};
+    size_t n = 0;
     uint64_t i = 0;
 
-    while (i < room->head.n_runs || msg.msg_iovlen > 0) {
-        size_t n = msg.msg_iovlen;
+    while (i < room->head.n_runs || n > 0) {
         ssize_t sent;
 
         for (; i < room->head.n_runs && n < BATCH; i++) {
@@ -275,13 +279,11 @@ static int write_runs(int fd, const struct snp_image_room *room)
                 parts[n++] = (struct iovec){snp_image_at(room->runs[i].at), room->runs[i].len};
             }
         }
-        msg.msg_iovlen = n;
-        sent = n == 0 ? 0 : SNP_RETRY(sendmsg(fd, &msg, MSG_NOSIGNAL));
+        sent = n == 0 ? 0 : SNP_RETRY(writev(fd, parts, (int)n));
         if (sent < 0) {
             return -1;
         }
         snp_image_skip(parts, &n, (size_t)sent);
-        msg.msg_iovlen = n;
     }
     return 0;
 }
@@ -372,7 +374,7 @@ static int look_and_write(struct freezing *f)
     char *why = f->why;
     int r;
 
-    if (snp_image_look(f->ours, true, why) < 0 || (rest == NULL && read_theirs(f->fd, f) < 0)) {
+    if (snp_image_look(f->ours, true, why) < 0 || (rest == NULL && read_theirs(f) < 0)) {
         return -1;
     }
     f->ours->head.stack_low = (uintptr_t)__builtin_frame_address(0) - RED_ZONE;

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -446,20 +445,23 @@ uint64_t snp_image_hash(struct snp_image_view *view, uint64_t at, uint64_t n)
 
 /* Parts --------------------------------------------------------------------------------------- */
 
+int snp_image_receive(int fd, int *ret_in_fd, int *ret_out_fd)
+{
+    int fds[SNP_FDS_MAX];
+    size_t n = 0;
+    char byte;
+
+    if (snp_recv_fds(fd, &byte, 1, fds, &n) != 1 || n != 2) {
+        return -1;
+    }
+    *ret_in_fd = fds[0];
+    *ret_out_fd = fds[1];
+    return 0;
+}
+
 int snp_image_put(int fd, const void *part, size_t len)
 {
-    const char *at = part;
-
-    while (len > 0) {
-        ssize_t n = SNP_RETRY(send(fd, at, len, MSG_NOSIGNAL));
-
-        if (n <= 0) {
-            return -1;
-        }
-        at += n;
-        len -= (size_t)n;
-    }
-    return 0;
+    return snp_write_all(fd, part, len);
 }
 
 int snp_image_get(int fd, uint64_t n, size_t size, size_t max, void *ret)

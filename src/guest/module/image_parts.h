@@ -132,7 +132,7 @@ struct snp_image_leftovers {
         size_t len;
     } rooms[SNP_IMAGE_ROOMS_N];
     size_t n_files;
-    int files[SNP_IMAGE_FILES_MAX + 2]; /* with the two that it all goes through */
+    int files[SNP_IMAGE_FILES_MAX + 3]; /* with those that it all goes through */
 };
 
 /* One per process, and part of every image of it. */
@@ -187,6 +187,9 @@ const void *snp_image_beside(struct snp_image_view *view,
                              uint64_t at,
                              size_t len,
                              size_t offset);
+
+/* Take the pipes to the other from the socket that they came by: to read from, to write to. */
+int snp_image_receive(int fd, int *ret_in_fd, int *ret_out_fd) SNP_NODISCARD;
 
 /* What a process has, and what the other has to know of it: which pages first, then their hashes. */
 int snp_image_tell(int fd,

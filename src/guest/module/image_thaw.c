@@ -65,7 +65,8 @@ struct beside {
 struct plan {
     struct snp_image_room *image;
     struct snp_image_room *ours;
-    int fd;
+    int fd;     /* to read from */
+    int out_fd; /* to the one; -1 = none, of one at rest */
     struct snp_image_given given;
     struct snp_image_leftovers left;
     const char *opened; /* the last of its files: a library is mapped in several pieces */
@@ -695,9 +696,15 @@ static int make_plan(struct plan *p)
     const void *const needed[] = {snp_image_at((uintptr_t)become),
                                   snp_image_at((uintptr_t)syscall),
                                   snp_image_at((uintptr_t)longjmp)};
+    int r;
 
-    SNP_TRY(p->is_rest ? snp_image_look(p->ours, false, p->why)
-                       : snp_image_tell(p->fd, p->ours, p->why));
+    if (!p->is_rest && snp_image_receive(p->fd, &p->fd, &p->out_fd) < 0) {
+        return snp_image_fail(p->why, "no pipes have come for the image");
+    }
+    r = p->is_rest ? snp_image_look(p->ours, false, p->why)
+                   : snp_image_tell(p->out_fd, p->ours, p->why);
+    snp_closep(&p->out_fd); /* the supervisor passes nothing on before */
+    SNP_TRY(r);
     SNP_TRY(read_image(p));
     SNP_TRY(check_stack(p));
     SNP_TRY(move_heap(p));
@@ -722,6 +729,7 @@ void snp_image_thaw(int fd,
     struct snp_image_leftovers left = {.n_files = 0};
     struct plan *p;
     const uint64_t none = UINT64_MAX;
+    int r;
 
     for (unsigned i = 0; i < SNP_IMAGE_ROOMS_N; i++) {
         left.rooms[i].at = snp_image_room(i, sizes[i]);
@@ -736,11 +744,16 @@ void snp_image_thaw(int fd,
     p->image = left.rooms[SNP_IMAGE_ROOM_THEIRS].at;
     p->ours = left.rooms[SNP_IMAGE_ROOM_OURS].at;
     p->fd = fd;
+    p->out_fd = -1;
     p->is_rest = is_rest;
     p->given = *given;
     p->left = left;
     p->why = why;
-    if (make_plan(p) < 0) {
+    r = make_plan(p);
+    if (p->fd != fd) {
+        p->left.files[p->left.n_files++] = p->fd;
+    }
+    if (r < 0) {
         snp_closep(&p->ours->view.fd);
         left = p->left;
         snp_image_clear(&left);

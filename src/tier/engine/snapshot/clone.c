@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *   a copy of the other's interpreter and the new one get the ends of one socket: what the one says
- *   it has, the other leaves out of what it writes -> the new one says that it has become the
- *   other -> the copy is killed, the files are copied -> the new one opens those that were open
+ *   a copy of the other's interpreter and the new one get two pipes each, to read from and to
+ *   write to, between which the supervisor moves bytes: first what the new one says it has, and
+ *   only when it can say no more what the other writes, which leaves that out -> the new one says
+ *   that it has become the other -> the supervisor closes its ends, the files are copied in the
+ *   same way -> the new one opens those that were open
+ *
+ * No pipe or socket has an end in each of the two sandboxes: the new one runs the session's code
+ * once it has the image, and that may have arranged to keep all that is open. What either keeps
+ * leads to the supervisor, and to nothing once that has closed its end.
  *
  * The copy that writes is the session's code, as in a save (state.c), and what it writes may be
  * anything: it goes into an interpreter that is confined as the copy is, and nowhere else. Memory counts
@@ -31,6 +37,7 @@
 #include "tier/engine/snapshot/snapshot.h"
 #include "tier/engine/snapshot/state.h"
 #include "tier/engine/stream/handle.h"
+#include "tier/engine/stream/relay.h"
 #include "tier/engine/supervisor.h"
 #include "wire/guest.h"
 #include "wire/rpc.h"
@@ -42,6 +49,14 @@ enum {
     LATE_MS = 1000,       /* for the reason that the writer has */
     HEAD_MAX = 64 << 10,
     WHY_MAX = 160,
+};
+
+/* The supervisor's part of a direction in which bytes go from one sandbox to the other. */
+struct way {
+    struct snp_relay *relay; /* owned; NULL = nothing moves */
+    int in_fd;               /* owned; -1 = closed, or the relay has it */
+    int out_fd;              /* owned; -1 = closed */
+    int read_fd;             /* owned; the reader's end, where code may have written; or -1 */
 };
 
 enum clone_step {
@@ -69,6 +84,10 @@ struct snp_cloning {
     bool is_written;       /* the writer has ended */
     char why[WHY_MAX + 1]; /* it refused; "" = it did not */
     unsigned n_copying;    /* ends of the files' pipe that are at work */
+    struct way image;      /* from the writer to the new one */
+    struct way answer;     /* back */
+    struct way files;      /* from one helper to the other */
+    int null_fd;           /* owned */
     struct snp_link guest; /* of the writer */
     uv_timer_t *timer;     /* owned */
     unsigned n_pending;    /* answers of pid 1 that are to come */
@@ -76,6 +95,123 @@ struct snp_cloning {
 };
 
 static void clone_begin(struct snp_cloning *v);
+
+/* Ways ------------------------------------------------------------------------------------------- */
+
+/* The reader meets the end of its stream, and the writer has no reader. */
+static void way_end(struct way *way)
+{
+    snp_relay_free(SNP_TAKE_PTR(way->relay));
+    snp_closep(&way->in_fd);
+    snp_closep(&way->out_fd);
+}
+
+/* What was not read goes, too: by sendfile, a pipe can hold pages of a file of the writer's. */
+static void way_close(struct way *way, int null_fd)
+{
+    way_end(way);
+    if (way->read_fd >= 0) {
+        (void)splice(way->read_fd, NULL, null_fd, NULL,
+                     (size_t)fcntl(way->read_fd, F_GETPIPE_SZ), SPLICE_F_NONBLOCK);
+    }
+    snp_closep(&way->read_fd);
+}
+
+/* *ret_in_fd: where one writes; *ret_out_fd: where the other reads. */
+static int way_open(struct way *way, int *ret_in_fd, int *ret_out_fd)
+{
+    int ends[2];
+
+    SNP_TRY(pipe2(ends, O_CLOEXEC));
+    way->in_fd = ends[0];
+    *ret_in_fd = ends[1];
+    SNP_TRY(pipe2(ends, O_CLOEXEC));
+    *ret_out_fd = ends[0];
+    way->out_fd = ends[1];
+    return 0;
+}
+
+/* The same for who writes what code has forged. */
+static int way_open_hostile(struct way *way, int *ret_in_fd, int *ret_out_fd)
+{
+    SNP_TRY(way_open(way, ret_in_fd, ret_out_fd));
+    way->read_fd = fcntl(*ret_out_fd, F_DUPFD_CLOEXEC, 3);
+    return way->read_fd;
+}
+
+static int way_start(struct snp_cloning *v, struct way *way, snp_relay_cb cb, void *data)
+{
+    const struct snp_relay_spec spec = {
+        .loop = v->origin->supervisor->loop,
+        .in_fd = SNP_TAKE_FD(way->in_fd),
+        .out_fd = way->out_fd,
+        .stall_ms = WHOLE_MS,
+        .bytes_max = UINT64_MAX, /* the reader has its own limits */
+        .cb = cb,
+        .data = data,
+    };
+    struct snp_err err;
+    int none = -1;
+
+    return snp_relay_new(&spec, &none, &way->relay, &err);
+}
+
+static void on_way_end(void *data, enum snp_relay_end end)
+{
+    (void)end; /* who reads or writes sees it */
+    way_end(data);
+}
+
+/* Not before the new one can say no more it gets what may make it say anything. */
+static void on_answer_end(void *data, enum snp_relay_end end)
+{
+    struct snp_cloning *v = data;
+
+    way_end(&v->answer);
+    if (end != SNP_RELAY_EOF || way_start(v, &v->image, on_way_end, &v->image) < 0) {
+        way_end(&v->image);
+    }
+}
+
+/* A socket from which one of the two takes its pipes; -1 = there is none. */
+static int wrap_pipes(int in_fd, int out_fd)
+{
+    const int fds[] = {in_fd, out_fd};
+    snp_autoclose int ours = -1;
+    snp_autoclose int theirs = -1;
+    int ends[2];
+
+    SNP_TRY(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+    ours = ends[0];
+    theirs = ends[1];
+    SNP_TRY(snp_send_fds(ours, "", 1, fds, SNP_ARRAY_LEN(fds)));
+    return SNP_TAKE_FD(theirs);
+}
+
+static int ways_open(struct snp_cloning *v, int *ret_writer, int *ret_new)
+{
+    snp_autoclose int image_in = -1;
+    snp_autoclose int image_out = -1;
+    snp_autoclose int answer_in = -1;
+    snp_autoclose int answer_out = -1;
+
+    v->null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    SNP_TRY(v->null_fd);
+    SNP_TRY(way_open_hostile(&v->image, &image_in, &image_out));
+    SNP_TRY(way_open(&v->answer, &answer_in, &answer_out));
+    SNP_TRY(way_start(v, &v->answer, on_answer_end, v));
+    *ret_writer = wrap_pipes(answer_out, image_in);
+    *ret_new = wrap_pipes(image_out, answer_in);
+    return *ret_writer < 0 || *ret_new < 0 ? -1 : 0;
+}
+
+/* From here on nothing that one of the two sandboxes still holds leads anywhere. */
+static void ways_close(struct snp_cloning *v)
+{
+    way_close(&v->image, v->null_fd);
+    way_close(&v->answer, v->null_fd);
+    way_close(&v->files, v->null_fd);
+}
 
 /* The end --------------------------------------------------------------------------------------- */
 
@@ -151,6 +287,8 @@ static void cloning_end(struct snp_cloning *v, const struct snp_err *err)
     v->id = 0;
     s->transfer.cloning = NULL;
     s->supervisor->n_loading--;
+    ways_close(v);
+    snp_closep(&v->null_fd);
     end_writer(v);
     snp_snapshot_forget(v->origin, v);
     uv_close((uv_handle_t *)v->timer, on_timer_closed);
@@ -230,19 +368,17 @@ static void on_copied(void *data, int eno, const char *bytes, size_t n)
     }
 }
 
-/* From one helper to the other: both may do what the code can, and no more. */
+/* From one helper to the other. */
 static void copy_files(struct snp_cloning *v)
 {
     snp_autoclose int in_fd = -1;
     snp_autoclose int out_fd = -1;
-    int ends[2];
 
-    if (pipe2(ends, O_CLOEXEC) < 0) {
+    if (way_open_hostile(&v->files, &out_fd, &in_fd) < 0 ||
+        way_start(v, &v->files, on_way_end, &v->files) < 0) {
         cloning_fail(v, "there is no pipe for the files");
         return;
     }
-    in_fd = ends[0];
-    out_fd = ends[1];
     v->step = CLONE_COPYING;
     v->n_copying = 2;
     v->n_pending += 2;
@@ -357,15 +493,12 @@ static void wake_writer(struct snp_cloning *v)
     snp_autoclose int in_fd = -1;
     snp_autoclose int out_fd = -1;
     struct snp_err err;
-    int pair[2];
 
     v->step = CLONE_THAWING;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
-        cloning_fail(v, "there is no socket for the image");
+    if (ways_open(v, &out_fd, &in_fd) < 0) {
+        cloning_fail(v, "there is no pipe for the image");
         return;
     }
-    in_fd = pair[0];
-    out_fd = pair[1];
     if (open_writer(v, out_fd, &theirs, &err) < 0) {
         cloning_fail(v, err.msg);
         return;
@@ -433,6 +566,7 @@ int snp_method_clone(struct snp_sandbox *s,
                      struct snp_err *err)
 {
     struct snp_sandbox *o = snp_sandbox_find(s->supervisor, rq->from);
+    const struct way no_way = {.in_fd = -1, .out_fd = -1, .read_fd = -1};
     struct snp_cloning **at;
     struct snp_cloning *v;
     const char *why = why_not(s, o);
@@ -452,6 +586,10 @@ int snp_method_clone(struct snp_sandbox *s,
         .id = rq->id,
         .epoch = rq->epoch,
         .cell = rq->cell,
+        .image = no_way,
+        .answer = no_way,
+        .files = no_way,
+        .null_fd = -1,
         .guest = {.fd = -1, .passed_fd = -1},
         .start_us = snp_now_us()
     };
@@ -483,6 +621,7 @@ static void become_next(struct snp_cloning *v)
         return;
     }
     v->has_changed = true;
+    ways_close(v);
     copy_files(v);
 }
 
@@ -507,6 +646,7 @@ bool snp_clone_on_guest(struct snp_sandbox *s, const struct snp_frame *f)
                            snp_json_str(head, "error", "no reason was given"));
         }
         v->is_refused = true;
+        ways_close(v); /* the writer has no reader */
         refuse(v);
     } else {
         cloning_fail(v, snp_json_str(head, "error", "no reason was given"));
