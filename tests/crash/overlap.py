@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Operations in flight at once, on several sessions, by clients of their own; then the daemon is stopped or killed.
+"""Operations in flight at once, on several sessions, by clients of their own; then the daemon or its tier ends.
 
     SNP_BUILD=build tests/crash/overlap.py [--runs N] [--seed S] [--life I]
 
@@ -15,6 +15,7 @@ import hashlib
 import os
 import random
 import secrets
+import signal
 import sys
 import threading
 import time
@@ -25,6 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
 import lib  # noqa: E402
+import story  # noqa: E402
 from story import KEEPS, Dead, Refused, Story, World, tokens_of  # noqa: E402
 
 SESSIONS = 8  # of one life
@@ -33,6 +35,8 @@ KINDS = {
     "ok": KEEPS,
     "slow": KEEPS + "import time\ntime.sleep({slow})\n",
     "large": KEEPS + "import os\nblock = os.urandom(12 << 20)\n",
+    "image": story.KINDS["image"],
+    "lock": story.KINDS["lock"],
 }
 
 
@@ -69,6 +73,7 @@ class Ask(threading.Thread):
                 rpc.sock.settimeout(TIMEOUT)
                 kind, self.head, _, _ = rpc.call(self.method, raw, **members)
             self.outcome = "refused" if kind == lib.ERROR else "done"
+            self.story.hear(self.head)
         except (OSError, EOFError):
             return
         self.answered = time.monotonic()
@@ -94,7 +99,7 @@ class Exec(Ask):
 
     def __init__(self, story: "Run", delay: float, chance: random.Random) -> None:
         super().__init__(story, delay)
-        self.kind = chance.choice(["ok", "ok", "slow", "large"])
+        self.kind = chance.choice(["ok", "ok", "slow", "large", "image", "lock"])
         self.token = f"{self.kind}-{secrets.token_hex(4)}"
         self.code = KINDS[self.kind].format(token=self.token, slow=chance.choice([0.02, 0.1, 0.3])).encode()
 
@@ -388,6 +393,10 @@ class Harness:
     def end(self, how: str) -> None:
         daemon = self.box.daemon
         assert daemon is not None
+        if how == "tier":
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(lib.some(self.box.tier_pid()), signal.SIGKILL)
+            return
         if how == "kill":
             daemon.kill()
         elif how == "term":
@@ -404,7 +413,7 @@ class Harness:
         """Several sessions side by side; what went wrong, as texts."""
         chance = random.Random(f"{self.seed}:{number}")
         options = ("--checkpoint-after", chance.choice(["600", "0.05", "1"]))
-        how = chance.choice(["term", "shutdown", "kill"])
+        how = chance.choice(["term", "shutdown", "kill", "tier"])
         wait = chance.choice([0, chance.uniform(0, 0.05), chance.uniform(0, 0.4)])
         self.ends[how] = self.ends.get(how, 0) + 1
         self.box.start(*options)
@@ -421,8 +430,10 @@ class Harness:
         for run, asks in last.items():
             for ask in asks:
                 ask.join()
-        self.box.start(*options)
-        self.side_by_side(last, lambda run: self.after(run, last[run], how != "kill", end_asked), bad)
+        if how != "tier":
+            self.box.start(*options)
+        in_order = how in ("term", "shutdown")
+        self.side_by_side(last, lambda run: self.after(run, last[run], in_order, end_asked), bad)
         for run in runs:
             run.hang_up()
         self.done += len(runs)

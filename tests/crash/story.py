@@ -34,12 +34,21 @@ KINDS = {
     "killed": KEEPS + "import os\nos.kill(os.getpid(), 9)\n",
     "loud": KEEPS + "print('x' * 300_000)\n",
     "large": KEEPS + "import os\nblock = os.urandom(3 << 20)\n",
+    # No variable and no image can hold a lock: it is said that it is gone.
+    "lock": KEEPS + "import fcntl\nguard = open('log')\nfcntl.flock(guard, fcntl.LOCK_EX)\n",
     # No variable can hold a generator: an image does, or it is said that it is gone.
     "image": KEEPS + "def _hold(log):\n    while True:\n        yield list(log)\nheld = _hold(log)\nnext(held)\n",
 }
-STATUS = {"ok": "ok", "error": "error", "killed": "killed", "loud": "ok", "large": "ok", "image": "ok"}
+STATUS = {"ok": "ok", "error": "error", "killed": "killed", "loud": "ok", "large": "ok", "image": "ok", "lock": "ok"}
 PROBE = """
-import hashlib, json, os
+import fcntl, hashlib, json, os
+def _is_locked():
+    try:
+        with open("log") as again:
+            fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
 def _look():
     files = {}
     for name in os.listdir():
@@ -47,9 +56,10 @@ def _look():
             files[name] = data.read()
             files[name] = files[name].decode() if name == "log" else hashlib.sha256(files[name]).hexdigest()
     held = next(globals()["held"]) if "held" in globals() else None
-    return json.dumps({"log": globals().get("log", []), "files": files, "held": held})
+    return json.dumps({"log": globals().get("log", []), "files": files, "held": held,
+                       "locked": "guard" in globals() and _is_locked()})
 print(_look())
-del hashlib, json, os, _look
+del fcntl, hashlib, json, os, _is_locked, _look
 """
 
 
@@ -121,6 +131,8 @@ class Story:
         self.recover = recover
         self.held: list[str] | None = None  # what its generator yields; None = it has none
         self.is_told = False  # that its generator was lost, in some session of this story
+        self.is_locked = False
+        self.is_lock_told = False  # likewise of its lock
         self.is_shot = False  # whether somebody kills its guest: then cells may end otherwise
         self.options = options if box.tier == "native" else {"tier": box.tier, **options}
         self.world = World()
@@ -235,6 +247,7 @@ class Story:
         said = answer.get("restored") or answer
         rows = [*(said.get("failed") or []), *(said.get("lost") or [])]
         self.is_told = self.is_told or any(row.get("name") == "held" for row in rows)
+        self.is_lock_told = self.is_lock_told or any(row.get("name", "").startswith("lock on ") for row in rows)
 
     @staticmethod
     def after_run(before: World, number: int, got: tuple[str, str], token: str | None) -> World:
@@ -401,7 +414,7 @@ class Story:
         self.asked += len((result.get("restored") or {}).get("replayed", ()))
         found = json.loads(self.output())
         log: list[str] = found["files"].pop("log", "").split()
-        self.held = found["held"]
+        self.held, self.is_locked = found["held"], found["locked"]
         return found["log"], log, found["files"], result
 
     # Judging
@@ -494,7 +507,9 @@ class Story:
         return bad
 
     def held_differences(self, variable: list[str]) -> list[str]:
-        """The generator is as the last cell that made it left it, or was told lost."""
+        """The generator is as the last cell that made it left it, and a lock is held, or was told lost."""
+        if any(token.startswith("lock-") for token in variable) and not (self.is_locked or self.is_lock_told):
+            return ["unreported: the lock is not held"]
         made = [i for i, token in enumerate(variable) if token.startswith("image-")]
         want = variable[:made[-1] + 1] if made else None
         if self.held == want or (self.held is None and self.is_told):
