@@ -100,22 +100,22 @@ SUITE = ("src/run/", "src/repair/", "src/model/", "src/cli/run/", "src/context/"
 
 NAMED = [
     Part("asan unit", 4, ("src/", "tests/unit/", "tests/fuzz/"), sanitized(run_unit_tests)),
-    Part("crash", 3, ("src/store/", "src/daemon/", "tests/crash/"), run_crash_tests),
-    Part("asan", 4, ("src/",), sanitized(run_sanitized_tests)),
+    Part("crash", 2, ("src/store/", "src/daemon/", "tests/crash/"), run_crash_tests),
+    Part("asan", 3, ("src/",), sanitized(run_sanitized_tests)),
     Part("aarch64", 5, ("src/base/", "src/policy/", "src/init/", "src/guest/"),
          lambda lane, folder: lane.gate("aarch64", ["tools/check-aarch64", folder])),
     *(tidy(share, 4) for share in range(1, 5)),
-    *rest("attacks", 4, TIER, ["tests/escape/test_attacks.py::test_attack",
+    *rest("attacks", 2, TIER, ["tests/escape/test_attacks.py::test_attack",
                                "tests/escape/test_attacks.py::test_attacks_by_a_process_from_an_image"]),
-    *rest("attacks in containers", 5, TIER, ["tests/escape/test_attacks.py::test_attack_in_a_container"], 8),
-    *rest("tiers", 5, TIER, integration("tiers"), 8),
-    *rest("docker", 5, ("src/tier/docker/",), integration("docker"), 2),
-    *rest("docker images", 4, ("src/tier/docker/",), integration("docker_images")),
+    *rest("attacks in containers", 3, TIER, ["tests/escape/test_attacks.py::test_attack_in_a_container"], 8),
+    *rest("tiers", 3, TIER, integration("tiers"), 8),
+    *rest("docker", 3, ("src/tier/docker/",), integration("docker"), 2),
+    *rest("docker images", 3, ("src/tier/docker/",), integration("docker_images")),
     *rest("packages", 5, ("dist/", "tools/", "meson.build", "bindings/"), integration("packages", "release")),
-    *rest("judges", 4, ("src/mcp/", "bindings/"), integration("mcp_judges", "mcpb", "models_peers", "typescript")),
+    *rest("judges", 3, ("src/mcp/", "bindings/"), integration("mcp_judges", "mcpb", "models_peers", "typescript")),
     *rest("pages", 3, ("src/cli/", "src/trajectory/"), integration("visualize_page", "demo")),
-    *rest("programs", 5, SUITE, integration("humaneval", "eval", "image_programs")),
-    *rest("state", 5, STATE, integration("soak", "state_model", "durable_tiers", "tier_state", "bench")),
+    *rest("programs", 3, SUITE, integration("humaneval", "eval", "image_programs")),
+    *rest("state", 3, STATE, integration("soak", "state_model", "durable_tiers", "tier_state", "bench")),
 ]
 
 
