@@ -149,32 +149,34 @@ int snp_runtime_dir(char **ret_path, struct snp_err *err)
     return r < 0 ? snp_err_wrap(err, "runtime folder") : 0;
 }
 
+/* The first that is named counts: sessions must not be elsewhere because it cannot be used now. */
 int snp_state_dir(char **ret_path, struct snp_err *err)
 {
-    /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
-    const char *xdg = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-    /* NOLINTEND(concurrency-mt-unsafe) */
+    const char *home = getenv("HOME"); /* NOLINT(concurrency-mt-unsafe): one thread */
     const char *own = NULL;
-    struct snp_err ignored;
+    const char *xdg = NULL;
+    snp_autofree char *path = NULL;
     int r = env_path("SNIPARA_SANDBOX_STATE_DIR", &own, err);
 
+    r = r < 0 || own != NULL ? r : env_path("XDG_STATE_HOME", &xdg, err);
     if (r < 0) {
         return r;
     }
-    if (own != NULL) {
-        r = dir_make(strdup(own), 022, ret_path, err);
-        return r < 0 ? snp_err_wrap(err, "state folder") : 0;
+    if (own == NULL && xdg == NULL && !is_own_dir(home)) {
+        return snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_STATE_DIR, NULL, 0,
+                             "no state folder: HOME (%s) is not a folder of yours (user %u); "
+                             "set HOME",
+                             home == NULL ? "not set" : home, (unsigned)geteuid());
     }
-    if (xdg != NULL && xdg[0] == '/' &&
-        dir_make(snp_format("%s/snipara-sandbox", xdg), 022, ret_path, &ignored) == 0) {
-        return 0;
+    path = own != NULL   ? strdup(own)
+           : xdg != NULL ? snp_format("%s/snipara-sandbox", xdg)
+                         : snp_format("%s/.local/state/snipara-sandbox", home);
+    r = dir_make(path == NULL ? NULL : strdup(path), 022, ret_path, err);
+    if (r < 0) {
+        (void)snp_err_wrap(err, "state folder %s", path == NULL ? "" : path);
+        return snp_err_remedy(err, r, SNP_REMEDY_STATE_DIR, NULL, 0);
     }
-    if (is_own_dir(home) && dir_make(snp_format("%s/.local/state/snipara-sandbox", home), 022,
-                                     ret_path, &ignored) == 0) {
-        return 0;
-    }
-    return snp_runtime_dir(ret_path, err);
+    return 0;
 }
 
 int snp_socket_path_check(const char *path, struct snp_err *err)

@@ -20,8 +20,8 @@ int snp_runtime_dir(char **ret_path, struct snp_err *err) SNP_NODISCARD;
 
 /*
  * The state folder: $SNIPARA_SANDBOX_STATE_DIR, else $XDG_STATE_HOME/snipara-sandbox, else
- * ~/.local/state/snipara-sandbox, else the runtime folder. Made with mode 0700;
- * SNP_E_DENIED when it belongs to somebody else or others may write to it.
+ * ~/.local/state/snipara-sandbox. Made with mode 0700. One that cannot be used is an error that names it, never a
+ * reason for the next; SNP_E_DENIED when it belongs to somebody else or others may write to it.
  */
 int snp_state_dir(char **ret_path, struct snp_err *err) SNP_NODISCARD;
 

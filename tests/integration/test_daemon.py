@@ -841,3 +841,24 @@ def test_a_too_long_socket_path_is_named(cli: Cli) -> None:
     cli.env["SNIPARA_SANDBOX_RUNTIME_DIR"] = cli.folder + "/" + "x" * 120
     done = cli("exec", "1")
     assert done.returncode == 1 and b"SNIPARA_SANDBOX_RUNTIME_DIR" in done.stderr
+
+
+@pytest.mark.parametrize("variable", ["SNIPARA_SANDBOX_STATE_DIR", "XDG_STATE_HOME"])
+def test_a_state_folder_that_cannot_be_used_is_named(cli: Cli, variable: str) -> None:
+    """Sessions are not kept elsewhere instead."""
+    taken = os.path.join(cli.place, "taken")
+    open(taken, "w").close()
+    del cli.env["SNIPARA_SANDBOX_STATE_DIR"]
+    cli.env[variable] = os.path.join(taken, "state")
+    done = cli("exec", "-s", "kept", "6 * 7")
+    assert done.returncode != 0 and b"state folder " + os.fsencode(taken) in done.stderr, done
+    assert not os.path.exists(os.path.join(cli.place, ".local")) and not os.path.exists(cli.folder + "/journal")
+
+
+def test_the_runtime_folder_is_no_state_folder(cli: Cli) -> None:
+    del cli.env["SNIPARA_SANDBOX_STATE_DIR"]
+    for home in ("/proc/1/none", None):
+        cli.env.pop("HOME", None)
+        cli.env.update({"HOME": home} if home else {})
+        done = cli("exec", "6 * 7")
+        assert done.returncode != 0 and b"no state folder: HOME" in done.stderr, done

@@ -187,6 +187,44 @@ TEST(a_missing_program_names_both_places)
     assert_non_null(strstr(err.msg, "libexec/snipara-sandbox or bin"));
 }
 
+TEST(a_state_folder_that_was_named_is_used_or_an_error_names_it)
+{
+    struct place *place = *state;
+    snp_autofree char *home = strdup(getenv("HOME") == NULL ? "/" : getenv("HOME"));
+    snp_autofree char *file = snp_format("%s/daemon.log/snipara-sandbox", place->dir);
+    snp_autofree char *path = NULL;
+    snp_autoclose int log = -1;
+    struct snp_err err;
+    const struct {
+        const char *own;
+        const char *xdg;
+        const char *home;
+        const char *said;
+    } rows[] = {
+        {file, "",             place->dir,     file                       },
+        {"x",  "",             place->dir,     "SNIPARA_SANDBOX_STATE_DIR"},
+        {"",   "/proc/1/none", place->dir,     "/proc/1/none"             },
+        {"",   file,           place->dir,     file                       },
+        {"",   "x",            place->dir,     "XDG_STATE_HOME"           },
+        {"",   "",             "/proc/1/none", "HOME"                     },
+        {"",   "",             "",             "HOME"                     },
+    };
+
+    assert_int_equal(snp_daemon_log_open(place->dir, &log, &err), 0); /* a file, no folder */
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        (void)setenv("SNIPARA_SANDBOX_STATE_DIR", rows[i].own, 1);
+        (void)setenv("XDG_STATE_HOME", rows[i].xdg, 1);
+        (void)setenv("HOME", rows[i].home, 1);
+        assert_true(snp_state_dir(&path, &err) < 0);
+        assert_null(path);
+        assert_non_null(strstr(err.msg, rows[i].said));
+    }
+    (void)unsetenv("XDG_STATE_HOME");
+    (void)unsetenv("SNIPARA_SANDBOX_STATE_DIR");
+    (void)setenv("HOME", home, 1);
+    assert_true(access(place->run, F_OK) < 0); /* the runtime folder was not even made */
+}
+
 #define PLACED(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
 
 RUN(PLACED(a_missing_folder_is_made_private),
@@ -197,4 +235,5 @@ RUN(PLACED(a_missing_folder_is_made_private),
     PLACED(a_socket_path_that_fits_no_address_is_refused),
     PLACED(a_large_log_is_emptied),
     PLACED(the_key_of_runs_is_made_once_and_private),
-    PLACED(a_missing_program_names_both_places))
+    PLACED(a_missing_program_names_both_places),
+    PLACED(a_state_folder_that_was_named_is_used_or_an_error_names_it))
