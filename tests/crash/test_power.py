@@ -2,6 +2,7 @@
 """Power cuts: at any moment, with the disk in any state it may then be in, what was acknowledged
 as synced is there, and nothing is there by half. SNP_POWER_CUTS says how many (the seed is printed)."""
 
+import glob
 import os
 import random
 import secrets
@@ -62,6 +63,7 @@ class Cutter:
                 story.cell()
                 bad = story.verify()
             story.hang_up()
+            bad += glob.glob(self.box.state + "/journal/journal.db.broken-*")  # a cut is no loss of the journal
             return bad
         except (Dead, Refused, RuntimeError, AssertionError) as reason:
             return [f"wrong: {type(reason).__name__}: {reason}"]
