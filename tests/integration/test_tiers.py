@@ -34,14 +34,14 @@ from test_limits import (  # noqa: F401
     test_output_at_and_above_the_limit, test_space, test_timeout_interrupts_and_keeps_state,
     test_timeout_of_commands)
 from test_transaction import (  # noqa: F401
-    test_a_daemon_ends_with_the_cell_that_is_undone,
+    test_a_daemon_ends_with_the_cell_that_is_undone, test_a_hangup_that_code_sends_ends_it,
     test_a_killed_command_costs_no_variables_that_cannot_be_copied, test_atomic_undoes_errors,
     test_commands_roll_files_back, test_errors_and_interrupts_keep_what_was_done,
     test_files_that_are_put_while_a_cell_runs_stay_if_it_is_undone, test_forged_answers_make_no_copy,
     test_forks_of_the_same_moment_draw_other_numbers,
     test_locks_on_files_are_named_and_atomic_is_refused_before_it_runs, test_open_files_are_where_they_were,
-    test_room_of_deleted_files_is_free_at_once, test_threads_are_named_and_atomic_is_refused_before_it_runs,
-    test_without_a_transaction_the_same_is_lost)
+    test_processes_in_the_background_cost_no_cell_its_interpreter, test_room_of_deleted_files_is_free_at_once,
+    test_threads_are_named_and_atomic_is_refused_before_it_runs, test_without_a_transaction_the_same_is_lost)
 
 # Who runs each; in their own files the tests of transactions are of the local tier, too.
 TIERS = {"local": "user", "docker": "root", "example": "user"}

@@ -707,3 +707,21 @@ def test_locks_on_files_are_named_and_atomic_is_refused_before_it_runs(
     assert sandbox.exec("import os; os.path.exists('ran')", session)["value"] == "False"
     assert sandbox.exec("held.close()", session)["status"] == "ok"
     assert covered(sandbox.exec("x", session))
+
+
+def test_processes_in_the_background_cost_no_cell_its_interpreter(sandbox: lib.Sandbox, session: str) -> None:
+    """The code stands still while its files are copied. gVisor hangs up a process group in which one process stands
+    still when another ends, whether or not a terminal or a session has ended."""
+    loop = "trap '' HUP; while :; do sleep 0.01; done"
+    start = f"import subprocess\nshells = [subprocess.Popen(['sh', '-c', {loop!r}]) for _ in range(3)]"
+    assert sandbox.exec(start, session)["state"] == "kept"
+    for turn in range(2, 17):
+        done = sandbox.exec("x += 1\nx, [shell.poll() for shell in shells]", session)
+        assert (done["status"], done["value"]) == ("ok", f"({turn}, [None, None, None])"), done
+    assert sandbox.exec("for shell in shells: shell.kill()", session)["status"] == "ok"
+
+
+def test_a_hangup_that_code_sends_ends_it(sandbox: lib.Sandbox, session: str) -> None:
+    done = sandbox.exec("import os, signal\nos.kill(os.getpid(), signal.SIGHUP)", session)
+    assert (done["status"], done["state"]) == ("killed", "rolled_back"), done
+    assert is_as_before(sandbox, session)

@@ -93,6 +93,14 @@ static PyObject *py_gathered(PyObject *self, PyObject *args)
     return Py_BuildValue(""); /* None */
 }
 
+static PyObject *py_no_hangups(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    snp_zygote_outlive_hangups();
+    return Py_BuildValue(""); /* None */
+}
+
 /* They stay: images are written at any time. */
 static PyObject *py_note_files(PyObject *self, PyObject *files)
 {
@@ -336,6 +344,8 @@ static PyMethodDef methods[] = {
      "gather(): what is loaded from now on until serve() lies in large pages"       },
     {"gathered",   py_gathered,   METH_NOARGS,
      "gathered(): or until now, where serve() is not called"                        },
+    {"no_hangups", py_no_hangups, METH_NOARGS,
+     "no_hangups(): outlive those that the kernel sends, from now on"               },
     {"leave_copy", py_leave_copy, METH_VARARGS,
      "leave_copy(socket_fd, stream_fd, closed in it) -> -1, and the new stream in each "
      "interpreter "

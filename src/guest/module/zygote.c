@@ -617,3 +617,22 @@ int snp_zygote_leave_copy(const struct snp_zygote_copy *copy, int *ret_stream_fd
     }
     return close(copy->socket_fd);
 }
+
+static void on_hangup(int number, siginfo_t *info, void *context)
+{
+    const struct sigaction act = {.sa_handler = SIG_DFL};
+
+    (void)context;
+    if (info->si_code != SI_KERNEL) {
+        (void)sigaction(number, &act, NULL);
+        (void)raise(number); /* delivered when this returns */
+    }
+}
+
+void snp_zygote_outlive_hangups(void)
+{
+    const struct sigaction act = {.sa_sigaction = on_hangup,
+                                  .sa_flags = SA_SIGINFO | SA_RESTART};
+
+    (void)sigaction(SIGHUP, &act, NULL);
+}

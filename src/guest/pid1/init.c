@@ -302,12 +302,21 @@ static int stop_code(struct snp_init *in, struct snp_stop *stop)
     return stop->n_moving > 0 ? EAGAIN : 0;
 }
 
-/* Its copies are made while the code stands still. */
+/*
+ * Its copies are made while the code stands still. gVisor, which is reached over a relay, hangs up a process group in
+ * which one stands still when another leaves, as a new copy of the interpreter does: so that comes first.
+ */
 static int on_keep(struct snp_init *in, struct snp_request *rq)
 {
     struct snp_stop stop = {0};
-    int r = stop_code(in, &stop);
-    bool was_stopped = stop.n > 0;
+    bool was_stopped;
+    int r;
+
+    if (in->relay > 0) {
+        snp_await_copies(in);
+    }
+    r = stop_code(in, &stop);
+    was_stopped = stop.n > 0;
 
     r = r == 0 ? ask_files(in, rq) : r;
     snp_stop_done(&stop);

@@ -392,6 +392,16 @@ static bool is_awake(const struct snp_sleeper *b)
     return b->pid > 1 && !b->is_dropped && b->waits_for != 0;
 }
 
+unsigned snp_sleepers_coming(const struct snp_sleepers *bs)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < bs->n; i++) {
+        n += bs->at[i].waits_for == SNP_COPY_ASLEEP && !bs->at[i].is_dropped ? 1 : 0;
+    }
+    return n;
+}
+
 unsigned snp_sleepers_awake(const struct snp_sleepers *bs)
 {
     unsigned n = 0;

@@ -71,6 +71,9 @@ bool snp_sleepers_has(const struct snp_sleepers *sleepers, pid_t pid);
 /* The kernel says that a child has stopped, or was let go on. */
 void snp_sleepers_moved(struct snp_sleepers *bs, pid_t pid, bool is_stopped);
 
+/* How many copies are being made and are not at rest. */
+unsigned snp_sleepers_coming(const struct snp_sleepers *bs);
+
 /* How many copies are not at rest. */
 unsigned snp_sleepers_awake(const struct snp_sleepers *bs);
 

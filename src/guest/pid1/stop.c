@@ -86,13 +86,12 @@ void snp_stop_one(struct snp_stop *stop, pid_t pid)
 {
     struct threads threads = look(pid);
 
-    if (stop->is_counting) {
-        stop->n_active +=
-            threads.n_moving > (pid == stop->interpreter && threads.n == 1 ? 1U : 0U) ? 1 : 0;
-        return;
+    if (threads.n_moving == 0 || (pid == stop->interpreter && threads.n == 1)) {
+        return; /* dead, or the code has stopped it itself and is to find it so; or it is let be */
     }
-    if (threads.n_moving == 0) {
-        return; /* dead, or the code has stopped it itself and is to find it so */
+    if (stop->is_counting) {
+        stop->n_active++;
+        return;
     }
     stop->n_moving++;
     if (!was_stopped(stop, pid) && remember(stop, pid) == 0) {

@@ -15,6 +15,7 @@
 enum {
     QUIET_ROUNDS = 2,
     SWEEP_MS = 12000, /* less than the supervisor's patience */
+    COMING_MS = 3500, /* for a copy that is being made; more than its own limit */
     AWAKE_MS = 2000,  /* for a copy to come to rest */
     SAVERS_MS = 300   /* for what saves a state to end */
 };
@@ -65,6 +66,16 @@ static void await_none(struct snp_init *in,
         (void)!read(in->children_fd, &info, sizeof(info));
         snp_look_round(in);
     }
+}
+
+static size_t n_coming(const struct snp_init *in)
+{
+    return snp_sleepers_coming(&in->sleepers);
+}
+
+void snp_await_copies(struct snp_init *in)
+{
+    await_none(in, n_coming, COMING_MS);
 }
 
 void snp_settle(struct snp_init *in)

@@ -6,6 +6,9 @@
 
 #include "guest/pid1/inside.h"
 
+/* Wait until each copy that is being made is at rest, or is given up. */
+void snp_await_copies(struct snp_init *in);
+
 /*
  * A copy that forks what saves its state will be at rest in a moment, and must be left alone until then: we
  * do not know yet whom it forks. What saves is the session's code and goes with all else; it gets a

@@ -825,6 +825,7 @@ def main() -> None:
             fd = snp.serve(options.zygote)  # returns in each interpreter
         elif snp:
             snp.gathered()
+            snp.no_hangups()  # of gVisor
     except PreloadError as error:
         os.write(2, (to_json({"error": clean(str(error), 1000)}) + "\n").encode())
         _exit(EXIT_PRELOAD)
