@@ -51,8 +51,12 @@ class Totals:
 
     def resume(self) -> None:
         """Continue the counts of the run before, which another process wrote into the same folder."""
-        with open(self.path("totals.json")) as text:
-            said = json.load(text)
+        try:
+            with open(self.path("totals.json")) as text:
+                said = json.load(text)
+        except FileNotFoundError:
+            self.add("failed", "check", "it left no counts")
+            return
         self.count, self.notes, self.second_tries = said["count"], said["notes"], said["second_tries"]
         self.times = said["times"]
 
