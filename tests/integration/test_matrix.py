@@ -321,7 +321,8 @@ mount --bind {one.bin} /mnt
 mount -t tmpfs -o mode=1777 none /tmp
 [ ! -d /run/user ] || mount -t tmpfs none /run/user
 exec setpriv --reuid={one.uid} --regid={one.uid} --clear-groups sh -ec '
-export HOME=/tmp
+mkdir /tmp/home
+export HOME=/tmp/home
 /mnt/snipara-sandbox exec "6 * 7"
 stat -c %a:%u /tmp/snipara-sandbox-{one.uid}
 /mnt/snipara-sandbox doctor --json

@@ -782,13 +782,14 @@ def test_the_first_proven_candidate_is_kept(box: Sandbox) -> None:
         rows = json.loads(box.cli("sessions", "list", "--json").stdout)
         return {row["name"] for row in rows if row["name"].startswith("run-") and row["state"] == "running"}
 
-    assert lib.wait_for(lambda: len(working()) == 2)
+    both: set[str] = lib.wait_for(lambda: names if len(names := working()) == 2 else None)
+    assert both
     with open(f"/proc/{asked.pid}/task/{asked.pid}/children") as children:
         slow = int(children.read().split()[1])
     os.kill(slow, signal.SIGSTOP)
     open_files = [os.readlink(f"/proc/{slow}/fd/{fd}") for fd in os.listdir(f"/proc/{slow}/fd")]
-    other, = [name for name in working() if not any(os.path.basename(path)[:13] in name for path in open_files
-                                                    if path.endswith(".jsonl"))]
+    other, = [name for name in both if not any(os.path.basename(path)[:13] in name for path in open_files
+                                               if path.endswith(".jsonl"))]
     assert box.cli("put", box.make_file("go"), f"{other}:/tmp/go").returncode == 0
     assert lib.wait_for(lambda: READY in "".join(Path(logs, each).read_text() for each in os.listdir(logs)))
     assert lib.wait_for(lambda: len(Path(f"/proc/{asked.pid}/task/{asked.pid}/children").read_text().split()) == 1)

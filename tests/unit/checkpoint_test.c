@@ -69,7 +69,8 @@ static unsigned count_files(const struct rig *rig)
     char answer[16] = "";
     int fds[2];
 
-    (void)snprintf(command, sizeof(command), "find %s/journal/blobs -type f | wc -l", rig->dir);
+    (void)snprintf(command, sizeof(command),
+                   "find %s/journal/blobs -mindepth 2 -type f | wc -l", rig->dir);
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {

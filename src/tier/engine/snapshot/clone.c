@@ -141,9 +141,10 @@ static int way_open_hostile(struct way *way, int *ret_in_fd, int *ret_out_fd)
 
 static int way_start(struct snp_cloning *v, struct way *way, snp_relay_cb cb, void *data)
 {
+    int in_fd = SNP_TAKE_FD(way->in_fd); /* the relay's */
     const struct snp_relay_spec spec = {
         .loop = v->origin->supervisor->loop,
-        .in_fd = SNP_TAKE_FD(way->in_fd),
+        .in_fd = in_fd,
         .out_fd = way->out_fd,
         .stall_ms = WHOLE_MS,
         .bytes_max = UINT64_MAX, /* the reader has its own limits */
