@@ -190,7 +190,8 @@ TEST(a_missing_program_names_both_places)
 TEST(a_state_folder_that_was_named_is_used_or_an_error_names_it)
 {
     struct place *place = *state;
-    snp_autofree char *home = strdup(getenv("HOME") == NULL ? "/" : getenv("HOME"));
+    const char *home_was = getenv("HOME");
+    snp_autofree char *home = strdup(home_was == NULL ? "/" : home_was);
     snp_autofree char *file = snp_format("%s/daemon.log/snipara-sandbox", place->dir);
     snp_autofree char *path = NULL;
     snp_autoclose int log = -1;

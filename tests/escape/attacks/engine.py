@@ -64,6 +64,7 @@ tell("began")
 '''
 
 ROOT_ONLY = "control: not possible here: only root may do this on the host"
+TRIES = 3  # of a run that said nothing
 
 
 class World:
@@ -342,7 +343,9 @@ def run_inside(attack: Attack, world: World) -> Outcome:
     code = code_for(attack, world)
     options = [*world.exec_args.pop("options"), *attack.options]
     with Sampler(world, attack) as samples:
-        for seconds in attack.timeouts:
+        # Again where it could not even say "began": in too short a time, or because it ended its own container, which
+        # may take what it said along.
+        for seconds in attack.timeouts * TRIES:
             result = world.box.exec(code, options=[*options, "--timeout", seconds], env=world.state.get("env"),
                                     timeout=4 * lib.PATIENCE, **world.exec_args)
             if result["stdout"].startswith("began\n"):
