@@ -228,6 +228,7 @@ class Attack:
     outside_seconds: float = lib.PATIENCE
     # Limits of the time inside; the next where the machine was too slow for the code to begin in the one before.
     timeouts: tuple[str, ...] = ("600",)
+    docker_timeouts: tuple[str, ...] = ()  # others there; then a time limit is a right end
     # Held only by a memory cgroup. Where there is none the manifest must say "approximate",
     # and a success is what SECURITY.md calls the price of that.
     needs_memory_cgroup: bool = False
@@ -345,7 +346,8 @@ def run_inside(attack: Attack, world: World) -> Outcome:
     with Sampler(world, attack) as samples:
         # Again where it could not even say "began": in too short a time, or because it ended its own container, which
         # may take what it said along.
-        for seconds in attack.timeouts * TRIES:
+        docker_timeouts = attack.docker_timeouts if world.box.tier == "docker" else ()
+        for seconds in (docker_timeouts or attack.timeouts) * TRIES:
             result = world.box.exec(code, options=[*options, "--timeout", seconds], env=world.state.get("env"),
                                     timeout=4 * lib.PATIENCE, **world.exec_args)
             if result["stdout"].startswith("began\n"):
@@ -378,7 +380,8 @@ def try_inside(attack: Attack, box: lib.Sandbox, session: str | None = None) -> 
         said = json.dumps({k: result[k] for k in ("status", "stdout", "stderr", "error")})[-3000:]
         assert result["stdout"].startswith("began\n"), f"it did not run: {said}"
         assert not has_won(attack, world, outcome, result), f"ESCAPED ({attack.canary}): {said}"
-        statuses = attack.statuses + (("limit",) if attack.needs_own_disk and box.tier == "local" else ())
+        statuses = attack.statuses + (("limit",) if attack.needs_own_disk and box.tier == "local" else ()) + (
+            ("timeout",) if attack.docker_timeouts and box.tier == "docker" else ())
         assert result["status"] in statuses, f"unexpected end: {said}"
         if attack.also:
             attack.also(world, outcome)
