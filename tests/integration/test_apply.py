@@ -129,6 +129,14 @@ def test_what_is_shown_is_applied_and_nothing_else(box: Sandbox) -> None:
         assert refused.returncode != 0 and 'no snapshot "project"' in refused.stderr and "native" in refused.stderr
 
 
+def test_a_file_of_the_project_is_shown_in_a_cache_folder_too(box: Sandbox) -> None:
+    folder = project_of(box, **{"__pycache__/kept": "mine\n"})
+    session_of(box, folder, "open('__pycache__/kept', 'a').write('more\\n'); open('__pycache__/new', 'w').write('x')")
+    shown = box.cli("diff", "work", "--project")
+    assert "+more" in shown.stdout.splitlines() and "new" not in shown.stdout, shown.stdout
+    assert "Left out 1 cache file.\n" in shown.stderr, shown.stderr
+
+
 def test_a_second_apply_writes_what_came_since(box: Sandbox) -> None:
     folder = project_of(box)
     session_of(box, folder)
