@@ -76,6 +76,7 @@ LINES = {
     "[y for y in [1] if (w := y)]\nprint(w)": None,
     "def h():\n    global made\n    made = 1\nprint(made)": None,
     "auth.added = 1\nprint(auth.added)": None,
+    "class Named:\n    limit = 3\n    more = limit\n    def go(self):\n        return limit": "unknown name limit",
     "print(auth.old())": "auth.old is deprecated: it warns when it is called",
     "x = (": "syntax error",
 }
