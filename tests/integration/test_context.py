@@ -328,9 +328,12 @@ def test_files_are_left_out_as_git_does(project: Project) -> None:
 def test_secrets_links_and_what_is_no_text_stay_out(project: Project) -> None:
     outside = project.folder.parent / "outside"
     outside.write_text("planted\n")
+    for name in (".aws", "sub/.ssh"):
+        (project.folder / name).mkdir(parents=True)
     project.write(**{".env": "planted", "id_rsa": "planted", "key.txt": "x\n" + KEY, "nul.bin": "planted\0",
                      "good.txt": "good\n", "new\nline": "named\n",
                      "logs.jsonl": '{"_type":"trajectory_metadata"}\nplanted',
+                     ".aws/config": "planted", "sub/.ssh/config": "planted",
                      "finds_keys.py": "MARK = '-----BEGIN PRIVATE KEY-----'\n"})
     (project.folder / "latin.txt").write_bytes(b"caf\xe9 latin\n")
     (project.folder / "link").symlink_to(outside)
@@ -344,7 +347,7 @@ def test_secrets_links_and_what_is_no_text_stay_out(project: Project) -> None:
         deep.mkdir()
     (deep / "deep.txt").write_text("planted\n")
     report = project.json("index")
-    assert report["left_out"] == {"ignored": 0, "secret": 2, "special": 3, "beyond": 1}
+    assert report["left_out"] == {"ignored": 0, "secret": 4, "special": 3, "beyond": 1}
     assert not project.json("search", "planted")["results"]
     files = project.json("stats")["files"]
     assert (files["secret"], files["binary"], files["large"]) == (1, 2, 1)
