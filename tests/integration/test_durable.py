@@ -69,6 +69,15 @@ def test_what_was_answered_is_there_after_kill_9(start: Callable[..., Daemon]) -
     assert (listed["state"], listed["cells"], listed["limits"]["processes"]) == ("lost", 3, 9)
 
 
+def test_history_is_read_from_a_cell_back(start: Callable[..., Daemon]) -> None:
+    client = start(*LATER).client()
+    for n in range(4):
+        client.run(str(n), "s")
+    for before, limit, cells in ((3, 50, [2, 1]), (4, 2, [3, 2]), (1, 50, []), (9, 1, [4])):
+        rows = client.call("history", session="s", before=before, limit=limit)[1]["cells"]
+        assert [cell["cell"] for cell in rows] == cells, (before, limit)
+
+
 def test_the_first_line_of_a_command_is_its_words(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     for argv in (["ls", "-l", "a b"], ["sh", "-c", "\n echo 1\necho 2"], ["x" * 300]):
