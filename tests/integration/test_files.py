@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import lib
-from scripted_daemon import ScriptedDaemon
+from scripted_daemon import Failure, ScriptedDaemon
 
 DATA = {
     "empty": b"", "one": b"x", "text": b"line\n" * 10, "binary": bytes(range(256)) * 64,
@@ -263,6 +263,17 @@ with open("again", "rb") as f: f.seek(2 << 30); land = f.read(5000)
         assert sandbox.exec("1", name)["value"] == "1"
     finally:
         sandbox.destroy(name)
+
+
+@pytest.mark.parametrize("name", ["../evil", "..", "sub/evil", ""])
+def test_a_name_that_leads_elsewhere_is_not_written(name: str, tmp_path: Path) -> None:
+    piece: lib.Json = {"size": 1, "mode": 0o644, "eof": True, "hole": 0, "room": 8 << 20, "project": False}
+    (tmp_path / "here").mkdir()
+    listed = {"entries": [{"name": name, "type": "file", "size": 1}], "truncated": False}
+    with ScriptedDaemon({"get": [Failure("invalid", "it is a folder"), (piece, b"x")], "ls": listed}) as daemon:
+        done = daemon.cli("get", "-r", "work:d", str(tmp_path / "here" / "d"))
+    refused(done, f"the session lists a file '{name}'")
+    assert os.listdir(tmp_path) == ["here"] and os.listdir(tmp_path / "here") == []
 
 
 @pytest.mark.parametrize("holds", [b"\1", b"\0"], ids=["filled", "control"])
