@@ -42,6 +42,20 @@ def test_a_cell_runs_and_says_where(local: lib.Sandbox) -> None:
     assert manifest["controls"]["disposable"]["own_ids"] == (local.who == "root")
 
 
+def test_nothing_in_tmp_can_be_executed(local: lib.Sandbox) -> None:
+    result = local.exec('''
+import os, shutil, subprocess, tempfile
+for folder in (os.getcwd(), tempfile.gettempdir()):
+    path = os.path.join(folder, "program")
+    shutil.copy("/bin/true", path)
+    try:
+        print(subprocess.run([path]).returncode)
+    except PermissionError:
+        print("refused")
+''')
+    assert result["stdout"] == "0\nrefused\n", result
+
+
 def test_the_listing_names_the_tier(local: lib.Sandbox, session: Any) -> None:
     local.exec("1", session=session)
     rows = json.loads(local.cli("sessions", "list", "--json").stdout)
