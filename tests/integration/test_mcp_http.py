@@ -285,6 +285,15 @@ def test_modern_headers_repeat_the_message(server: mcp_http.Server, changed: lib
     assert answer.json()["id"] == 1 and "mcp-session-id" not in answer.headers
 
 
+@pytest.mark.parametrize("method, params", [("resources/read", {"uri": "snipara://session/none/files/x"}),
+                                            ("prompts/get", {"name": "none"})])
+def test_modern_headers_repeat_what_is_read(server: mcp_http.Server, method: str, params: lib.Json) -> None:
+    for name in ("other", None):
+        answer = server.ask(**server.modern(method, params, Mcp_Name=name))
+        assert answer.status == 400 and answer.json()["error"]["code"] == -32020
+    assert server.ask(**server.modern(method, params)).messages()[-1]["error"]["code"] != -32020
+
+
 @pytest.mark.parametrize("name", ["legacy", "modern"])
 def test_golden_transcript_over_http(box: lib.Sandbox, name: str) -> None:
     """The conversations of stdio: message by message the same answers."""
