@@ -82,6 +82,7 @@ static void errors(const char *argument)
     end(snipara_rollback(box, "errors", "nothing"));
     end(snipara_put(box, "errors", "four", "data", 4, 0));
     end(snipara_get(box, "errors", "four", 3));
+    end(snipara_get(box, "errors", "four", 4));
     end(snipara_request(box, "{\"method\": \"no.such\"}", NULL, 0));
     end(snipara_request(box, "not JSON", NULL, 0));
     end(NULL);
