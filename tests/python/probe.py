@@ -358,6 +358,11 @@ def threads() -> None:
         if child == 0:
             os._exit(0 if s.get("n") == 8 and s.run("m = 5").ok else 1)
         assert os.waitpid(child, 0)[1] == 0 and s.get("m") == 5
+        child = os.fork()
+        if child == 0:
+            s.close()  # the parent's session, which stays
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0 and s.get("m") == 5
         here = threading.main_thread().ident
         assert here is not None
 
