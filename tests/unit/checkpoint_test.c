@@ -602,6 +602,39 @@ TEST(what_a_snapshot_needs_stays_whatever_the_budget)
     rig_end(&rig);
 }
 
+TEST(the_one_before_a_damaged_one_stays_whatever_the_budget)
+{
+    struct rig rig;
+    struct bundle b;
+    struct transfer t;
+    struct snp_buf got;
+    struct snp_checkpoint_save spec = spec_of(1, 0);
+    char path[256];
+    uint64_t usable;
+    uint64_t damaged;
+
+    begin(&rig);
+    bundle_begin(&b);
+    bundle_add(&b, SNP_ITEM_VARS, "x", "a1", "one", 3);
+    bundle_end_part(&b, SNP_STREAM_VARS);
+    bundle_end_part(&b, SNP_STREAM_FILES);
+    bundle_save(&rig, snp_buf_bytes(&b.bytes), b.bytes.len, &spec, &t);
+    snp_buf_done(&b.bytes);
+    usable = t.report.checkpoint;
+    spec.cell = 2;
+    damaged = save_one(&rig, &spec);
+    largest(&rig, path);
+    damage_do(path, REMOVE);
+    bundle_load(&rig, damaged, &got, &t);
+    assert_int_equal(t.err.code, SNP_E_NOT_FOUND);
+    snp_buf_done(&got);
+    (void)collect(&rig, 1);
+    bundle_load(&rig, usable, &got, &t);
+    assert_int_equal(t.err.code, SNP_OK);
+    snp_buf_done(&got);
+    rig_end(&rig);
+}
+
 TEST(more_transfers_than_run_at_once_take_turns)
 {
     enum {
@@ -825,6 +858,7 @@ RUN(UNIT(what_is_saved_is_loaded_again),
     UNIT(what_is_written_late_belongs_to_its_moment),
     UNIT(the_two_latest_stay_and_the_rest_is_cleared_up),
     UNIT(what_a_snapshot_needs_stays_whatever_the_budget),
+    UNIT(the_one_before_a_damaged_one_stays_whatever_the_budget),
     UNIT(more_transfers_than_run_at_once_take_turns),
     UNIT(a_stream_that_is_torn_leaves_nothing),
     UNIT(what_breaks_a_rule_ends_the_stream),
