@@ -444,6 +444,9 @@ TEST(sub_calls_cost_no_more_than_all_of_them_may)
     run.budget.cost_usd = 10.5; /* a share of what is left of the run's */
     assert_string_equal(sub_stop_of(&run, &next, &budget), "");
     assert_true(budget.cost_usd == 10.25);
+    next.reserved_usd = 0.25;
+    assert_string_equal(sub_stop_of(&run, &next, NULL), "cost_limit");
+    next.reserved_usd = 0;
     run.budget.cost_usd = 10.25;
     assert_string_equal(sub_stop_of(&run, &next, NULL), "cost_limit");
 }
