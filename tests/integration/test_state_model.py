@@ -168,7 +168,8 @@ class Life:
         """The session came back as it was after an earlier cell, and says which."""
         cell = restored["cell"] or 0
         assert set(restored["missing"]) <= set(range(cell + 1, self.last + 1)), restored
-        assert not restored["failed"], restored
+        # A replayed cell that prints otherwise is named; whether the state is right is compared with the reference.
+        assert not [row for row in restored["failed"] if not row["name"].startswith("cell ")], restored
         if restored["missing"]:
             self.become(self.at[max(number for number in self.at if number <= cell)])
 
