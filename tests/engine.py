@@ -30,7 +30,8 @@ import lib
 IMAGE = "python:3.11-slim"  # the default of docker_image
 NO_PYTHON = "no-python:1"
 TOOLS = ["/bin/sh", *("/usr/bin/" + name for name in (
-    "env cat ls sleep true false id seq touch echo printf chmod kill head wc tr mkdir rm ln dd sort mv cp grep yes"
+    "env cat ls sleep true false id seq touch echo printf chmod kill head wc tr mkdir rm ln dd sort mv cp grep yes "
+    "setsid date"
 ).split())]
 USERS = b"root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/sh\n"
 START_S = 2 * lib.PATIENCE
