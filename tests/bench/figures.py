@@ -17,6 +17,7 @@ import containers
 import context
 import durable
 import grounding
+import pressure
 import programs
 from runtime import (MIB, PYTHON, ROLES, Context, Runtime, memory_available, percentile, process_tree, settle, take)
 
@@ -385,4 +386,4 @@ def speed(ctx: Context) -> None:
 
 GROUPS = {group.__name__: group for group in
           (floor, fresh, refill, cell, programs.clients, *durable.GROUPS, process, rate, burst, speed, cold, live,
-           containers.containers, context.retrieval, context.context, grounding.grounding)}
+           pressure.pressure, containers.containers, context.retrieval, context.context, grounding.grounding)}

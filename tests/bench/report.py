@@ -45,6 +45,9 @@ TITLES = {
                "variables cannot hold. Results include the first cell."),
     "checkpoints": ("Checkpoints on disk", "Template data, one array of 30 MiB of random numbers, which do not "
                     "compress; hashed and synced. The last rows: pickle and fsync by hand, and CRIU where it works."),
+    "pressure": ("Under pressure", "Cells of one session, plain, 5 ms after the one before, beside sessions that do "
+                 "their worst. Ends: whole commands, from the moment at which the cell had to end. The tests of these "
+                 "wait for the event, however long it takes."),
     "containers": ("Tiers and containers", "Containers are of a dockerd of the benchmark's own; a cell is what users "
                    "get, transactional and synced. `docker exec` and `docker run` of the same image come in turns with "
                    "it, in the same minute. A session's memory is the proportional share (Pss) of all its processes, "
