@@ -39,7 +39,7 @@ from io import StringIO
 from os import _exit, chdir, close, dup2, getpid, read
 from sys import getrecursionlimit, setrecursionlimit
 from time import monotonic
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 # Modules of ours are beside us, where -I does not look; the code inside does not get to see them.
 _here = os.path.dirname(os.path.abspath(__file__))
@@ -47,7 +47,7 @@ _hidden = set(sys.modules)
 sys.path.insert(0, _here)
 from imports import OWN, load_own, ours
 from stream import (
-    ANSWER, Cell, EXIT_GONE, EXIT_PRELOAD, EXIT_STREAM, HELD, HOLD, Interrupt, JOIN_S, LOAD, LOADED,
+    ANSWER, Cell, EXIT_GONE, EXIT_PRELOAD, EXIT_STREAM, FAILURES_MAX, HELD, HOLD, Interrupt, JOIN_S, LOAD, LOADED,
     Order, RECURSION_MIN, RESERVE, SAVE, SAVED, SEED, PRISTINE_FD, SOURCES_KEPT, START, Stream, WARM,
     _importers, _modules, _sources, _type_name, _urandom, clean, close_quietly, receiver, to_json,
 )
@@ -102,6 +102,8 @@ x = f'{f(1)}'
 del f, x
 """
 
+CATCHERS = 8  # of exceptions that signal handlers raise while another is caught
+
 
 class Session:
     """One interpreter: a namespace, and the loop that runs cells in it."""
@@ -120,9 +122,12 @@ class Session:
         self._warm: Callable[[], object] = getattr(snp, "warm", bool)
         self._snp = snp
         self._elsewhere: Any = None  # open files and folder of what was thawed, until they are there
+        self._order: Union[Cell, Order, None] = None  # being served
+        self._failure: Optional[BaseException] = None  # of what serves it
+        self._failures = 0
         self._interrupt = Interrupt()
         self._interrupt.shielded.add(Session._guarded.__code__)
-        self._stream = Stream(fd, self._interrupt, getattr(snp, "receive", None) or receiver(fd))
+        self._stream = Stream(fd, self._interrupt, receiver(fd, getattr(snp, "receive", None)))
         self._stdio = Stdio()
         self._display = Display(self._stream, self._stdio)
         self._figures = Figures(self._display)
@@ -219,37 +224,48 @@ class Session:
         os.environ.setdefault("MPLBACKEND", "Agg")
         if ours.state is not None:
             self._baseline = ours.state.Baseline()
+        self._serve_on(CATCHERS)
+
+    def _serve_on(self, catchers: int) -> None:
+        """Serve, whatever signal handlers of cells raise, also between two lines of ours (see Stream). What one
+        raises while a catcher is left is caught by the next."""
         while True:
             try:
-                order = self._stream.receive()
-            except MemoryError:
-                if self._reserve is None:
-                    _exit(EXIT_STREAM)
-                self._reserve = None
-                continue
-            except BaseException:  # out of step, or the descriptor is gone
-                _exit(EXIT_STREAM)
-            if order is None:
-                _exit(EXIT_GONE)
-            if isinstance(order, Cell):
-                try:
-                    self._serve_cell(order)
-                except BaseException as error:  # the cell has broken something of ours
-                    self._give_up(error)
-            elif order.kind == HOLD:
-                self._hold(order)
-            elif order.kind == SAVE:
-                self._save(order)
-            elif order.kind == LOAD:
-                self._load(order)
-            elif order.kind == ANSWER:
-                pass  # to a cell that has ended without waiting for it
-            else:
-                _exit(EXIT_STREAM)
+                if catchers:
+                    self._serve_on(catchers - 1)
+                else:
+                    self._serve_all()
+            except BaseException as error:  # no call here, thus no handler
+                self._failure = error
 
-    def _give_up(self, error: BaseException) -> None:
-        self._reserve = None
-        self._stream.finish(self._done(None, None, self._unknown(error)))
+    def _serve_all(self) -> None:
+        if self._failure is not None:  # the cell has broken something of ours, or memory is short
+            self._failures += 1
+            if self._failures == FAILURES_MAX or isinstance(self._order, Order):
+                _exit(EXIT_STREAM)
+            self._reserve = None
+            if self._stream.has_cell():
+                self._stream.finish(self._done(None, None, self._unknown(self._failure)))
+            self._failure = None
+        while True:
+            self._order = None
+            self._order = order = self._stream.receive()
+            self._failures = 0
+            self._serve_one(order)
+
+    def _serve_one(self, order: Union[Cell, Order, None]) -> None:
+        if order is None:
+            _exit(EXIT_GONE)
+        if isinstance(order, Cell):
+            self._serve_cell(order)
+        elif order.kind == HOLD:
+            self._hold(order)
+        elif order.kind == SAVE:
+            self._save(order)
+        elif order.kind == LOAD:
+            self._load(order)
+        elif order.kind != ANSWER:  # to a cell that has ended without waiting for it
+            _exit(EXIT_STREAM)
 
     # Sleeping copies -----------------------------------------------------------------
 

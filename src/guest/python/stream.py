@@ -23,7 +23,7 @@ import types
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from os import _exit, close, fstat, read, write
 from stat import S_ISSOCK
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
 CELL, START, SEED, WARM, HOLD, SAVE, LOAD, ANSWER = 16, 17, 18, 19, 20, 21, 22, 23  # from the host
 WITH_DESCRIPTOR = frozenset([HOLD, SAVE, LOAD])
@@ -43,6 +43,7 @@ JOIN_S = 0.05  # for each thread that has nothing to do
 SOURCES_KEPT = 1000  # cells whose source lines tracebacks can show
 CHAIN_MAX = 16  # causes of an exception searched for a denial
 RESERVE = 4 << 20  # bytes of address space set aside for answering when there are no more
+FAILURES_MAX = 100  # exceptions in a row while a frame is read or answered
 RECURSION_MIN = 1000  # what we need ourselves; a cell may leave less behind
 
 PRISTINE_FD = 4  # given to an interpreter; gone when it starts
@@ -138,8 +139,9 @@ class Interrupt:
 # --- guest stream ---------------------------------------------------------------------
 
 
-# (descriptor, most bytes) -> bytes, and a descriptor that was passed with them or -1.
-Receive = Callable[[int, int], Tuple[bytes, int]]
+# (descriptor, most bytes) -> bytes, and what was passed with them: see passed_descriptor(). Received when iterated,
+# in C code. Interrupts are not raised in it.
+Receive = Callable[[int, int], Iterator[Tuple[Any, ...]]]
 
 
 class Cell(NamedTuple):
@@ -169,6 +171,18 @@ class Order(NamedTuple):
         return members
 
 
+class Outgoing(NamedTuple):
+    """A frame that is being sent; the sum of `sent` has left."""
+
+    kind: int
+    ident: int
+    data: bytes
+    sent: List[int]
+
+
+NO_FRAME = Outgoing(0, 0, b"", [])
+
+
 class StreamError(Exception):
     """The host does not speak our protocol."""
 
@@ -180,7 +194,12 @@ class SubCallError(RuntimeError):
 
 
 class Stream:
-    """The guest stream. Frames other than DONE leave only between CELL and DONE."""
+    """The guest stream. Frames other than DONE leave only between CELL and DONE.
+
+    A signal handler that a cell left behind may raise at any call. What was received and sent is
+    therefore kept in members, and changed by one call of C code: list.extend() of map(). Each
+    method can be repeated after such an exception.
+    """
 
     def __init__(self, fd: int, interrupt: Interrupt, receive: Receive) -> None:
         self.fd = high_descriptor(fd)
@@ -188,11 +207,14 @@ class Stream:
         self._identity = identity(self.fd)
         self._interrupt = interrupt
         self._receive = receive
+        self._received: List[Tuple[Any, ...]] = []  # not yet in _passed and _input
         self._passed = -1  # a descriptor that came with what is in _input
         self._input = bytearray()
+        self._outgoing = NO_FRAME
         self._lock = _allocate_lock()
         self._ident: Optional[int] = None  # of the running cell
-        own = (Stream.emit, Stream.call, Stream.wait, Stream.has_next, Stream._send, Stream._frame, Stream._read)
+        own = (Stream.emit, Stream.call, Stream.wait, Stream.has_next, Stream._send, Stream._flush, Stream._peek,
+               Stream._read, receive, passed_descriptor)
         interrupt.shielded.update([method.__code__ for method in own])
 
     def adopt(self, fd: int) -> None:
@@ -200,73 +222,82 @@ class Stream:
         self.fd = high_descriptor(fd)
         close(fd)
         self._identity = identity(self.fd)
+        self._received.clear()
         self._input.clear()  # read already, and meant for the other
+        self._outgoing = NO_FRAME
         self._passed = -1  # closed: see passed()
 
     def passed(self) -> List[int]:
         """Descriptors that have come for orders that are still to be read: no copy may keep them open."""
         return [self._passed] if self._passed >= 0 else []
 
+    def has_cell(self) -> bool:
+        """Whether a cell has no DONE yet."""
+        return self._ident is not None
+
     def receive(self) -> Union[Cell, Order, None]:
         """What comes next; None at the end of the stream. StreamError: not our protocol."""
-        frame = self._frame()
+        frame = self._peek()
         if frame is None:
             return None
+        size = len(frame)
         _, ident, head_len, kind = _HEADER.unpack_from(frame)
-        if kind != CELL:
-            fd = -1
-            if kind in WITH_DESCRIPTOR:
-                fd, self._passed = self._passed, -1
-            start = _HEADER.size + head_len
-            return Order(kind, ident, frame[_HEADER.size : start], frame[start:], fd)
-        try:
+        if kind == CELL:
             cell = self._parse(frame)
-        except Exception as error:
-            raise StreamError("not a cell") from error
-        self._ident = cell.ident
-        return cell
+            self._outgoing = NO_FRAME
+            self._ident = cell.ident
+            del self._input[:size]
+            return cell
+        start = _HEADER.size + head_len
+        fd = self._passed if kind in WITH_DESCRIPTOR else -1
+        order = Order(kind, ident, frame[_HEADER.size : start], frame[start:], fd)
+        if fd >= 0:
+            self._passed = -1
+        del self._input[:size]
+        return order
 
     def has_next(self, kind: int) -> bool:
         """Whether a frame of that kind is what comes next, and has come."""
+        if not self._input and select_fds([self.fd], [], [], 0)[0]:
+            self._read()
         data = self._input
-        if not data and select_fds([self.fd], [], [], 0)[0]:
-            data += self._read()
         return len(data) >= _HEADER.size and _HEADER.unpack_from(data)[3] == kind
 
-    def _frame(self) -> Optional[bytes]:
+    def _peek(self) -> Optional[bytes]:
+        """The next frame, which stays in the input; None at the end of the stream."""
         data = self._input
         while True:
-            if len(data) >= _HEADER.size:
-                size = _HEADER.size + _HEADER.unpack_from(data)[0]
-                if size > _HEADER.size + BODY_MAX:
-                    raise StreamError("frame too large")
-                if len(data) >= size:
-                    break
-            chunk = self._read()
-            if not chunk:
-                return None
-            data += chunk
-        frame = bytes(data[:size])
-        del data[:size]
-        return frame
-
-    def _read(self) -> bytes:
-        while True:
             try:
-                data, fd = self._receive(self.fd, READ_SIZE)
-                if fd >= 0:
-                    if self._passed >= 0:
-                        close(self._passed)
-                    self._passed = fd
-                return data
+                if len(data) >= _HEADER.size:
+                    size = _HEADER.size + _HEADER.unpack_from(data)[0]
+                    if size > _HEADER.size + BODY_MAX:
+                        raise StreamError("frame too large")
+                    if len(data) >= size:
+                        return bytes(data[:size])
+                if not self._read():
+                    return None
             except OSError as error:
                 if error.errno is not None:
                     raise
-            except MemoryError:
+            except (MemoryError, StreamError):
                 raise
-            except BaseException:
+            except BaseException:  # of a signal handler: nothing is lost
                 pass
-            # Raised by a signal handler that a cell left behind: nothing was read.
+
+    def _read(self) -> bool:
+        """Receive more; False at the end of the stream."""
+        received = self._received
+        if not received:
+            received.extend(self._receive(self.fd, READ_SIZE))
+        data: bytes = received[0][0]
+        fd = passed_descriptor(received[0][1])
+        if fd >= 0 and fd != self._passed:
+            unused, self._passed = self._passed, fd
+            if unused >= 0:
+                close(unused)
+        self._input += data  # no call, thus no handler, before they are forgotten
+        received.clear()
+        return data != b""
 
     @staticmethod
     def _parse(frame: bytes) -> Cell:
@@ -308,36 +339,53 @@ class Stream:
             self._interrupt.check()
             if not self._input:
                 wait_readable(self.fd)
-            frame = self._frame()
+            frame = self._peek()
             if frame is None:
                 _exit(EXIT_GONE)
+            size = len(frame)
             _, ident, head_len, kind = _HEADER.unpack_from(frame)
             start = _HEADER.size + head_len
             if kind != ANSWER:
                 _exit(EXIT_STREAM)
             head, _ = _scan_json(str(frame[_HEADER.size : start], "utf-8"), 0)
-            if ident == self._ident and head["call"] == number:
+            is_ours = ident == self._ident and head["call"] == number
+            del self._input[:size]
+            if is_ours:
                 return head["ok"] is True, frame[start:]
 
     def finish(self, head: str) -> None:
-        """Send DONE, once per cell."""
+        """Send DONE, once per cell, however often this is called."""
         with self._lock:
-            ident, self._ident = self._ident, None
+            ident = self._ident
             if ident is not None and self.fd >= 0:
-                self._send(DONE, ident, head.encode(), b"")
+                if self._outgoing[:2] != (DONE, ident):
+                    self._send(DONE, ident, head.encode(), b"")
+                self._flush()
+            self._ident = None
 
     def _send(self, kind: int, ident: int, head: bytes, raw: bytes) -> None:
-        fd = self.fd
         data = _HEADER.pack(len(head) + len(raw), ident, len(head), kind) + head + raw
-        if identity(fd) != self._identity:
-            _exit(EXIT_STREAM)  # closed by the cell, the number perhaps reused
-        while data:
+        self._flush()
+        self._outgoing = Outgoing(kind, ident, data, [])
+        self._flush()
+
+    def _flush(self) -> None:
+        """Send the rest of the frame."""
+        fd = self.fd
+        while True:
             try:
-                data = data[write(fd, data) :]
+                _, _, data, sent = self._outgoing
+                start = sum(sent)
+                if start == len(data):
+                    return
+                status = fstat(fd)
+                if (status.st_dev, status.st_ino) != self._identity:
+                    _exit(EXIT_STREAM)  # closed by the cell, the number perhaps reused
+                sent.extend(map(write, (fd,), (data[start:],)))
             except OSError as error:
                 if error.errno is not None:
                     _exit(EXIT_STREAM)
-            except BaseException:  # as in _read()
+            except BaseException:  # of a signal handler: nothing is lost
                 pass
 
     def forget(self) -> None:
@@ -355,34 +403,30 @@ def main_thread_number() -> Optional[int]:
     return threading.main_thread().ident
 
 
-def read_plain(fd: int, size: int) -> Tuple[bytes, int]:
-    """What receives a stream where no descriptors are passed."""
-    return read(fd, size), -1
-
-
-def receiver(fd: int) -> Receive:
-    """What receives a stream, and descriptors passed on it, where our module cannot be loaded."""
+def receiver(fd: int, receive_one: Optional[Callable[[int, int], Tuple[bytes, int]]]) -> Receive:
+    """What receives a stream, and descriptors passed on it. receive_one: of our module, if it could be loaded."""
+    if receive_one is not None:
+        one = receive_one
+        return lambda number, size: map(one, (number,), (size,))
+    if not S_ISSOCK(fstat(fd).st_mode):  # no descriptors are passed
+        return lambda number, size: zip(map(read, (number,), (size,)), (-1,))
     import _socket
 
     space, flags = _socket.CMSG_SPACE(4 * 4), _socket.MSG_CMSG_CLOEXEC
-    passed = _socket.SOL_SOCKET, _socket.SCM_RIGHTS
-    make = _socket.socket
+    kept: Dict[int, Any] = {}  # one that is dropped closes its descriptor
 
-    def receive(number: int, size: int) -> Tuple[bytes, int]:
-        sock = make(fileno=number)
-        try:
-            data, parts, _, _ = sock.recvmsg(size, space, flags)
-        finally:
-            sock.detach()
-        given: List[int] = []
-        for level, kind, raw in parts:
-            if (level, kind) == passed:
-                given += struct.unpack("<{}i".format(len(raw) // 4), raw)
-        for extra in given[1:]:
-            close(extra)
-        return data, given[0] if given else -1
+    def receive(number: int, size: int) -> Iterator[Tuple[Any, ...]]:
+        if number not in kept:
+            kept[number] = _socket.socket(fileno=number)
+        return map(kept[number].recvmsg, (size,), (space,), (flags,))
 
-    return receive if S_ISSOCK(fstat(fd).st_mode) else read_plain
+    return receive
+
+
+def passed_descriptor(passed: Any) -> int:
+    """The descriptor of what a Receive yields, or -1."""
+    fd: int = passed if type(passed) is int else struct.unpack_from("<i", passed[0][2])[0] if passed else -1
+    return fd
 
 
 def high_descriptor(fd: int) -> int:
