@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -356,17 +357,27 @@ static void record_path(enum io_op op, int dir, const char *file, int dir2, cons
     errno = eno;
 }
 
+/* Signals are blocked under the lock: a handler that writes would wait for it for ever. */
+static sigset_t unlocked_signals; /* protected by io_lock */
+
 static void lock(void)
 {
     if (recorder() != NULL) {
+        sigset_t all;
+        sigset_t before;
+        (void)sigfillset(&all);
+        (void)pthread_sigmask(SIG_BLOCK, &all, &before);
         (void)pthread_mutex_lock(&io_lock);
+        unlocked_signals = before;
     }
 }
 
 static void unlock(void)
 {
     if (recorder() != NULL) {
+        sigset_t before = unlocked_signals;
         (void)pthread_mutex_unlock(&io_lock);
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
 }
 
