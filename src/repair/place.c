@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Names are compared without case, because a project may lie on a file system that does so.
- *
- * What has to be named: files that a tool runs or obeys when a folder is opened or entered, a commit made, a branch
- * pushed or a package installed. A Makefile or a test runs when somebody asks for it, as any source does.
- */
+/* Names are compared without case, because a project may lie on a file system that does so. */
 #include "repair/place.h"
 
-#include <fnmatch.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/macro.h"
 #include "base/str.h"
+#include "repair/obeyed.h"
 
 enum {
     PATH_MAX_BYTES = 3000,
@@ -25,109 +20,6 @@ static const char *const closed_folders[] = {".git", ".hg", ".svn", ".jj", ".bzr
 static const char *const cache_folders[] = {"__pycache__",       ".pytest_cache", ".mypy_cache",
                                             ".ruff_cache",       ".cache",        ".hypothesis",
                                             ".ipynb_checkpoints"};
-
-/* A pattern with a "/" is of the end of a path, one without of a name. */
-struct rule {
-    const char *pattern;
-    const char *why;
-};
-
-static const char by_hooks[] = "version control runs or obeys it";
-static const char by_shell[] = "a shell runs it by itself";
-static const char by_editor[] = "editors and assistants run or obey it by themselves";
-static const char by_ci[] = "it runs on the machines that build the project";
-static const char by_package[] =
-    "package managers and build tools run or obey it by themselves";
-static const char by_python[] = "every start of Python runs it";
-static const char secret[] = "a file of secrets";
-
-static const struct rule rules[] = {
-    {".gitattributes",          by_hooks  },
-    {".gitmodules",             by_hooks  },
-    {".gitconfig",              by_hooks  },
-    {"HEAD",                    by_hooks  }, /* a folder with this is a repository to git */
-    {".githooks/*",             by_hooks  },
-    {".husky/*",                by_hooks  },
-    {".pre-commit-config.y*ml", by_hooks  },
-    {"lefthook*.y*ml",          by_hooks  },
-    {".lefthook*.y*ml",         by_hooks  },
-    {".lintstagedrc*",          by_hooks  },
-    {".envrc",                  by_shell  },
-    {".autoenv*",               by_shell  },
-    {".bashrc",                 by_shell  },
-    {".bash_*",                 by_shell  },
-    {".profile",                by_shell  },
-    {".zsh*",                   by_shell  },
-    {".zprofile",               by_shell  },
-    {".mise.toml",              by_shell  },
-    {"mise.toml",               by_shell  },
-    {".vscode/*",               by_editor },
-    {".idea/*",                 by_editor },
-    {".fleet/*",                by_editor },
-    {".zed/*",                  by_editor },
-    {".cursor/*",               by_editor },
-    {".claude/*",               by_editor },
-    {".mcp.json",               by_editor },
-    {"*.code-workspace",        by_editor },
-    {"*.sublime-project",       by_editor },
-    {".devcontainer/*",         by_editor },
-    {".devcontainer.json",      by_editor },
-    {".vimrc",                  by_editor },
-    {".exrc",                   by_editor },
-    {".nvim.lua",               by_editor },
-    {".nvimrc",                 by_editor },
-    {".dir-locals*.el",         by_editor },
-    {".gdbinit",                by_editor },
-    {".lldbinit",               by_editor },
-    {"snipara-sandbox.toml",    by_editor },
-    {".eslintrc*",              by_editor },
-    {"eslint.config.*",         by_editor },
-    {".prettierrc*",            by_editor },
-    {".pylintrc",               by_editor },
-    {".github/*",               by_ci     },
-    {".gitlab-ci.yml",          by_ci     },
-    {".gitea/*",                by_ci     },
-    {".forgejo/*",              by_ci     },
-    {".circleci/*",             by_ci     },
-    {".buildkite/*",            by_ci     },
-    {".travis.yml",             by_ci     },
-    {".drone.yml",              by_ci     },
-    {".woodpecker*",            by_ci     },
-    {".woodpecker/*",           by_ci     },
-    {"azure-pipelines*.yml",    by_ci     },
-    {"bitbucket-pipelines.yml", by_ci     },
-    {"appveyor.yml",            by_ci     },
-    {"Jenkinsfile*",            by_ci     },
-    {".ci/*",                   by_ci     },
-    {".npmrc",                  by_package},
-    {".yarnrc*",                by_package},
-    {".yarn/*",                 by_package},
-    {".pnp.*",                  by_package},
-    {".pnpmfile.cjs",           by_package},
-    {"pip.conf",                by_package},
-    {".cargo/*",                by_package},
-    {".bazelrc",                by_package},
-    {".bundle/*",               by_package},
-    {".Rprofile",               by_package},
-    {".irbrc",                  by_package},
-    {"node_modules/*",          by_package},
-    {".venv/*",                 by_package},
-    {"venv/*",                  by_package},
-    {"sitecustomize.py",        by_python },
-    {"usercustomize.py",        by_python },
-    {"*.pth",                   by_python },
-    {".env",                    secret    },
-    {".env.*",                  secret    },
-    {"*.pem",                   secret    },
-    {"*.key",                   secret    },
-    {"id_rsa*",                 secret    },
-    {"id_ed25519*",             secret    },
-    {".netrc",                  secret    },
-    {".pypirc",                 secret    },
-    {".aws/*",                  secret    },
-    {".ssh/*",                  secret    },
-    {"credentials*.json",       secret    },
-};
 
 /* Call for each part of a path until one answers true. */
 static bool any_part(const char *path, bool (*is)(const char *part))
@@ -216,55 +108,43 @@ static bool is_plain_text(const char *path)
     return snp_utf8_valid(path, strlen(path));
 }
 
-/* A link may lead to a place of the project: relative, and never above its top. */
+/*
+ * Whether a link may lead out of the project. It stays inside if it is relative, begins with at most as many ".." as
+ * it has folders above it, and has none later: after a name, which may be another link, ".." can lead anywhere.
+ */
 static bool leads_out(const char *path, const char *target)
 {
-    int depth = 0;
+    int above = 0;
+    bool has_name = false;
 
     for (const char *c = path; *c != '\0'; c++) {
-        depth += *c == '/' ? 1 : 0;
+        above += *c == '/' ? 1 : 0;
     }
     for (const char *at = target; *at != '\0';) {
         size_t n = strcspn(at, "/");
 
         if (n == 2 && at[0] == '.' && at[1] == '.') {
-            depth--;
+            above--;
+            if (has_name || above < 0) {
+                return true;
+            }
         } else if (n > 0 && !(n == 1 && at[0] == '.')) {
-            depth++;
-        }
-        if (depth < 0) {
-            return true;
+            has_name = true;
         }
         at += n + (at[n] == '/' ? 1 : 0);
     }
     return target[0] == '/' || target[0] == '\0';
 }
 
-static bool rule_fits(const char *pattern, const char *path)
-{
-    /* Any beginning of the path may stand before a pattern of several parts, and anything matches its end. */
-    bool is_deep = strchr(pattern, '/') != NULL;
-
-    for (const char *at = path; at != NULL; at = strchr(at, '/')) {
-        at += *at == '/' ? 1 : 0;
-        if (fnmatch(pattern, at, FNM_CASEFOLD | (is_deep ? 0 : FNM_PATHNAME)) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static const char *caution_of(const struct snp_patch_file *file)
 {
-    for (size_t i = 0; i < SNP_ARRAY_LEN(rules); i++) {
-        if (rule_fits(rules[i].pattern, file->path)) {
-            return rules[i].why;
-        }
+    const char *why = snp_obeyed_by(file->path);
+
+    if (why == NULL && file->now.kind == SNP_PATCH_LINK &&
+        leads_out(file->path, file->now.target)) {
+        return "a link that may lead out of the project";
     }
-    if (file->now.kind == SNP_PATCH_LINK && leads_out(file->path, file->now.target)) {
-        return "a link that leads out of the project";
-    }
-    return NULL;
+    return why;
 }
 
 static const char *refusal_of(const struct snp_patch_file *file)

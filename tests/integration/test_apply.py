@@ -184,20 +184,34 @@ def test_files_that_tools_run_need_their_name(box: Sandbox) -> None:
                             " '.git/hooks/x', 'sub/.GIT/config', 'ok.py'):\n"
                             "  os.makedirs(os.path.dirname(path) or '.', exist_ok=True)\n"
                             "  open(path, 'w').write('x')\nos.symlink('../../etc/passwd', 'sub/out')\n"
-                            "os.symlink('../ok.py', 'sub/in')")
+                            "os.symlink('../ok.py', 'sub/in')\n"
+                            "os.symlink('..', 'sub/top')\nos.symlink('sub/top/..', 'above')")
     before = tree(folder)
     refused = box.cli("apply", "work", *FLAGS)
     assert refused.returncode == 1 and tree(folder) == before
     assert [line.split(":")[0].strip() for line in refused.stderr.splitlines() if "version control" in line] == [
         ".git/hooks/x", "sub/.GIT/config"]
-    names = [".envrc", ".vscode", "sub/.husky", "sub/out", "sub/in", "ok.py"]
+    names = [".envrc", ".vscode", "sub/.husky", "sub/out", "sub/in", "sub/top", "above", "ok.py"]
     unnamed = box.cli("apply", "work", *FLAGS, *names, "--allow", ".envrc")
     assert unnamed.returncode == 1 and tree(folder) == before
     assert [line.split(":")[0].strip() for line in unnamed.stderr.splitlines() if line.startswith("  ")] == [
-        ".vscode/tasks.json", "sub/.husky/pre-commit", "sub/out"]
-    assert "sub/out: a link that leads out of the project\n" in unnamed.stderr
+        ".vscode/tasks.json", "above", "sub/.husky/pre-commit", "sub/out"]
+    assert "sub/out: a link that may lead out of the project\n" in unnamed.stderr
     assert box.cli("apply", "work", *FLAGS, "ok.py", ".envrc", "--allow", ".envrc").returncode == 0
     assert set(tree(folder)) - set(before) == {"ok.py", ".envrc"}
+
+
+def test_what_assistants_and_tools_obey_needs_its_name(box: Sandbox) -> None:
+    """The rules are in src/repair/obeyed.c; some of each kind, in folders and in capitals too."""
+    names = ["rlm.toml", "AGENTS.md", "docs/claude.md", ".cursorrules", "lefthook.toml", "prettier.config.mjs", ".pdbrc",
+             ".Python-Version", "web/.pnpmfile.cjs", "jest.config.js", ".gitlab/ci/x.yml", "build.rs", "lib/x.pth"]
+    plain = ["agents.py", "config.toml", "Makefile", "README.md", "gitlab/x.yml", "python-version"]
+    folder = project_of(box)
+    session_of(box, folder, f"import os\nfor path in {names + plain}:\n"
+                            "  os.makedirs(os.path.dirname(path) or '.', exist_ok=True)\n  open(path, 'w').write('x')")
+    refused = box.cli("apply", "work", *FLAGS)
+    assert refused.returncode == 1
+    assert {line.split(":")[0].strip() for line in refused.stderr.splitlines() if line.startswith("  ")} == set(names)
 
 
 def test_an_apply_that_is_killed_is_finished_by_the_next(box: Sandbox) -> None:
