@@ -146,7 +146,10 @@ int snp_runtime_dir(char **ret_path, struct snp_err *err)
                                  : snp_format("/tmp/snipara-sandbox-%u", (unsigned)geteuid());
     }
     r = dir_make(path, 077, ret_path, err);
-    return r < 0 ? snp_err_wrap(err, "runtime folder") : 0;
+    return r == 0        ? 0
+           : own != NULL ? snp_err_wrap(err, "runtime folder")
+                         : snp_err_wrap(err, "runtime folder (to use another, set "
+                                             "SNIPARA_SANDBOX_RUNTIME_DIR)");
 }
 
 /* The first that is named counts: sessions must not be elsewhere because it cannot be used now. */

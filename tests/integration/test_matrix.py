@@ -320,6 +320,10 @@ def test_without_a_runtime_folder_one_of_our_own_is_made(box: Callable[..., lib.
 mount --bind {one.bin} /mnt
 mount -t tmpfs -o mode=1777 none /tmp
 [ ! -d /run/user ] || mount -t tmpfs none /run/user
+mkdir /tmp/snipara-sandbox-{one.uid}
+chown 12345 /tmp/snipara-sandbox-{one.uid}
+! setpriv --reuid={one.uid} --regid={one.uid} --clear-groups env HOME=/ /mnt/snipara-sandbox exec 1
+rmdir /tmp/snipara-sandbox-{one.uid}
 exec setpriv --reuid={one.uid} --regid={one.uid} --clear-groups sh -ec '
 mkdir /tmp/home
 export HOME=/tmp/home
@@ -335,6 +339,7 @@ stat -c %a:%u /tmp/snipara-sandbox-{one.uid}
     os.kill(pid, signal.SIGTERM)
     assert lib.wait_for(lambda: not lib.is_alive(pid))
     assert (value, mode) == ("42", f"700:{one.uid}"), (done.stdout, done.stderr)
+    assert "set SNIPARA_SANDBOX_RUNTIME_DIR" in done.stderr and "belongs to user 12345" in done.stderr
     assert rows["runtime folder"]["detail"] == f"/tmp/snipara-sandbox-{one.uid}"
 
 
