@@ -117,6 +117,43 @@ def remove(folder: str) -> bool:
     return os.path.exists(folder)
 
 
+# Each holds 1,000 or 2,000 full buffers, 100 to 200 MiB, for longer than samples are apart.
+SOCKETS = """
+import socket, time
+held = []
+def fill(one):
+    one.setblocking(False)
+    try:
+        while True: one.send(b"x" * 50000)
+    except BlockingIOError: pass
+for turn in range(1000):
+    KIND
+print("all", flush=True)
+time.sleep(1)
+print("held")
+"""
+KINDS = {
+    "unix": "held += socket.socketpair()\n    fill(held[-1])",
+    "unix without a sender": "near, far = socket.socketpair()\n    held.append(far)\n    fill(near)\n    near.close()",
+    "udp": "held.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))\n    held[-1].bind(('127.0.0.1', 0))\n"
+           "    for _ in range(4): held[-1].sendto(b'x' * 50000, held[-1].getsockname())",
+    "tcp": "there = socket.create_server(('127.0.0.1', 0))\n    for _ in range(2):\n"
+           "        held += [socket.create_connection(there.getsockname()), there.accept()[0]]\n"
+           "        fill(held[-2])\n    there.close()",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_buffers_of_sockets_count(fresh_sandbox: Callable[..., lib.Sandbox], who: str, kind: str) -> None:
+    """The control run has a limit that allows them."""
+    box = fresh_sandbox(who, SWITCHES["cgroup"])
+    code = SOCKETS.replace("KIND", KINDS[kind])
+    met = box.exec(code, options=["--memory", "64m", "--open-files", "8192"])
+    assert met["status"] == "oom" and "held" not in met["stdout"], met
+    assert box.exec(code, options=["--memory", "1g", "--open-files", "8192"])["stdout"] == "all\nheld\n"
+
+
 @pytest.mark.parametrize("who", ["root", "user"])
 def test_the_approximate_limit_is_near(meter: str, fresh_sandbox: Callable[..., lib.Sandbox], who: str) -> None:
     """As the kernel counts: many processes that hold memory at once are past the limit for a moment only.

@@ -23,6 +23,7 @@
 #include <unistd.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
+#include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
@@ -89,13 +90,16 @@ static int step_hostname(struct snp_setup *s, struct snp_err *err)
     return 0;
 }
 
-/* The network namespace is empty; only its own loopback is brought up. */
+/*
+ * The network namespace is empty; only its own loopback is brought up. Pid 1, whose filter allows no netlink sockets,
+ * gets one that lists the sockets of the namespace, where the kernel has that.
+ */
 static int step_loopback(struct snp_setup *s, struct snp_err *err)
 {
     struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
     snp_autoclose int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-    (void)s;
+    s->diag_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     return sock < 0 || ioctl(sock, SIOCSIFFLAGS, &req) < 0
                ? snp_fail_sys(err, errno, "bring up lo")
                : 0;

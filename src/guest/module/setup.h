@@ -17,6 +17,7 @@ struct snp_setup {
     const struct sock_fprog *filter;
     int fs_fd[SNP_SETUP_FS_N]; /* out: O_PATH folders of enum snp_setup_fs; -1 before */
     int copies_fd;             /* out: SNP_INIT_COPIES_FD, or -1 */
+    int diag_fd;               /* out: SNP_INIT_DIAG_FD, or -1 */
     int base_fd;               /* out: SNP_INIT_BASE_FD, or -1 */
     int listener_fd;           /* out: seccomp listener, or -1 */
     int landlock_abi;          /* out */

@@ -186,6 +186,7 @@ static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int prist
         park(c->setup.copies_fd),
         park(c->setup.base_fd),
         c->setup.fd[SNP_SPEC_FD_FILES],
+        park(c->setup.diag_fd),
     };
     int init_fd = c->setup.fd[SNP_SPEC_FD_INIT];
 
@@ -193,14 +194,14 @@ static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int prist
     if (standard_fds(c) < 0) {
         _exit(4);
     }
-    (void)syscall(SYS_close_range, SNP_INIT_COPIES_FD, SNP_INIT_FILES_FD, 0);
+    (void)syscall(SYS_close_range, SNP_INIT_COPIES_FD, SNP_INIT_DIAG_FD, 0);
     for (int i = 0; i < (int)SNP_ARRAY_LEN(from); i++) {
         bool is_optional = SNP_INIT_CONTROL_FD + i > SNP_INIT_UPPER_FD;
         if ((from[i] >= 0 || !is_optional) && dup2(from[i], SNP_INIT_CONTROL_FD + i) < 0) {
             _exit(4);
         }
     }
-    (void)syscall(SYS_close_range, SNP_INIT_FILES_FD + 1, (unsigned)init_fd - 1, 0);
+    (void)syscall(SYS_close_range, SNP_INIT_DIAG_FD + 1, (unsigned)init_fd - 1, 0);
     (void)syscall(SYS_close_range, (unsigned)init_fd + 1, ~0U, 0);
     if (limit_open_files(c->setup.spec.open_files) < 0) {
         _exit(4);
@@ -350,7 +351,7 @@ static void prepare_child(struct child *c, int session_fd)
     for (size_t i = 0; i < SNP_SETUP_FS_N; i++) {
         c->setup.fs_fd[i] = -1;
     }
-    c->setup.copies_fd = c->setup.base_fd = -1;
+    c->setup.copies_fd = c->setup.base_fd = c->setup.diag_fd = -1;
     c->setup.listener_fd = -1;
     c->setup.filter = &zygote.filter;
 }

@@ -525,6 +525,8 @@ int main(int argc, char **argv)
     in.is_local = argc == 3;
     snp_files_locate(in.is_local ? argv[2] : NULL);
     in.interpreter = argc == 1 ? 0 : snp_pid_of(argv[1]);
+    in.diag_fd =
+        argc == 2 && fcntl(SNP_INIT_DIAG_FD, F_SETFD, FD_CLOEXEC) == 0 ? SNP_INIT_DIAG_FD : -1;
     in.sleepers.done = on_sleeper;
     in.sleepers.spared = tell_spared;
     in.sleepers.is_alone = is_alone;

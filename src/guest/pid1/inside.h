@@ -32,7 +32,9 @@ struct snp_init {
     uint64_t watch_limit;  /* bytes that matter; 0 = not watched */
     uint64_t most_threads; /* of the code; 0 = not watched */
     unsigned n_samples;
+    int diag_fd;                /* SNP_INIT_DIAG_FD, -1 = there is none */
     uint64_t mappings_bytes;    /* as last counted, which is dear: not in each sample */
+    uint64_t sockets_bytes;     /* the same */
     int children_fd;            /* readable when one has ended */
     int passed_fd[SNP_FDS_MAX]; /* of requests that are not run yet, in their order */
     size_t n_passed;

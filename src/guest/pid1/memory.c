@@ -12,10 +12,12 @@
 #include "guest/pid1/frame.h"
 #include "guest/pid1/process.h"
 #include "guest/pid1/wire.h"
+#include "guest/sockets.h"
 #include "guest/spec.h"
 
 enum {
-    MAPPINGS_EVERY = 16,  /* samples */
+    MAPPINGS_EVERY = 16, /* samples */
+    SOCKETS_EVERY = 4,
     MAPPINGS_MAX = 65530, /* of a process: the kernel's default */
     MAPPING_BYTES = 256,  /* of the kernel for each, about */
     THREAD_BYTES = 24 << 10,
@@ -159,8 +161,8 @@ static uint64_t sample_bytes(const struct snp_init *in, const struct sample *sam
 {
     uint64_t files = files_in_memory(in);
 
-    return sample->anonymous + in->mappings_bytes + sample->threads * THREAD_BYTES +
-           (sample->shared > files ? sample->shared : files);
+    return sample->anonymous + in->mappings_bytes + in->sockets_bytes +
+           sample->threads * THREAD_BYTES + (sample->shared > files ? sample->shared : files);
 }
 
 void snp_memory_watch(struct snp_init *in)
@@ -168,6 +170,9 @@ void snp_memory_watch(struct snp_init *in)
     struct sample sample = {.sleepers = &in->sleepers};
     uint64_t bytes;
 
+    if (in->n_samples % SOCKETS_EVERY == 0 && in->watch_limit != 0 && in->diag_fd >= 0) {
+        in->sockets_bytes = snp_sockets_bytes(in->diag_fd);
+    }
     if (in->n_samples++ % MAPPINGS_EVERY == 0) {
         (void)snp_processes_each(in, add_mappings, &sample);
         in->mappings_bytes = sample.anonymous;
