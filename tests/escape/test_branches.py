@@ -39,7 +39,9 @@ tries = {"kill": lambda pid: os.kill(pid, signal.SIGKILL),
          "pidfd": by_pidfd,
          "memory": read_memory,
          "environment": lambda pid: open(f"/proc/{pid}/environ", "rb").read(),
-         "descriptors": lambda pid: os.readlink(f"/proc/{pid}/fd/1")}
+         "descriptors": lambda pid: os.readlink(f"/proc/{pid}/fd/1"),
+         "root": lambda pid: os.stat(f"/proc/{pid}/root/."),
+         "namespace": lambda pid: os.stat(f"/proc/{pid}/ns/net")}
 mine = subprocess.Popen(["sleep", "600"], start_new_session=True)
 names = {int(name): open(f"/proc/{name}/comm").read().strip() for name in os.listdir("/proc") if name.isdigit()}
 copies = [pid for pid, name in names.items() if name == "snapshot"]
