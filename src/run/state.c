@@ -320,14 +320,21 @@ static int apply_verdict(struct snp_run_state *state, const json_t *record)
                                json_pack("{s:s, s:O}", "role", "user", "content", feedback));
 }
 
-/* The next attempt: the session of the one before is gone. */
+/* The next attempt, which the last answer begins: the session of the previous one is gone. */
 static int apply_attempt(struct snp_run_state *state, const json_t *record)
 {
+    const json_t *message =
+        json_object_get(json_object_get(state->answer, "answer"), "message");
+    const char *text = snp_json_str(message, "content", NULL);
+
     (void)record;
     if (!state->attempt.is_over) {
         return SNP_E_INVALID;
     }
     snp_run_attempt_next(&state->attempt);
+    if (text != NULL) {
+        snp_run_attempt_text(&state->attempt, text);
+    }
     state->last_cell = 0;
     return json_object_clear(state->files.created) < 0 ||
                    json_object_clear(state->files.modified) < 0 ||

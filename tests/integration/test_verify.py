@@ -542,9 +542,9 @@ def agent(box: Sandbox, *turns: Json, options: Sequence[str] = (), status: int =
 
 def test_an_agent_is_told_until_its_change_is_proven(box: Sandbox) -> None:
     found = agent(box, turn(edit("a - b", "a * b"), final(), call("execute_code", code="1"), text="HYPOTHESIS: times"),
-                  turn(call("execute_code", code="print(open('calc.py').read())")),
+                  turn(call("execute_code", code="print(open('calc.py').read())"), text="HYPOTHESIS: plus"),
                   turn(call("execute_code", code=f"import os\nos.system('{COMMAND}')"), edit("a - b", "a + b"),
-                       final("it adds"), text="HYPOTHESIS: plus\n**INVARIANT: 1 + 2 is 3**"),
+                       final("it adds"), text="**INVARIANT: 1 + 2 is 3**"),
                   options=["--hidden-test", "python3 -m pytest hidden", "--hidden-files",
                            os.path.join(box.folder, "hidden"), "--expect", box.make_file("four.txt", "4\n"), "--sample",
                            "python3 -c 'from calc import add; print(add(2, 2))'"])
@@ -564,6 +564,7 @@ def test_an_agent_is_told_until_its_change_is_proven(box: Sandbox) -> None:
         assert (told_of["retries"], told_of["first_attempt_pass_rate"]) == (retries, False) and each["run"] == (
             found["trajectory_id"]), told_of
         assert told_of["final_pass_rate"] == told_of["reproduction_before_edit"] == (retries == 1)
+    assert right["hypothesis"] == "HYPOTHESIS: plus"
     assert right["invariant"] == "INVARIANT: 1 + 2 is 3**" and right["attempt"] == 2 and wrong["invariant"] is None
     begun, = [each for each in found["records"] if each.get("step") == "attempt"]
     seen = [each["content"] for each in found["records"] if each.get("step") == "tool_result" and
