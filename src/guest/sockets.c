@@ -63,12 +63,13 @@ static bool ask(int fd, uint8_t family, uint8_t protocol)
 }
 
 /* Bytes of one socket; at: its attributes, len bytes. */
-static uint64_t socket_bytes(const struct rtattr *at, size_t len, bool is_unix)
+static uint64_t socket_bytes(struct rtattr *at, int len, bool is_unix)
 {
     const unsigned short memory = is_unix ? UNIX_DIAG_MEMINFO : INET_DIAG_SKMEMINFO;
     uint32_t info[SK_MEMINFO_BACKLOG + 1] = {0};
     struct unix_diag_rqlen queue = {0};
     uint8_t is_shut = 0;
+    uint32_t sent;
 
     for (; RTA_OK(at, len); at = RTA_NEXT(at, len)) {
         size_t n = RTA_PAYLOAD(at);
@@ -81,8 +82,7 @@ static uint64_t socket_bytes(const struct rtattr *at, size_t len, bool is_unix)
             memcpy(&is_shut, RTA_DATA(at), sizeof(is_shut));
         }
     }
-    uint32_t sent = info[SK_MEMINFO_WMEM_ALLOC]; /* TCP's queue has not been handed over */
-
+    sent = info[SK_MEMINFO_WMEM_ALLOC]; /* without what TCP has queued */
     sent = sent > info[SK_MEMINFO_WMEM_QUEUED] ? sent : info[SK_MEMINFO_WMEM_QUEUED];
     return (uint64_t)sent + info[SK_MEMINFO_RMEM_ALLOC] + info[SK_MEMINFO_BACKLOG] +
            (is_shut == BOTH_WAYS ? queue.udiag_rqueue : 0);
@@ -91,33 +91,30 @@ static uint64_t socket_bytes(const struct rtattr *at, size_t len, bool is_unix)
 /* The answer to one question. */
 static uint64_t answer_bytes(int fd, bool is_unix)
 {
-    const size_t head =
-        NLMSG_ALIGN(is_unix ? sizeof(struct unix_diag_msg) : sizeof(struct inet_diag_msg));
+    const int fixed = (int)NLMSG_LENGTH(is_unix ? sizeof(struct unix_diag_msg)
+                                                : sizeof(struct inet_diag_msg));
     union {
         struct nlmsghdr first;
         char bytes[32 << 10]; /* the kernel's own pieces are no larger */
     } buf;
     uint64_t total = 0;
+    ssize_t got;
 
-    for (;;) {
-        ssize_t got = recv(fd, buf.bytes, sizeof(buf.bytes), MSG_DONTWAIT);
-        size_t len = got < 0 ? 0 : (size_t)got;
+    while ((got = recv(fd, buf.bytes, sizeof(buf.bytes), MSG_DONTWAIT)) > 0) {
+        unsigned len = (unsigned)got;
+        unsigned next = 0;
 
-        if (len == 0) {
-            return total;
-        }
-        for (const struct nlmsghdr *m = &buf.first; NLMSG_OK(m, len); m = NLMSG_NEXT(m, len)) {
+        for (struct nlmsghdr *m = &buf.first; next < len && NLMSG_OK(m, len - next);
+             m = (struct nlmsghdr *)(void *)(buf.bytes + next)) {
             if (m->nlmsg_type == NLMSG_DONE || m->nlmsg_type == NLMSG_ERROR) {
                 return total;
             }
-            if (m->nlmsg_len >= NLMSG_HDRLEN + head) {
-                const char *data = NLMSG_DATA(m);
-
-                total += socket_bytes((const struct rtattr *)(const void *)(data + head),
-                                      m->nlmsg_len - NLMSG_HDRLEN - head, is_unix);
-            }
+            total += socket_bytes((struct rtattr *)(void *)((char *)m + NLMSG_ALIGN(fixed)),
+                                  (int)m->nlmsg_len - (int)NLMSG_ALIGN(fixed), is_unix);
+            next += NLMSG_ALIGN(m->nlmsg_len);
         }
     }
+    return total;
 }
 
 uint64_t snp_sockets_bytes(int diag_fd)
