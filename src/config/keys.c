@@ -52,7 +52,7 @@ static const struct snp_config_info table[SNP_KEY_N] = {
     KEY(REPLAY_FILE,               "replay_file",             PATH,    ASKS,  NULL,        NULL,        NULL),
     KEY(RECORD_FILE,               "record_file",             PATH,    ASKS,  NULL,        NULL,        NULL),
     KEY(ENVIRONMENT,               "environment",             STRING,  SAFE,  "auto",      "Runtime",   "Environment",
-        CHOICES("auto", "wasm", "vm"), .is_tier = true, SAFE_ARE("native", "docker", "wasm", "vm")),
+        CHOICES("auto", "wasm", "vm"), .is_tier = true, SAFE_ARE("native", "wasm", "vm")),
     KEY(TRUST_LEVEL,               "trust_level",             STRING,  SAFE,  "sandboxed", "Runtime",   "Trust level",
         CHOICES("sandboxed", "docker", "local"), SAFE_ARE("docker")),
     KEY(TEMPLATE,                  "template",                STRING,  FREE,  "base",      "Runtime",   "Template"),

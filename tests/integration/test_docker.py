@@ -603,6 +603,10 @@ def test_a_configuration_file_is_enough(sandbox: lib.Sandbox) -> None:
     path = box.make_file(os.path.join(box.home, "p", "snipara-sandbox.toml"),
                          f'[snipara_sandbox]\nenvironment = "docker"\ndocker_image = "{engines.IMAGE}"\n')
     done = box.cli("exec", "--json", "1", cwd=os.path.dirname(path))
+    assert json.loads(done.stdout)["manifest"]["tier"] == "native" and "environment" in done.stderr
+    assert "snipara-sandbox trust" in done.stderr  # docker is weaker than native
+    assert box.cli("trust", cwd=os.path.dirname(path)).returncode == 0
+    done = box.cli("exec", "--json", "1", cwd=os.path.dirname(path))
     assert json.loads(done.stdout)["manifest"]["rootfs"] == engines.IMAGE, done.stderr
 
 
@@ -807,5 +811,6 @@ def test_an_agents_change_is_proven_and_applied(sandbox: lib.Sandbox, project: s
 def test_configurations_that_documents_of_2_x_show(sandbox: lib.Sandbox, project: str, more: str) -> None:
     sandbox.make_file(os.path.join(project, "snipara-sandbox.toml"), (
         '[snipara_sandbox]\nbackend = "litellm"\nmodel = "gpt-4o-mini"\nenvironment = "docker"\n' + more))
+    assert sandbox.cli("trust", cwd=project).returncode == 0
     done = sandbox.cli("run", "print('Hello from Docker', open('snipara-sandbox.toml').read()[:9])", cwd=project)
     assert done.returncode == 0 and done.stdout == "Hello from Docker [snipara_\n", done.stderr

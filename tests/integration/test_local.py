@@ -390,9 +390,13 @@ def test_a_session_says_once_that_it_is_degraded(local: lib.Sandbox) -> None:
 
 
 def test_docker_and_wasm_run_in_native_and_say_so(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
-    """By option, variable and file, also one that nobody has trusted; a virtual machine is more than native."""
+    """By option, variable and file, which has to be trusted for docker; a virtual machine is more than native."""
     box = fresh_sandbox("user")
     box.make_file(os.path.join(box.home, "snipara-sandbox.toml"), '[snipara_sandbox]\nenvironment = "docker"\n')
+    done = box.cli("exec", "--json", "1")
+    assert json.loads(done.stdout)["manifest"]["tier"] == "native" and "runs in native" not in done.stderr
+    assert "snipara-sandbox trust" in done.stderr
+    assert box.cli("trust").returncode == 0
     for options, env, word in (("", None, "snipara-sandbox.toml"),
                                ("", {"SNIPARA_SANDBOX_ENVIRONMENT": "wasm"}, "wasm"),
                                ("--env docker", None, "--env")):
