@@ -4,6 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+enum {
+    KEY_BYTES = 32, /* of a limit */
+};
+
 static const struct row {
     const char *cause;
     const char *words[3]; /* by reader; NULL: what the result says itself */
@@ -87,6 +91,10 @@ static const struct row {
      {"input() had nothing to read. Give the code standard input with --stdin FILE.",
       "input() had nothing to read. Give the code standard input with the option input.",
       "Nobody can answer input() here. Put the value into the code, or ask the user for it."}},
+    {"shell line",
+     {"This is a shell line, and CODE is Python. Run it with exec --sh, or begin it with !.",
+      "This is a shell line, and the code is Python. Run it as a command, or begin it with !.",
+      "This is a shell line, and the code is Python. Begin it with !, or use Python."}       },
     {"timeout",         {NULL, NULL, "Do less in one call; what earlier calls made stays."}  },
     {"notebook",
      {"These notebook commands work: %time, %timeit, %cd, %pwd, %%bash, %%writefile and lines "
@@ -160,23 +168,46 @@ static json_t *module_words(const json_t *module, bool is_person)
                         name, first, first);
 }
 
-/* A denial by a limit: its rule begins with the key. */
-static json_t *limit_words(const json_t *denial, bool is_person)
+/* The limit of a denial: its rule begins with the key. As an option for people. */
+static void limit_key(const json_t *denial, bool is_person, char key[KEY_BYTES])
 {
-    char key[32];
     const char *rule = snp_json_str(denial, "rule", "");
 
-    (void)snprintf(key, sizeof(key), "%.*s", (int)strcspn(rule, " "), rule);
+    (void)snprintf(key, KEY_BYTES, "%.*s", (int)strcspn(rule, " "), rule);
     for (char *at = strchr(key, '_'); is_person && at != NULL; at = strchr(at, '_')) {
         *at = '-';
     }
+}
+
+static json_t *limit_words(const json_t *denial, bool is_person)
+{
+    char key[KEY_BYTES];
+
+    limit_key(denial, is_person, key);
     return json_sprintf(is_person ? "--%s raises it" : "the limit %s raises it", key);
 }
 
-static void fill(json_t *object, enum snp_hint_reader reader)
+/* The limit that files met, if a denial has it; key is "" else. */
+static void full_find(const json_t *denials, bool is_person, char key[KEY_BYTES])
+{
+    key[0] = '\0';
+    for (size_t i = 0; i < json_array_size(denials) && key[0] == '\0'; i++) {
+        const json_t *denial = json_array_get(denials, i);
+        const char *operation = snp_json_str(denial, "operation", "");
+
+        if (strcmp(snp_json_str(denial, "source", ""), "limit") == 0 &&
+            (strcmp(operation, "write") == 0 || strcmp(operation, "create") == 0)) {
+            limit_key(denial, is_person, key);
+        }
+    }
+}
+
+/* full: the limit that files met; only that one helps. */
+static void fill(json_t *object, enum snp_hint_reader reader, const char *full)
 {
     const json_t *module = json_object_get(object, "module");
     const char *words = snp_hint_of(object, reader);
+    const char *cause = snp_json_str(object, "cause", snp_json_str(object, "rule", ""));
 
     if (json_is_object(module) && reader != SNP_HINT_MODEL &&
         strcmp(module_name(object), own_module) != 0) {
@@ -186,6 +217,12 @@ static void fill(json_t *object, enum snp_hint_reader reader)
                reader != SNP_HINT_MODEL) {
         (void)json_object_set_new(object, "hint",
                                   limit_words(object, reader == SNP_HINT_PERSON));
+    } else if (full[0] != '\0' && strcmp(cause, "disk space") == 0 &&
+               reader != SNP_HINT_MODEL) {
+        (void)json_object_set_new(
+            object, "hint",
+            json_sprintf("Delete files, or open the session with a larger %s%s.",
+                         reader == SNP_HINT_PERSON ? "--" : "limit ", full));
     } else if (words != NULL) {
         (void)json_object_set_new(object, "hint", json_string(words));
     }
@@ -194,14 +231,17 @@ static void fill(json_t *object, enum snp_hint_reader reader)
 void snp_hints_fill(json_t *result, enum snp_hint_reader reader)
 {
     json_t *error = json_object_get(result, "error");
+    json_t *denials = json_object_get(result, "denials");
+    char full[KEY_BYTES];
     size_t i;
     json_t *denial;
 
+    full_find(denials, reader == SNP_HINT_PERSON, full);
     if (json_is_object(error)) {
-        fill(error, reader);
+        fill(error, reader, full);
     }
-    json_array_foreach(json_object_get(result, "denials"), i, denial)
+    json_array_foreach(denials, i, denial)
     {
-        fill(denial, reader);
+        fill(denial, reader, full);
     }
 }

@@ -20,7 +20,7 @@ extern const char *const snp_wait_reasons[];
     F(S, TEXT, traceback, NIL,    0, 0, "as Python prints it") \
     F(S, NUM,  line,      NIL,    0, 0, "of the cell") \
     F(S, TEXT, hint,      NIL,    0, 0, "advice; each front end fills it in its own words for `cause` and `module`: options of the command line, options of the library, what a model can do") \
-    F(S, TEXT, cause,     OPTNIL, 0, 0, "what was met: the `rule` of a denial, or \"no such file\", \"no such program\", \"no such module\", \"no input\", \"notebook\"") \
+    F(S, TEXT, cause,     OPTNIL, 0, 0, "what was met: the `rule` of a denial, or \"no such file\", \"no such program\", \"no such module\", \"no input\", \"notebook\", \"shell line\"") \
     F(S, TEXT, path,      OPTNIL, 0, 0, "of a file that is not there") \
     F(S, OBJ,  module,    OPTNIL, 0, NULL, "of a failed import: {`name`, `templates`: those that have it, `command`: how to get it}")
 

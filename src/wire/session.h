@@ -201,7 +201,8 @@
     F(S, STRS, guarantees, MUST_3_1, 256, NULL, "controls that are always in force: those of the manifest; `namespaces`: the host's files and processes cannot be seen") \
     F(S, STRS, kernels,   OPTNIL, 16, NULL, "runtimes (parts of their names) with which it has its own kernel: the guarantee `kernel`") \
     F(S, STRS, verbs,     MUST_3_1, 256, NULL, "methods of the tier protocol that it serves; `rootfs`: other file systems; `images`: `save` and `load` with images; `copies`: a project is copied into the workspace") \
-    F(S, OBJ,  limits,    MUST_3_1, 0, NULL, "of each limit's key how it is enforced; `approximate: ...` where not exactly")
+    F(S, OBJ,  limits,    MUST_3_1, 0, NULL, "of each limit's key how it is enforced; `approximate: ...` where not exactly") \
+    F(S, STRS, degraded,  OPT,    64, NULL, "controls that are weaker on this host, as in the manifest: `NAME: reason`")
 
 #define SNP_SHUTDOWN_LOST(F, S) \
     F(S, STR,  session,   MUST,   0, 0, "name or id") \

@@ -94,6 +94,10 @@ def test_every_verb_has_help_that_fits_the_width(verb: str) -> None:
     assert done.stdout.startswith(f"Usage: snipara-sandbox {verb} ")
     assert "\nExit codes:\n" in done.stdout
     body = done.stdout.split("\nExamples:\n")[0].splitlines()[1:]
+    examples = done.stdout.partition("\nExamples:\n")[2].partition("\nExit codes:")[0].split("\n")
+    for line in filter(None, examples):
+        words = line.split()
+        assert words[0] == "snipara-sandbox" and words[1] in VERBS and "&&" not in words, line
     assert max(len(line) for line in body) <= 72
 
 

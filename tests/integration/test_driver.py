@@ -917,6 +917,13 @@ def test_denial_behind_an_error(driver: Driver, code: str, control: str | None, 
     ("import os; os.listdir(b'/home/u')", "no such file", "/home/u"),
     ("import subprocess; subprocess.run(['no-such-program'])", "no such program", "no-such-program"),
     ("open(99)", None, None),
+    ("ls -la", "shell line", None),
+    ("1\nls /usr", "shell line", None),
+    ("git status" if os.path.exists("/usr/bin/git") else "cat x y", "shell line", None),
+    ("ls - 1", None, None),
+    ("print 'x'", None, None),
+    ("import os x", None, None),
+    ("no_such_program -la", None, None),
 ])
 def test_cause_of_what_is_not_there(driver: Driver, code: str, cause: str | None, path: str | None) -> None:
     error = driver.run(code).error

@@ -300,6 +300,7 @@ def test_space(sandbox: lib.Sandbox, open_session: Callable[..., str], flag: str
     assert (done["status"], done["value"]) == ("ok", str(fits)), done["error"]
     done = sandbox.exec(WRITE.format(place, 9), session)
     assert "No space left" in done["error"]["message"] and key in named_limits(done)
+    assert done["error"]["hint"] == f"Delete files, or open the session with a larger {flag}."
     done = sandbox.exec(sh=f"dd if=/dev/zero of={place} bs=1M count=20", session=session)
     assert done["exit_code"] == 1 and key in named_limits(done)
     assert sandbox.exec(f"import os\nos.remove('{place}')", session)["status"] == "ok"
@@ -336,6 +337,8 @@ def test_files_beyond_the_memory_are_refused(sandbox: lib.Sandbox, open_session:
     done = sandbox.exec("import os\nx, os.path.getsize('large') > 10 << 20, os.remove('large')", session)
     assert done["value"] == "(42, True, None)" and done["epoch"] == 1
     assert sandbox.cli("put", "-", f"{session}:small", input="x").returncode == 0
+    failed = sandbox.exec(WRITE.format("f", 256), open_session("--memory", "256m"))  # the limit that it met is named
+    assert failed["error"]["hint"] == "Delete files, or open the session with a larger --memory.", failed
 
 
 def test_a_command_goes_before_the_interpreter(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
@@ -489,7 +492,7 @@ def test_the_manifest_tells_every_limit(sandbox: lib.Sandbox) -> None:
     limits = sandbox.exec("1")["manifest"]["controls"]["resources"]["limits"]
     values = {key: row["value"] for key, row in limits.items()}
     assert values == {"timeout": 30_000, "cpus": 1000, "memory": 512 * MIB, "processes": 64, "tmp_size": 64 * MIB,
-                      "workspace_size": 1024 * MIB, "workspace_files": 100_000, "file_size": 512 * MIB,
+                      "workspace_size": 448 * MIB, "workspace_files": 100_000, "file_size": 512 * MIB,
                       "open_files": 256, "output": 100_000}
     assert all(row["by"] for row in limits.values())
 

@@ -42,6 +42,15 @@ def test_a_cell_runs_and_says_where(local: lib.Sandbox) -> None:
     assert manifest["controls"]["disposable"]["own_ids"] == (local.who == "root")
 
 
+def test_doctor_has_a_row_for_what_is_degraded(local: lib.Sandbox) -> None:
+    said = local.cli("exec", "--env", "local", "1").stderr
+    names, _, command = said.partition("degraded: ")[2].partition("\n")[0].partition(" (why: snipara-sandbox ")
+    rows = {row["name"]: row for row in json.loads(local.cli(*command.rstrip(")").split(), "--json").stdout)["checks"]}
+    assert "disk" in names and all(rows[name]["detail"] for name in names.split(", ")), said
+    assert rows["template base"]["detail"] == local.env.get("SNIPARA_SANDBOX_PYTHON", "/usr/bin/python3")
+    assert "python3" not in rows  # that of PATH may be another
+
+
 def test_nothing_in_tmp_can_be_executed(local: lib.Sandbox) -> None:
     result = local.exec('''
 import os, shutil, subprocess, tempfile

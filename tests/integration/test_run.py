@@ -651,7 +651,8 @@ def test_logs_list_show_export_and_compare(runs: Runs) -> None:
 
 def test_logs_and_verbose_runs_show_code_and_output(runs: Runs) -> None:
     """In lines, as it was written, nothing of it obeyed by a terminal; and what came of the run."""
-    code = "def double(n):\n    return 2 * n\n\nprint('\\x1b[31mred', double(4))\nopen('made here.txt', 'w').close()"
+    code = "def double(n):\n    return 2 * n\n\nprint('\\x1b[31mred', double(4))\nopen('made here.txt', 'w').close()" \
+           "\nimport os; os.mkdir('.pytest_cache'); open('.pytest_cache/a', 'w').close()"
     script = runs.script(turn(call("execute_code", code=code), call("file_read", path="none")),
                          turn(call("execute_code", code="int('x')")), turn(text="eight"))
     done = runs.cli("run", "Do it", *runs.options(script), "-v")

@@ -42,6 +42,8 @@ const HINTS = {
     "Write smaller files."],
   "no input": ["input() had nothing to read. Give the code standard input with the option input.",
     "Nobody can answer input() here. Put the value into the code, or ask the user for it."],
+  "shell line": ["This is a shell line, and the code is Python. Run it as a command, or begin it with !.",
+    "This is a shell line, and the code is Python. Begin it with !, or use Python."],
   "timeout": ["",
     "Do less in one call; what earlier calls made stays."],
   "notebook": ["These notebook commands work: %time, %timeit, %cd, %pwd, %%bash, %%writefile and lines with !. Plots show by themselves.",
@@ -65,13 +67,20 @@ function moduleWords({ name, templates, command }) {
     `${name} comes with template ${template}: open the session with the option template "${template}"`;
 }
 
+/** The key of a limit that was met. @param {RawResult["denials"][number]} denial */
+const limitKey = (denial) => denial.rule?.split(" ")[0];
+
 /** Write the hints of a result: it names mistakes only. @param {RawResult} raw */
 export function fillHints(raw) {
-  const { error } = raw;
+  const { error, denials } = raw;
+  const met = denials.find((one) => one.source === "limit" && ["write", "create"].includes(one.operation ?? ""));
+  /** @param {string | null | undefined} cause */
+  const ofCause = (cause) => met && cause === "disk space" ?
+    `Delete files, or open the session with a larger limit ${limitKey(met)}.` : words(cause, PROGRAM);
   if (error?.module) error.hint = moduleWords(error.module);
-  else if (error) error.hint = words(error.cause, PROGRAM) ?? error.hint;
-  for (const denial of raw.denials) {
-    denial.hint = denial.source === "limit" ? `the limit ${denial.rule?.split(" ")[0]} raises it` : words(denial.rule, PROGRAM) ?? denial.hint;
+  else if (error) error.hint = ofCause(error.cause) ?? error.hint;
+  for (const denial of denials) {
+    denial.hint = denial.source === "limit" ? `the limit ${limitKey(denial)} raises it` : ofCause(denial.rule) ?? denial.hint;
   }
 }
 

@@ -954,6 +954,8 @@ export interface Methods {
       verbs: string[];
       /** of each limit's key how it is enforced; `approximate: ...` where not exactly */
       limits: Record<string, unknown>;
+      /** controls that are weaker on this host, as in the manifest: `NAME: reason` */
+      degraded?: string[];
     };
   };
   /** Saves all sessions and ends the daemon. Requests that wait for a session are refused (`peer`). A running cell is cut off, and the state before the cell is saved; if that is not possible, or files were put beside the cell, the cell has 5 s to end. Snapshots in memory are written first. */
@@ -1061,7 +1063,7 @@ export interface RawResult {
     line: number | null;
     /** advice; each front end fills it in its own words for `cause` and `module`: options of the command line, options of the library, what a model can do */
     hint: string | null;
-    /** what was met: the `rule` of a denial, or "no such file", "no such program", "no such module", "no input", "notebook" */
+    /** what was met: the `rule` of a denial, or "no such file", "no such program", "no such module", "no input", "notebook", "shell line" */
     cause?: string | null;
     /** of a file that is not there */
     path?: string | null;

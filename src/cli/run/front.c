@@ -36,6 +36,7 @@
 #include "cli/show/term.h"
 #include "cli/tier.h"
 #include "client/client.h"
+#include "repair/place.h"
 #include "repair/verdict.h"
 #include "text/escape.h"
 #include "text/text.h"
@@ -694,11 +695,22 @@ static void changed_print(const json_t *files, const char *session)
     snp_autojson json_t *names = json_copy(json_object_get(files, "created"));
     snp_autofree char *word = NULL;
     snp_autofree char *from = NULL;
+    const char *first = NULL;
     size_t i;
     json_t *name;
 
-    if (names == NULL || json_array_extend(names, json_object_get(files, "modified")) < 0 ||
-        json_array_size(names) == 0) {
+    if (names == NULL || json_array_extend(names, json_object_get(files, "modified")) < 0) {
+        return;
+    }
+    for (i = json_array_size(names); i > 0; i--) {
+        const char *path = json_string_value(json_array_get(names, i - 1));
+
+        if (snp_place_is_cache(path)) {
+            (void)json_array_remove(names, i - 1);
+        }
+    }
+    first = json_string_value(json_array_get(names, 0));
+    if (first == NULL) {
         return;
     }
     (void)fputs("Your project is unchanged. Changed in the sandbox: ", stderr);
@@ -711,7 +723,7 @@ static void changed_print(const json_t *files, const char *session)
         (void)fputs(i == 0 ? "" : ", ", stderr);
         (void)!snp_term_write(stderr, json_string_value(name), json_string_length(name));
     }
-    from = snp_need_format("%s:%s", session, json_string_value(json_array_get(names, 0)));
+    from = snp_need_format("%s:%s", session, first);
     word = from == NULL ? NULL : snp_shell_word(from);
     (void)fputs("\nCopy it with: snipara-sandbox get ", stderr);
     (void)!snp_term_write(stderr, word == NULL ? "" : word, word == NULL ? 0 : strlen(word));

@@ -731,8 +731,8 @@ const struct snp_verb snp_verb_put = {
     .name = "put",
     .summary = "copy a file or folder into a session",
     .spec = SNP_SPEC(put_options, put_args),
-    .examples = "put data.csv work:data.csv\nput -r data work:\nput data.csv -s work\ngzip -dc "
-                "log.gz | put - work:log",
+    .examples = "put data.csv work:data.csv\nput -r data work:\nput data.csv -s work\n"
+                "put - work:log <app.log",
     .run = run_put,
 };
 const struct snp_verb snp_verb_get = {

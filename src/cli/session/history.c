@@ -610,7 +610,7 @@ const struct snp_verb snp_verb_rerun = {
         "standard input, as a new cell. Variables and files may differ from the first time; "
         "roll the session back first if that matters. Standard error names the cells that run.",
     .spec = SNP_SPEC(rerun_options, rerun_args),
-    .examples = "rerun work:3\nrollback work@loaded && rerun -s work --from 4",
+    .examples = "rerun work:3\nrollback work@loaded\nrerun -s work --from 4",
     .exit_codes = "0  every cell finished\n"
                   "1  a cell failed, or could not be run\n"
                   "2  used wrongly\n"

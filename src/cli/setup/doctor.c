@@ -52,6 +52,8 @@ struct report {
     bool usable;                  /* it runs */
     struct snp_tier_files *tiers; /* borrowed, the strongest first */
     bool works[TIERS_MAX];        /* each of them, on this host */
+    json_t
+        *degraded[TIERS_MAX]; /* owned: what is weaker in each, as in a result; NULL: nothing */
 };
 
 static const struct {
@@ -60,10 +62,9 @@ static const struct {
     const char *cost;
     const char *fix;
 } tools[] = {
-    {"python3", "interpreter of the sandboxes", "no Python cells",                 "apt-get install python3"   },
-    {"git",     "version control of projects",  "projects have no history inside",
-     "apt-get install git"                                                                                     },
-    {"bwrap",   "for comparison only",          NULL,                              "apt-get install bubblewrap"},
+    {"git",   "version control of projects", "projects have no history inside",
+     "apt-get install git"                                                                                  },
+    {"bwrap", "for comparison only",         NULL,                              "apt-get install bubblewrap"},
 };
 
 static const char *const state_names[] = {"ok", "missing", "failed", "warning"};
@@ -193,8 +194,9 @@ static json_t *claims(const struct snp_tier_file *file, const json_t *guarantees
     return details(r < 0 ? file->path : snp_need(snp_buf_cstr(&text)), NULL, NULL);
 }
 
-static void check_tier(struct report *report, const struct snp_tier_file *file, bool *ret_works)
+static void check_tier(struct report *report, size_t number)
 {
+    const struct snp_tier_file *file = &report->tiers->files[number];
     snp_autofree char *name = snp_need_format("%s tier", file->name);
     snp_autoreply struct snp_reply reply = {0};
     struct snp_probe_answer probe;
@@ -211,7 +213,8 @@ static void check_tier(struct report *report, const struct snp_tier_file *file, 
         return;
     }
     snp_record_read(reply.head, &snp_probe_answer_form, &probe);
-    *ret_works = probe.usable;
+    report->works[number] = probe.usable;
+    report->degraded[number] = json_incref((json_t *)(uintptr_t)probe.degraded);
     if (file->is_users) {
         report_add(report, name, probe.usable ? CHECK_OK : CHECK_MISSING,
                    claims(file, probe.guarantees));
@@ -229,7 +232,7 @@ static void check_tiers(struct report *report)
     }
     snp_tier_files_rank(report->tiers);
     for (size_t i = 0; i < report->tiers->n && i < TIERS_MAX; i++) {
-        check_tier(report, &report->tiers->files[i], &report->works[i]);
+        check_tier(report, i);
     }
 }
 
@@ -322,6 +325,28 @@ static void check_container(struct report *report)
         } else {
             report_fail(report, "docker image", &err, "exec refuses to run there");
         }
+    }
+}
+
+/* What the `degraded` line of a result names, in rows of the same names: "NAME: reason". */
+static void check_degraded(struct report *report)
+{
+    const struct snp_tier_file *used =
+        report->tier == NULL ? NULL : taken(report, report->tier);
+
+    for (size_t i = 0; i < report->tiers->n && i < TIERS_MAX; i++) {
+        const json_t *list = &report->tiers->files[i] == used ? report->degraded[i] : NULL;
+
+        for (size_t k = 0; k < json_array_size(list); k++) {
+            const char *text = json_string_value(json_array_get(list, k));
+            size_t n = text == NULL ? 0 : strcspn(text, ":");
+            snp_autofree char *name = snp_need_format("%.*s", (int)n, text == NULL ? "" : text);
+
+            if (n > 0 && strncmp(text + n, ": ", 2) == 0) {
+                report_add(report, name, CHECK_MISSING, details(text + n + 2, NULL, NULL));
+            }
+        }
+        json_decref(report->degraded[i]);
     }
 }
 
@@ -475,6 +500,7 @@ static void check_daemon(struct report *report)
     check_tiers(report);
     check_guarantees(report);
     check_container(report);
+    check_degraded(report);
     /* What exec will do: a weak tier never takes the place of another by itself. */
     report->usable = report->tier != NULL && taken(report, report->tier) != NULL;
 }

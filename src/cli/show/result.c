@@ -23,6 +23,7 @@
 #include "cli/show/human.h"
 #include "cli/show/nearby.h"
 #include "cli/show/term.h"
+#include "repair/place.h"
 #include "text/hint.h"
 #include "wire/result.h"
 
@@ -687,27 +688,7 @@ static void show_denials(const struct shown *shown)
     }
 }
 
-/* Whether a file lies in a folder that tools leave behind; such are counted, not named. */
-static bool is_cache(const char *path)
-{
-    static const char *const folders[] = {"__pycache__", ".pytest_cache", ".mypy_cache",
-                                          ".ruff_cache", ".cache"};
-
-    for (const char *part = path; part != NULL;) {
-        const char *slash = strchr(part, '/');
-
-        for (size_t i = 0; slash != NULL && i < SNP_ARRAY_LEN(folders); i++) {
-            if (strlen(folders[i]) == (size_t)(slash - part) &&
-                strncmp(folders[i], part, (size_t)(slash - part)) == 0) {
-                return true;
-            }
-        }
-        part = slash == NULL ? NULL : slash + 1;
-    }
-    return false;
-}
-
-/* "a, b and 3 more, 7 cache files" */
+/* "a, b and 3 more, 7 cache files": those of tools are counted, not named. */
 static int names_add(struct snp_buf *text, const json_t *list)
 {
     size_t n_shown = 0;
@@ -718,7 +699,7 @@ static int names_add(struct snp_buf *text, const json_t *list)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *name = text_of(json_array_get(list, i), "?");
 
-        if (is_cache(name)) {
+        if (snp_place_is_cache(name)) {
             n_caches++;
         } else if (n_shown == NAMES_SHOWN) {
             n_more++;
@@ -866,7 +847,9 @@ static void show_degraded(const struct shown *shown)
                   : snp_buf_addf(&text, "%s%.*s", i == 0 ? "" : ", ", (int)strcspn(reason, ":"),
                                  reason);
     }
-    r = r < 0 ? r : snp_buf_adds(&text, " (why: snipara-sandbox doctor)");
+    r = r < 0 ? r
+              : snp_buf_addf(&text, " (why: snipara-sandbox doctor --env %s)",
+                             snp_json_str(shown->manifest, "tier", "auto"));
     if (i > 0 && r == 0 && !is_told) {
         note(SNP_STYLE_YELLOW, "degraded", snp_need(snp_buf_cstr(&text)));
     }

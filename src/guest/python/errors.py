@@ -8,12 +8,14 @@ __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 __name__ = "__main__"
 
 import errno
+from keyword import iskeyword
 from os import fsdecode
+from os.path import exists
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from imports import ours
 from stream import (
-    CHAIN_MAX, DENIAL, DENIALS_MAX, Stream, _TracebackException, _modules, _type_name, clean,
+    CHAIN_MAX, DENIAL, DENIALS_MAX, Stream, _TracebackException, _modules, _sources, _type_name, clean,
     clean_middle, to_json,
 )
 from stdio import Turn
@@ -209,7 +211,7 @@ class Errors:
             "traceback": clean_middle(self.format(error)),
             "line": error_line(error, cell),
             "hint": self._hint(error, cell),
-            "cause": self._cause(error),
+            "cause": self._cause(error, cell),
             "module": missing_module(error),
             "path": missing_file(error),
         }
@@ -236,7 +238,7 @@ class Errors:
             return self._hint_name(str(getattr(error, "name", None) or ""), cell)
         return None
 
-    def _cause(self, error: BaseException) -> Optional[str]:
+    def _cause(self, error: BaseException, cell: int) -> Optional[str]:
         if missing_module(error) is not None:
             return "no such module"
         if ours.notebook is not None and isinstance(error, ours.notebook.UsageError):
@@ -245,6 +247,8 @@ class Errors:
             return "no input"
         if isinstance(error, FileNotFoundError):
             return "no such program" if is_of_start(error) else "no such file"
+        if isinstance(error, (NameError, SyntaxError)) and is_shell_line(error, cell):
+            return "shell line"
         return self._denials.explain(error)
 
     def _hint_name(self, name: str, cell: int) -> Optional[str]:
@@ -306,6 +310,21 @@ def error_line(error: BaseException, cell: int) -> Optional[int]:
             line = step.tb_lineno
         step = step.tb_next
     return line
+
+
+def is_shell_line(error: BaseException, cell: int) -> bool:
+    """Whether the line that failed is a program's name and its arguments: `ls -la`, `git status`."""
+    entry: Any = _sources.get(cell_name(cell))
+    lines: List[str] = entry[2] if entry else []
+    number = error_line(error, cell) or 0
+    line = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+    word, _, rest = line.partition(" ")
+    if isinstance(error, NameError):  # it is Python, too: a difference, a quotient
+        is_difference = bool(rest) and (rest[0] not in "-/" or not rest[1:2].strip())
+        if is_difference or word in _modules or "'" + word + "'" not in safe_text(error):
+            return False
+    is_word = word.replace("-", "").isalnum() and not iskeyword(word) and not hasattr(builtins, word)
+    return is_word and exists("/usr/bin/" + word)
 
 
 def user_frames(stack: Any) -> List[Any]:

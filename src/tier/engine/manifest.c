@@ -100,13 +100,17 @@ static json_t *resources(const struct snp_sandbox *s)
 
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         enum snp_limit limit = (enum snp_limit)i;
-        char value[64];
+        uint64_t value = s->spec.limits.value[i];
+        char text[64];
         char how[64];
-        (void)json_object_set_new(
-            limits, snp_limit_info(limit)->key,
-            json_pack("{s:I,s:s,s:s}", "value", (json_int_t)s->spec.limits.value[i], "text",
-                      snp_limit_format(limit, s->spec.limits.value[i], value, sizeof(value)),
-                      "by", how_limited(s, limit, how, sizeof(how))));
+
+        if (limit == SNP_LIMIT_WORKSPACE) {
+            (void)snp_sandbox_room(s, &value); /* less, where memory holds it */
+        }
+        (void)json_object_set_new(limits, snp_limit_info(limit)->key,
+                                  json_pack("{s:I,s:s,s:s}", "value", (json_int_t)value, "text",
+                                            snp_limit_format(limit, value, text, sizeof(text)),
+                                            "by", how_limited(s, limit, how, sizeof(how))));
     }
     return json_pack("{s:b,s:s,s:o}", "enforced", 1, "memory", exact ? "exact" : "approximate",
                      "limits", limits);

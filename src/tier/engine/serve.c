@@ -63,7 +63,14 @@ static int on_probe(struct request *rq, struct snp_err *err)
     snp_autojson json_t *about =
         snp_about_json(rq->supervisor->ops->about, snp_serve_methods());
 
+    json_t *degraded = json_array();
+    struct snp_limits limits;
+
+    snp_limits_default(&limits);
+    limits.value[SNP_LIMIT_CPUS] = 500; /* parts of one */
+    snp_manifest_degraded(rq->supervisor, &limits, degraded);
     if (json_object_set_new(about, "limits", snp_manifest_limits(rq->supervisor)) < 0 ||
+        json_object_set_new(about, "degraded", degraded) < 0 ||
         json_object_update(answer, about) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
