@@ -42,7 +42,9 @@ enum {
     ETC_MAX = 1 << 20,
     STAT_CHARS = 1024,
     STATUS_CHARS = 8192,
-    CLOCK_GRAIN_S = 2,
+    WHOLE_GRAIN_S = 2, /* of stamps in whole seconds */
+    NS_PER_S = 1000000000,
+    GRAIN_NS = 20000000, /* two ticks, by which the kernel's stamps lag */
     SEQUENCES_LEN = 32,
     SEQUENCES_FLAG_END = 1,
     SEQUENCES_MARK = 0x53053053, /* of the C library, for x86-64 */
@@ -83,12 +85,22 @@ static void *pointer(uint64_t address)
 
 /* Files ------------------------------------------------------------------------------------ */
 
+static bool is_before(const struct timespec *stamp, const struct timespec *began)
+{
+    const bool is_whole = stamp->tv_nsec == 0;
+    const long ns = began->tv_nsec - (is_whole ? 0 : GRAIN_NS);
+    const time_t s = began->tv_sec - (is_whole ? WHOLE_GRAIN_S : 0) - (ns < 0 ? 1 : 0);
+
+    return stamp->tv_sec < s ||
+           (stamp->tv_sec == s && stamp->tv_nsec < (ns < 0 ? ns + NS_PER_S : ns));
+}
+
 /* What was changed while it was loaded might be in memory as it was before. */
 static bool note_stat(const struct writer *w,
                       const struct stat *st,
                       struct snp_image_file *file)
 {
-    const time_t latest = w->source->started_s - CLOCK_GRAIN_S;
+    const struct timespec *began = &w->source->began->started;
     bool is_folder = S_ISDIR(st->st_mode);
 
     file->size = is_folder ? -2 : (int64_t)st->st_size;
@@ -96,7 +108,7 @@ static bool note_stat(const struct writer *w,
     file->changed[1] = st->st_mtim.tv_nsec;
     file->changed[2] = st->st_ctim.tv_sec;
     file->changed[3] = st->st_ctim.tv_nsec;
-    return st->st_mtim.tv_sec < latest && (is_folder || st->st_ctim.tv_sec < latest);
+    return is_before(&st->st_mtim, began) && (is_folder || is_before(&st->st_ctim, began));
 }
 
 /* Of /etc the template has copies. */
@@ -313,14 +325,36 @@ static bool note_runs(struct writer *w)
 
 /* The process ------------------------------------------------------------------------------ */
 
-/* Of /proc/self/stat, whose second member may have any characters. */
+struct stat_field {
+    int number;
+    __u64 *to;
+};
+
+/* Of /proc/self/stat, whose second member may have any characters; fields in their order. */
+static bool read_stat(const struct stat_field *fields, size_t n)
+{
+    char text[STAT_CHARS] = "";
+    snp_autoclose int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    char *at;
+    size_t found = 0;
+
+    if (fd < 0 || snp_read_all(fd, text, sizeof(text) - 1) <= 0) {
+        return false;
+    }
+    at = strrchr(text, ')');
+    for (int number = 3; at != NULL && found < n; number++) {
+        at = strchr(at + 1, ' ');
+        if (at != NULL && number == fields[found].number) {
+            *fields[found++].to = strtoull(at, NULL, 10);
+        }
+    }
+    return found == n;
+}
+
 static bool note_memory(struct writer *w)
 {
     struct prctl_mm_map *m = &w->image.memory;
-    const struct {
-        int field;
-        __u64 *to;
-    } rows[] = {
+    const struct stat_field fields[] = {
         {26, &m->start_code },
         {27, &m->end_code   },
         {28, &m->start_stack},
@@ -332,23 +366,10 @@ static bool note_memory(struct writer *w)
         {50, &m->env_start  },
         {51, &m->env_end    },
     };
-    char text[STAT_CHARS] = "";
-    snp_autoclose int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    char *at;
-    size_t row = 0;
+    bool ok = read_stat(fields, SNP_ARRAY_LEN(fields));
 
-    if (fd < 0 || snp_read_all(fd, text, sizeof(text) - 1) <= 0) {
-        return false;
-    }
-    at = strrchr(text, ')');
-    for (int field = 3; at != NULL && row < SNP_ARRAY_LEN(rows); field++) {
-        at = strchr(at + 1, ' ');
-        if (at != NULL && field == rows[row].field) {
-            *rows[row++].to = strtoull(at, NULL, 10);
-        }
-    }
     m->brk = (__u64)syscall(SYS_brk, 0);
-    return row == SNP_ARRAY_LEN(rows) && m->start_code != 0;
+    return ok && m->start_code != 0;
 }
 
 static bool note_vector(struct writer *w)
@@ -541,9 +562,27 @@ static long count_filters(void)
     return at == NULL ? -1 : strtol(at, NULL, 10); /* banned-ok: the kernel's number */
 }
 
+/* When this process was made, before it loaded anything; 1970 if that is not known. */
+static struct timespec process_start(void)
+{
+    __u64 ticks = 0; /* since the machine's start */
+    struct timespec now = {0};
+    struct timespec up = {0};
+    int64_t ns;
+
+    if (!read_stat(&(struct stat_field){22, &ticks}, 1) ||
+        clock_gettime(CLOCK_BOOTTIME, &up) < 0 || clock_gettime(CLOCK_REALTIME, &now) < 0) {
+        return (struct timespec){0};
+    }
+    ns = (now.tv_sec - up.tv_sec) * NS_PER_S + now.tv_nsec - up.tv_nsec +
+         (int64_t)ticks * (NS_PER_S / sysconf(_SC_CLK_TCK));
+    return (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
+}
+
 void snp_image_settings_now(struct snp_image_settings *ret)
 {
-    *ret = (struct snp_image_settings){.filters = count_filters(), .umask = umask(0)};
+    *ret = (struct snp_image_settings){
+        .filters = count_filters(), .umask = umask(0), .started = process_start()};
     (void)umask(ret->umask);
     for (int i = 0; i < RLIM_NLIMITS; i++) {
         (void)getrlimit((__rlimit_resource_t)i, &ret->limits[i]);

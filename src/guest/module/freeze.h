@@ -16,14 +16,14 @@ struct snp_image_settings {
     long filters; /* seccomp; -1: the kernel does not say */
     mode_t umask;
     struct rlimit limits[RLIM_NLIMITS];
+    struct timespec started; /* of the process; 1970: not known */
 };
 
 /* Borrowed for ever. */
 struct snp_image_source {
     const char *files; /* what was loaded, "PATH\0"...: files, folders and what is not there */
     size_t files_len;
-    time_t started_s;                       /* since 1970: when loading began */
-    const struct snp_image_settings *began; /* of then */
+    const struct snp_image_settings *began; /* when loading began */
     void (*entry)(void *start, size_t len); /* where the thawed process goes on; unmaps that */
 };
 

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <sys/socket.h>
 
@@ -77,7 +76,6 @@ static PyObject *py_gather(PyObject *self, PyObject *args)
     if (own_arenas.take == NULL) {
         PyObject_GetArenaAllocator(&own_arenas);
         arenas = (struct arenas){own_arenas.ctx, arena_take, arena_give};
-        hooks.started_s = time(NULL);
         snp_image_settings_now(&hooks.began);
         snp_heap_begin();
         PyObject_SetArenaAllocator(&arenas);

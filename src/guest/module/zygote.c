@@ -401,7 +401,6 @@ static void send_image(int fd)
     const struct snp_image_source source = {
         .files = zygote.hooks->files,
         .files_len = zygote.hooks->files_len,
-        .started_s = zygote.hooks->started_s,
         .began = &zygote.hooks->began,
         .entry = go_on,
     };

@@ -3,7 +3,6 @@
 #define SNP_GUEST_MODULE_ZYGOTE_H
 
 #include <stddef.h>
-#include <time.h>
 
 #include "base/err.h"
 #include "guest/module/freeze.h"
@@ -14,10 +13,8 @@ struct snp_zygote_hooks {
     void (*before_fork)(void);
     void (*after_fork_parent)(void);
     void (*after_fork_child)(void);
-    const char
-        *files; /* what was loaded, and since when: see guest/module/freeze.h; borrowed */
+    const char *files; /* what was loaded: see guest/module/freeze.h; borrowed */
     size_t files_len;
-    time_t started_s;
     struct snp_image_settings began;
 };
 
