@@ -18,6 +18,7 @@ enum {
     SNP_EXIT_OK = 0,
     SNP_EXIT_FAILED = 1,
     SNP_EXIT_USAGE = 2,
+    SNP_EXIT_SIGNAL = 128, /* and the signal's number */
 };
 
 struct snp_client;
@@ -40,6 +41,7 @@ struct snp_cli {
     const struct snp_verb *verb;         /* the one that runs */
     bool is_json;                        /* --json was given to it */
     bool takes_signals; /* set before the first call: SIGINT and SIGTERM interrupt the cell */
+    int signal_no; /* that stopped what ran, where the client does not know of it; 0 = none */
     struct snp_config *config; /* owned; NULL = not loaded yet */
     struct snp_client *client; /* owned; NULL = nothing was asked of the daemon yet */
     struct snp_caller
@@ -76,6 +78,9 @@ SNP_VERBS(SNP_VERB_DECLARE)
 
 /* What the library starts (src/library/run.c); no command of a user, so in no list. */
 SNP_VERB_DECLARE(serve_run)
+
+/* The exit code of a command that ends with status: a failure by a signal has the signal's. */
+int snp_cli_exit(const struct snp_cli *cli, int status);
 
 /* The whole program below main(): find the verb, run it; the exit status. */
 int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv);

@@ -40,6 +40,7 @@ struct snp_client {
     struct snp_calls calls; /* fd -1: of no more use */
     int signal_fd;          /* borrowed */
     unsigned n_signals;
+    int signal_no; /* the first; 0 = none */
 };
 
 void snp_client_free(struct snp_client *client)
@@ -58,9 +59,9 @@ void snp_reply_done(struct snp_reply *reply)
     *reply = (struct snp_reply){0};
 }
 
-bool snp_client_interrupted(const struct snp_client *client)
+int snp_client_interrupted(const struct snp_client *client)
 {
-    return client->n_signals > 0;
+    return client->signal_no;
 }
 
 /* Signals and waiting ----------------------------------------------------------------- */
@@ -74,7 +75,7 @@ static int signal_handle(struct snp_client *client, uint32_t id, struct snp_err 
     if (n <= 0) {
         return 0;
     }
-    client->n_signals++;
+    client->signal_no = client->n_signals++ == 0 ? (int)info.ssi_signo : client->signal_no;
     if (client->n_signals > 1) {
         return snp_fail(err, SNP_E_TIMEOUT, "interrupted twice; the cell was abandoned");
     }

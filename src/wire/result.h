@@ -81,7 +81,7 @@ extern const char *const snp_wait_reasons[];
     F(S, NUM,  epoch,     OPT,    0, 0, "attested; of the sandbox that ran it: 1, and one more each time the session was woken, rolled back or cleared") \
     F(S, WORD, status,    MUST,   0, snp_result_statuses, "attested, but ok and error of Python are claimed; `error`: exception, or exit code other than 0. In `history` and `show`, of cells without a result, also `running`; `refused`: it could not be run, and left nothing; `unknown`: the daemon or the machine ended while it ran") \
     F(S, WORD, state,     MUST,   0, snp_result_states, "attested; `rolled_back`: the cell was killed (or failed, with `atomic`), and variables and files are as before it, as far as `transaction` says, and no process that was there before runs; `lost`: the interpreter was killed, variables are as at the session's start, files stay (with `transaction.workspace` copied they are as before the cell); `restored_from_checkpoint`: it was killed, and the session goes back to its latest checkpoint") \
-    F(S, NEG,  exit_code, NIL,    0, 0, "attested for commands, else claimed; null when there is none") \
+    F(S, NEG,  exit_code, NIL,    0, 0, "attested for commands, else claimed; of Python that of SystemExit, or of the last line with ! that failed; null when there is none") \
     F(S, STR,  signal,    NIL,    32, 0, "attested; name of the signal that ended interpreter or command during the cell; not of the kill that undoes a cell which had ended") \
     F(S, TEXT, stdout,    OPT,    0, 0, "claimed; at most `output` characters, head and tail") \
     F(S, TEXT, stderr,    OPT,    0, 0, "claimed; likewise") \

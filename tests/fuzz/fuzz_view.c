@@ -101,8 +101,8 @@ static void show(struct cursor c, bool is_live)
         check_json(&view, result);
     }
     (void)snp_view_finish(&view, result);
-    for (int is_command = 0; is_command < 2; is_command++) {
-        status = snp_result_exit(result, is_command != 0);
+    for (enum snp_exit_of of = SNP_EXIT_OF_PYTHON; of <= SNP_EXIT_OF_COMMAND; of++) {
+        status = snp_result_exit(result, of);
         SNP_ASSERT(status >= 0 && status <= 255);
     }
     snp_view_done(&view);

@@ -296,10 +296,10 @@ WRONG = [  # 2: what was written cannot be right; nothing is done
     ["mcp", "info"], ["mcp", "info", "--url", "ftp://x"], ["mcp", "call", "t", "{", *SERVER], ["completion", "tcsh"],
 ]
 FAILED = [  # 1: not there, there already, refused, out of reach, or the code failed
-    ["exec", "1/0"], ["exec", "import sys; sys.exit(3)"], ["exec", "--timeout", "0.2", "while True: pass"],
+    ["exec", "1/0"], ["exec", "--timeout", "0.2", "while True: pass"],
     ["exec", "-f", "nowhere"], ["exec", "--stdin", "nowhere", "1"], ["exec", "--project", "/", "1"],
     ["exec", "--project", "nowhere", "1"], ["exec", "--rootfs", "nowhere", "1"], ["exec", "--template", "mars", "1"],
-    ["exec", "--env", "vm", "1"], ["exec", "--pass-env", "NOT_SET", "1"], ["rerun", "-s", "w", "--from", "999"],
+    ["exec", "--pass-env", "NOT_SET", "1"], ["rerun", "-s", "w", "--from", "999"],
     ["mcp", "info", "--pass-env", "NOT_SET", *SERVER],
     ["sessions", "show", "mars"], ["sessions", "move", "mars", "--to", "local"], ["sessions", "clear", "mars"],
     ["sessions", "destroy", "mars"], ["history", "mars"],
@@ -362,3 +362,22 @@ def test_commands_keep_their_own_exit_codes(box: lib.Sandbox) -> None:
     for line, status in (("exit 7", 7), ("kill -9 $$", 137), ("nosuchprogram", 127)):
         assert box.cli("exec", "--sh", line).returncode == status
     assert box.cli("exec", "--timeout", "0.2", "--", "sleep", "600").returncode == 124
+
+
+@pytest.mark.parametrize("code, options, status", [
+    ("import sys; sys.exit(3)", [], 3), ("import sys; sys.exit(-1)", [], 255), ("import sys; sys.exit(256)", [], 1),
+    ("import sys; sys.exit('no')", [], 1), ("import sys; sys.exit()", [], 0), ("1 / 0", ["--check"], 1),
+    ("!exit 7\n!true", [], 0), ("!exit 7\n!true", ["--check"], 7), ("%%bash\nkill -9 $$", ["--check"], 137),
+    ("text = !exit 4", ["--check"], 4), ("!true", ["--check"], 0),
+])
+def test_python_has_the_exit_code_that_it_asks_for(box: lib.Sandbox, code: str, options: list[str],
+                                                   status: int) -> None:
+    assert box.cli("exec", *options, code).returncode == status
+    again = box.exec(f"{code}\n", session="codes")  # of this cell, not of the one before
+    assert box.exec("1", session="codes")["exit_code"] is None, again
+
+
+@pytest.mark.parametrize("words", [["exec", "1"], ["sessions", "move", "a", "--to"], ["doctor"]], ids=" ".join)
+@pytest.mark.parametrize("name", ["nonesuch", "vm"])
+def test_an_unknown_tier_is_a_usage_error(box: lib.Sandbox, words: list[str], name: str) -> None:
+    assert box.cli(*words, *([] if words[-1] == "--to" else ["--env"]), name).returncode == 2

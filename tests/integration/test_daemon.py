@@ -779,7 +779,7 @@ def test_ctrl_c_interrupts_the_cell_and_keeps_the_session(cli: Cli,
     assert lib.some(process.stdout).read(2) == b"go"
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=lib.PATIENCE)
-    assert process.returncode == 1 and b"interrupted" in stderr
+    assert process.returncode == 130 and b"interrupted" in stderr
     assert cli("exec", "--session", "s", "x").stdout == b"5\n"
 
 
@@ -799,7 +799,7 @@ def test_a_second_ctrl_c_gives_up(cli: Cli, bin_folder: str) -> None:
 
     assert wait_for(has_ended)
     _, stderr = process.communicate(timeout=lib.PATIENCE)
-    assert process.returncode == 1 and b"interrupted twice" in stderr
+    assert process.returncode == 130 and b"interrupted twice" in stderr
 
 
 def test_doctor_reports_and_judges(cli: Cli) -> None:

@@ -200,7 +200,7 @@ def test_an_interrupt_ends_both() -> None:
     children = lib.descendants(process.pid)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=lib.PATIENCE)
-    assert process.returncode == 1 and "interrupted" in errors
+    assert process.returncode == 130 and "interrupted" in errors
     assert lib.wait_for(lambda: not any(lib.is_alive(pid) for pid in children))
 
 

@@ -164,7 +164,7 @@ def interrupted(runs: Runs, *args: str, until: Callable[..., Any], **kwargs: Any
     finally:
         process.kill()
         process.wait()
-    assert process.returncode == 1, rest + errors
+    assert process.returncode == 130, rest + errors
     return json.loads(rest.splitlines()[-1]), errors
 
 
@@ -265,4 +265,4 @@ def test_a_second_ctrl_c_does_not_wait(runs: Runs) -> None:
         os.kill(some(runs.box.daemon).pid, signal.SIGCONT)
         process.kill()
         process.wait()
-    assert process.returncode == 1 and "continue with resume" in json.loads(rest.splitlines()[-1])["error"]
+    assert process.returncode == 130 and "continue with resume" in json.loads(rest.splitlines()[-1])["error"]

@@ -600,7 +600,7 @@ def test_a_run_that_was_cut_off_is_resumed_and_judged(box: Sandbox) -> None:
         assert line
     asked.send_signal(signal.SIGINT)
     shown = asked.communicate(timeout=4 * lib.PATIENCE)
-    assert asked.returncode == 1 and "cancelled" in "".join(shown), shown
+    assert asked.returncode == 130 and "cancelled" in "".join(shown), shown
     logs = os.path.join(runs.folder, "logs")
     run = os.listdir(logs)[0][:8]
     box.make_file("project/tests/test_slow.py", "from calc import add\n\n\n"
@@ -719,7 +719,7 @@ def test_an_interrupt_ends_it_at_once(box: Sandbox) -> None:
     asked = box.popen(*words, stderr=subprocess.PIPE, text=True)
     assert asked.stderr is not None and "sleep 5000" in asked.stderr.readline()
     asked.send_signal(signal.SIGINT)
-    assert "interrupted; there is no verdict" in asked.communicate(timeout=lib.PATIENCE)[1] and asked.returncode == 1
+    assert "interrupted; there is no verdict" in asked.communicate(timeout=lib.PATIENCE)[1] and asked.returncode == 130
     shown = box.cli("sessions", "list", "--json")
     assert not [row for row in json.loads(shown.stdout) if row["name"].startswith("verify-")]
     asked = box.popen(*words, stderr=subprocess.PIPE, text=True)

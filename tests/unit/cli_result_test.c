@@ -118,24 +118,30 @@ TEST(exit_statuses_follow_the_result)
 {
     static const struct {
         const char *head;
-        bool is_command;
+        enum snp_exit_of of;
         int status;
     } rows[] = {
-        {"{\"status\": \"ok\", \"exit_code\": null}",                           false, 0  },
-        {"{\"status\": \"error\", \"exit_code\": 3}",                           false, 1  },
-        {"{\"status\": \"timeout\"}",                                           false, 1  },
-        {"{\"status\": \"ok\", \"exit_code\": 0}",                              true,  0  },
-        {"{\"status\": \"error\", \"exit_code\": 3}",                           true,  3  },
-        {"{\"status\": \"error\", \"exit_code\": 255}",                         true,  255},
-        {"{\"status\": \"timeout\", \"signal\": \"SIGKILL\"}",                  true,  124},
-        {"{\"status\": \"killed\", \"signal\": \"SIGSEGV\"}",                   true,  139},
-        {"{\"status\": \"oom\", \"exit_code\": null, \"signal\": \"SIGKILL\"}", true,  137},
-        {"{\"status\": \"limit\", \"exit_code\": 0}",                           true,  1  },
-        {"{\"status\": \"killed\", \"signal\": \"SIGNONE\"}",                   true,  1  },
+        {"{\"status\": \"ok\", \"exit_code\": null}",                           SNP_EXIT_OF_PYTHON,      0  },
+        {"{\"status\": \"ok\", \"exit_code\": 3}",                              SNP_EXIT_OF_PYTHON,      0  },
+        {"{\"status\": \"ok\", \"exit_code\": 3}",                              SNP_EXIT_OF_SHELL_LINES, 3  },
+        {"{\"status\": \"error\", \"exit_code\": 3}",                           SNP_EXIT_OF_PYTHON,      3  },
+        {"{\"status\": \"error\", \"exit_code\": -1}",                          SNP_EXIT_OF_PYTHON,      255},
+        {"{\"status\": \"error\", \"exit_code\": 256}",                         SNP_EXIT_OF_PYTHON,      1  },
+        {"{\"status\": \"killed\", \"exit_code\": 70}",                         SNP_EXIT_OF_PYTHON,      1  },
+        {"{\"status\": \"timeout\"}",                                           SNP_EXIT_OF_PYTHON,      1  },
+        {"{\"status\": \"ok\", \"exit_code\": 0}",                              SNP_EXIT_OF_COMMAND,     0  },
+        {"{\"status\": \"error\", \"exit_code\": 3}",                           SNP_EXIT_OF_COMMAND,     3  },
+        {"{\"status\": \"error\", \"exit_code\": 255}",                         SNP_EXIT_OF_COMMAND,     255},
+        {"{\"status\": \"timeout\", \"signal\": \"SIGKILL\"}",                  SNP_EXIT_OF_COMMAND,     124},
+        {"{\"status\": \"killed\", \"signal\": \"SIGSEGV\"}",                   SNP_EXIT_OF_COMMAND,     139},
+        {"{\"status\": \"oom\", \"exit_code\": null, \"signal\": \"SIGKILL\"}",
+         SNP_EXIT_OF_COMMAND,                                                                            137},
+        {"{\"status\": \"limit\", \"exit_code\": 0}",                           SNP_EXIT_OF_COMMAND,     1  },
+        {"{\"status\": \"killed\", \"signal\": \"SIGNONE\"}",                   SNP_EXIT_OF_COMMAND,     1  },
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         snp_autojson json_t *head = json_loads(rows[i].head, 0, NULL);
-        assert_int_equal(snp_result_exit(head, rows[i].is_command), rows[i].status);
+        assert_int_equal(snp_result_exit(head, rows[i].of), rows[i].status);
     }
 }
 

@@ -1037,7 +1037,7 @@ export interface RawResult {
   status: "ok" | "error" | "timeout" | "oom" | "killed" | "limit" | "interrupted";
   /** attested; `rolled_back`: the cell was killed (or failed, with `atomic`), and variables and files are as before it, as far as `transaction` says, and no process that was there before runs; `lost`: the interpreter was killed, variables are as at the session's start, files stay (with `transaction.workspace` copied they are as before the cell); `restored_from_checkpoint`: it was killed, and the session goes back to its latest checkpoint */
   state: "kept" | "rolled_back" | "restored_from_checkpoint" | "lost";
-  /** attested for commands, else claimed; null when there is none */
+  /** attested for commands, else claimed; of Python that of SystemExit, or of the last line with ! that failed; null when there is none */
   exit_code: number | null;
   /** attested; name of the signal that ended interpreter or command during the cell; not of the kill that undoes a cell which had ended */
   signal: string | null;

@@ -277,6 +277,18 @@ static void result_print(const json_t *result, const json_t *list)
     }
 }
 
+/* Ctrl-C goes to all of them, and to us, who ignore it. */
+static bool was_interrupted(const struct race *race)
+{
+    for (size_t i = 0; i < race->n; i++) {
+        if (WIFEXITED(race->all[i].status) &&
+            WEXITSTATUS(race->all[i].status) == SNP_EXIT_SIGNAL + SIGINT) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int snp_race_run(
     struct snp_cli *cli, const struct snp_opts *opts, size_t n, int64_t tokens, double cost_usd)
 {
@@ -327,6 +339,9 @@ int snp_race_run(
         result_print(result, list);
     } else if (snp_cli_print_json(result) != SNP_EXIT_OK) {
         return SNP_EXIT_FAILED;
+    }
+    if (race.winner < 0 && was_interrupted(&race)) {
+        cli->signal_no = SIGINT;
     }
     return race.winner >= 0 ? SNP_EXIT_OK : SNP_EXIT_FAILED;
 }

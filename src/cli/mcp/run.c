@@ -296,7 +296,7 @@ static void on_signal(uv_signal_t *handle, int number)
     struct snp_mcp_run *run = handle->data;
     struct snp_err err;
 
-    (void)number;
+    run->cli->signal_no = number;
     (void)snp_fail(&err, SNP_E_PEER, "interrupted");
     snp_mcp_run_fail(run, &err);
 }

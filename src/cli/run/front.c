@@ -213,7 +213,7 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct snp_front *front = handle->data;
 
-    (void)number;
+    front->cli->signal_no = number;
     status_clear(front);
     if (++front->n_signals >= SIGNALS_MAX) {
         uv_stop(&front->loop); /* not waiting for what still runs */
@@ -539,7 +539,8 @@ static int verify(struct snp_front *front,
     for (size_t i = 0; i < SNP_ARRAY_LEN(numbers); i++) {
         (void)sigaction(numbers[i], &before[i], NULL);
     }
-    if (snp_client_interrupted(front->judge.client)) {
+    if (snp_client_interrupted(front->judge.client) != 0) {
+        front->cli->signal_no = snp_client_interrupted(front->judge.client);
         stop(front);
     }
     return r;
@@ -905,7 +906,7 @@ static int finish(struct snp_front *front)
     if (!front->is_done) {
         /* exit() would wait for a thread that connects to a daemon that hangs. */
         (void)fflush(NULL);
-        _exit(exit_code);
+        _exit(snp_cli_exit(front->cli, exit_code));
     }
     return exit_code;
 }

@@ -44,6 +44,12 @@ static bool is_no_python(const struct snp_view *view, const json_t *result)
            view->text[SNP_STREAM_STDOUT].len == 0;
 }
 
+/* As of other runs. */
+static int exit_of(const json_t *result)
+{
+    return snp_result_exit(result, SNP_EXIT_OF_PYTHON) == 0 ? SNP_EXIT_OK : SNP_EXIT_FAILED;
+}
+
 static int show(const struct snp_front *front,
                 struct snp_view *view,
                 json_t *result,
@@ -53,8 +59,7 @@ static int show(const struct snp_front *front,
 
     (void)json_object_set_new(whole, "trajectory_id", json_string(id));
     if (front->is_for_programs) {
-        return snp_cli_print_json(whole) == SNP_EXIT_OK ? snp_result_exit(result, false)
-                                                        : SNP_EXIT_FAILED;
+        return snp_cli_print_json(whole) == SNP_EXIT_OK ? exit_of(result) : SNP_EXIT_FAILED;
     }
     (void)fputs("No model configured; ran the prompt as Python.\n", stderr);
     if (front->is_verbose) {
@@ -66,7 +71,7 @@ static int show(const struct snp_front *front,
     (void)!snp_term_write(stderr, snp_json_str(whole, "stderr", ""),
                           json_string_length(json_object_get(whole, "stderr")));
     view->is_live = true;
-    return snp_view_finish(view, result) < 0 ? SNP_EXIT_FAILED : snp_result_exit(result, false);
+    return snp_view_finish(view, result) < 0 ? SNP_EXIT_FAILED : exit_of(result);
 }
 
 /* What the daemon is asked; *ret is also what the record says of it. */

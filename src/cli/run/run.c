@@ -389,8 +389,9 @@ static int run_run(struct snp_cli *cli, const struct snp_opts *opts)
     return prompt_run(cli, opts, &spec, run_budget);
 }
 
-static const char run_codes[] = "0  answered\n1  no answer, or only a part: a limit was "
-                                "reached, or the model or the sandbox failed\n2  used wrongly";
+static const char run_codes[] =
+    "0    answered\n1    no answer, or only a part: a limit was reached, or the model or the "
+    "sandbox failed\n2    used wrongly\n130  Ctrl-C stopped it; resume continues";
 
 const struct snp_verb snp_verb_run = {
     .name = "run",
@@ -670,9 +671,10 @@ const struct snp_verb snp_verb_agent = {
         "agent 'Analyze all CSV files and generate a report'\n"
         "agent --max-iterations 20 --cost-limit 5 'Make the tests pass'\n"
         "agent --test 'pytest -q tests/test_parse.py' --regress 'pytest -q' 'Fix parse()'",
-    .exit_codes = "0  answered; with --test: ready for human review\n"
-                  "1  no answer, or only a part: a limit was reached, or the model or the "
-                  "sandbox failed; with --test: not ready\n2  used wrongly",
+    .exit_codes = "0    answered; with --test: ready for human review\n"
+                  "1    no answer, or only a part: a limit was reached, or the model or the "
+                  "sandbox failed; with --test: not ready\n2    used wrongly\n"
+                  "130  Ctrl-C stopped it; resume continues",
     .run = agent_run,
 };
 

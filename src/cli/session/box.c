@@ -66,7 +66,7 @@ static bool is_interrupted(const struct snp_box *box)
 {
     const struct snp_client *client = box->spec->cli->client;
 
-    return client != NULL && snp_client_interrupted(client);
+    return client != NULL && snp_client_interrupted(client) != 0;
 }
 
 int snp_box_exec(struct snp_box *box,

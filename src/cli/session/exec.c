@@ -47,6 +47,8 @@ static const struct snp_opt options[] = {
     {"rootfs",         0,   SNP_OPT_STRING, "DIR|TAR",
      "another file system to run over, instead of this machine's /usr",                                       0                    },
     {"sh",             0,   SNP_OPT_FLAG,   NULL,         "CODE is a shell line, not Python",                 0                    },
+    {"check",          0,   SNP_OPT_FLAG,   NULL,
+     "exit with the code of a line with ! or %%bash that failed, also if the Python did not",                 0                    },
     {"stdin",          0,   SNP_OPT_STRING, "FILE",
      "standard input of the code; - is that of this command",                                                 0                    },
     {"set-env",        0,   SNP_OPT_LIST,   "NAME=VALUE", "a variable for the code (repeatable)",             0                    },
@@ -418,7 +420,10 @@ static int job_run(struct job *job, struct snp_view *view, int *ret_exit, struct
     if (r < 0) {
         return r;
     }
-    *ret_exit = snp_result_exit(reply.head, job->is_command);
+    *ret_exit = snp_result_exit(reply.head, job->is_command ? SNP_EXIT_OF_COMMAND
+                                            : snp_opts_flag(job->opts, "check", false)
+                                                ? SNP_EXIT_OF_SHELL_LINES
+                                                : SNP_EXIT_OF_PYTHON);
     if (view->is_live) {
         if (snp_view_finish(view, reply.head) < 0 && *ret_exit == 0) {
             *ret_exit = SNP_EXIT_FAILED;
@@ -498,10 +503,11 @@ const struct snp_verb snp_verb_exec = {
                 "exec --project . --sh 'python3 -m pytest -q'\n"
                 "exec --memory 1g --timeout 60 -- python3 script.py",
     .exit_codes =
-        "0  the code finished\n"
-        "1  the code raised, was stopped by a limit, or could not be run\n"
-        "2  used wrongly\n"
-        "For a command (--sh, --) its own exit code; 128 + N if signal N ended it; 124 if "
-        "its time ran out.",
+        "0    the code finished\n"
+        "1    the code raised, was stopped by a limit, or could not be run\n"
+        "2    used wrongly\n"
+        "130  Ctrl-C stopped it\n"
+        "For sys.exit(N) and for a command (--sh, --) its own exit code; for a command 128 + N "
+        "if signal N ended it, and 124 if its time ran out.",
     .run = run,
 };

@@ -465,7 +465,9 @@ static int rerun_one(struct rerun *rerun, int64_t number, struct snp_err *err)
     call.raw_len = recorded.raw_len;
     r = snp_remote_send(rerun->cli, &call, &answer, err);
     if (r == 0) {
-        rerun->exit_code = snp_result_exit(answer.head, snp_streq(cell.kind, "command"));
+        rerun->exit_code =
+            snp_result_exit(answer.head, snp_streq(cell.kind, "command") ? SNP_EXIT_OF_COMMAND
+                                                                         : SNP_EXIT_OF_PYTHON);
         rerun_take(rerun, cell.cell, &view, answer.head);
     }
     snp_view_done(&view);
@@ -491,7 +493,7 @@ static int rerun_all(
             }
             break;
         }
-        if (snp_client_interrupted(rerun->cli->client)) {
+        if (snp_client_interrupted(rerun->cli->client) != 0) {
             break;
         }
     }
@@ -614,6 +616,6 @@ const struct snp_verb snp_verb_rerun = {
     .exit_codes = "0  every cell finished\n"
                   "1  a cell failed, or could not be run\n"
                   "2  used wrongly\n"
-                  "For a command its own exit code, as with exec.",
+                  "For sys.exit(N) and for a command its own exit code, as with exec.",
     .run = run_rerun,
 };

@@ -50,6 +50,7 @@ struct report {
     json_t *checks;                  /* owned */
     const char *tier;             /* that exec takes here; NULL: the configuration is refused */
     bool usable;                  /* it runs */
+    bool is_misused;              /* --env names no tier */
     struct snp_tier_files *tiers; /* borrowed, the strongest first */
     bool works[TIERS_MAX];        /* each of them, on this host */
     json_t
@@ -120,6 +121,7 @@ static void check_config(const struct snp_opts *opts, struct report *report)
     const char *file = r < 0 ? NULL : snp_config_file(config);
 
     r = r < 0 ? r : snp_cli_tier_check(config, &err);
+    report->is_misused = r == SNP_E_INVALID && snp_opts_given(opts, "env");
     if (r < 0) {
         report_add(report, "configuration", CHECK_FAILED,
                    details(err.msg, "commands refuse to run", "correct the file or variable"));
@@ -528,7 +530,7 @@ static void details_add(struct snp_table *table, const json_t *check)
     snp_table_add(table, snp_need(snp_buf_cstr(&text)));
 }
 
-static int report_print(const struct report *report)
+static void report_print(const struct report *report)
 {
     static const char *const heads[] = {"Check", "Status", "Details"};
     struct snp_table table = SNP_TABLE(heads);
@@ -549,7 +551,6 @@ static int report_print(const struct report *report)
     snp_table_print(stdout, &table, "");
     (void)puts("");
     verdict(report);
-    return report->usable ? SNP_EXIT_OK : SNP_EXIT_FAILED;
 }
 
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
@@ -568,10 +569,12 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     check_tools(&report);
     check_daemon(&report);
     if (!cli->is_json) {
-        return report_print(&report);
+        report_print(&report);
+    } else {
+        whole = json_pack("{s:b, s:O}", "usable", report.usable, "checks", report.checks);
+        report.usable = snp_cli_print_json(whole) == 0 && report.usable;
     }
-    whole = json_pack("{s:b, s:O}", "usable", report.usable, "checks", report.checks);
-    return snp_cli_print_json(whole) == 0 && report.usable ? SNP_EXIT_OK : SNP_EXIT_FAILED;
+    return report.usable ? SNP_EXIT_OK : report.is_misused ? SNP_EXIT_USAGE : SNP_EXIT_FAILED;
 }
 
 static const struct snp_opt options[] = {

@@ -919,20 +919,21 @@ static int signal_number(const char *name)
     return 0;
 }
 
-int snp_result_exit(const json_t *head, bool is_command)
+int snp_result_exit(const json_t *head, enum snp_exit_of of)
 {
     SNP_READ(snp_result, result, head);
+    const json_t *code = json_object_get(head, "exit_code");
     int signal_no = signal_number(result.signal);
     int plain = snp_streq(result.status, "ok") ? 0 : 1;
 
-    if (!is_command) {
-        return plain;
-    }
-    if (snp_streq(result.status, "timeout")) {
+    if (of == SNP_EXIT_OF_COMMAND && snp_streq(result.status, "timeout")) {
         return TIMEOUT_EXIT;
     }
-    if (result.exit_code >= 0 && result.exit_code <= 255) {
-        return result.exit_code == 0 ? plain : (int)result.exit_code;
+    if (json_is_integer(code) &&
+        (of != SNP_EXIT_OF_PYTHON || snp_streq(result.status, "error"))) {
+        int byte = (int)(json_integer_value(code) & 0xFF); /* as the kernel cuts it */
+
+        return byte == 0 ? plain : byte;
     }
-    return signal_no > 0 ? SIGNAL_EXIT + signal_no : plain;
+    return of == SNP_EXIT_OF_COMMAND && signal_no > 0 ? SIGNAL_EXIT + signal_no : plain;
 }

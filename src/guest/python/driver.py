@@ -145,7 +145,7 @@ class Session:
         self._loader: Any = None  # variables that were read, to be restored
         self._main = types.ModuleType("__main__")
         self._names = vars(self._main)
-        self._notebook_end: Optional[Callable[[], None]] = None
+        self._commands: Any = None  # of notebooks
 
     def install(self) -> None:
         """Give this process to the cells."""
@@ -159,7 +159,7 @@ class Session:
         builtins.exit = Quitter("exit")  # type: ignore[assignment]
         builtins.quit = Quitter("quit")  # type: ignore[assignment]
         if ours.notebook is not None:
-            self._notebook_end = ours.notebook.install(self._names)
+            self._commands = ours.notebook.install(self._names)
         self._interrupt.install()
 
     def watch(self) -> None:
@@ -549,8 +549,11 @@ class Session:
         if error is not None:
             outcome = self._describe(error, cell)
             result, _ = self._guarded(self._result_text)
-        elif self._reserve is None:
-            self._reserve, _ = self._guarded(bytes, RESERVE)
+        else:
+            code = getattr(self._commands, "failed", 0)
+            outcome = Outcome("ok", None, code) if type(code) is int and 0 < code < 256 else None
+            if self._reserve is None:
+                self._reserve, _ = self._guarded(bytes, RESERVE)
         if Figures.PYPLOT in _modules:
             self._guarded(self._figures.flush)
         self._guarded(self._stdio.flush)
@@ -570,6 +573,8 @@ class Session:
         self._display.begin()
         self._denials.begin()
         self._calls.begin(cell.has_calls)
+        if self._commands is not None:
+            self._commands.failed = 0
 
     def _guarded(self, function: Callable[..., Any], *args: Any) -> Tuple[Any, Any]:
         """Enter user code: (what function returned, None) or (None, what it raised)."""
@@ -596,8 +601,8 @@ class Session:
         try:
             value = self._execute(str(cell.code, "utf-8"), cell.number)
         finally:
-            if self._notebook_end is not None:
-                self._notebook_end()
+            if self._commands is not None:
+                self._commands.end()
         if value is None:
             return None, self._result_text()
         builtins._ = value  # type: ignore[attr-defined]

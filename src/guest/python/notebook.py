@@ -120,6 +120,7 @@ class Commands:
     def __init__(self, names: Dict[str, Any]) -> None:
         self._names = names
         self._began: Optional[float] = None  # of a cell with %%time
+        self.failed = 0  # exit code of the last shell line of the cell that failed
 
     def run(self, name: str, rest: str = "", body: Any = "") -> Any:
         if name in NOTHING:
@@ -159,14 +160,19 @@ class Commands:
         import subprocess
 
         sys.stdout.flush()
-        self._names["_exit_code"] = subprocess.call(self._command(text))
+        self._ended(subprocess.call(self._command(text)))
 
     def _lines(self, text: str) -> List[str]:
         import subprocess
 
         done = subprocess.run(self._command(text), stdout=subprocess.PIPE, universal_newlines=True)
-        self._names["_exit_code"] = done.returncode
+        self._ended(done.returncode)
         return done.stdout.splitlines()
+
+    def _ended(self, code: int) -> None:
+        self._names["_exit_code"] = code
+        if code != 0:
+            self.failed = code if code > 0 else 128 - code
 
     def _time(self, text: str) -> Any:
         code = compiled(text)
@@ -333,10 +339,10 @@ class Installed:
         return spec
 
 
-def install(names: Dict[str, Any]) -> Callable[[], None]:
-    """Set up for cells with these names; the function to call when a cell has ended."""
+def install(names: Dict[str, Any]) -> Commands:
+    """Set up for cells with these names."""
     commands = Commands(names)
     setattr(builtins, FUNCTION, commands.run)
     sys.meta_path.insert(0, Installed)
     sys.meta_path.append(Finder)
-    return commands.end
+    return commands
