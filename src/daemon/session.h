@@ -181,6 +181,7 @@ struct snp_session {
     uint64_t created_wall_us;            /* since 1970 */
     uint64_t used_us;                    /* monotonic: last began or ended to be used */
     uint64_t used_wall_us;               /* since 1970: its last cell began */
+    pid_t client;                        /* that asked for its last cell; 0 = none yet */
     struct snp_session_policy policy;
     struct snp_session_durable durable;
     struct snp_session_unsaved unsaved;

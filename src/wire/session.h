@@ -59,7 +59,8 @@
     F(S, INT,  disk_bytes, MUST,  0, 0, "of its checkpoints") \
     F(S, INT,  checkpoint_cell, MUST, 0, 0, "the cell its checkpoint was taken after") \
     F(S, INT,  snapshots_bytes, MUST, 0, 0, "memory that only its snapshots have, as last measured") \
-    F(S, OBJ,  missing,   NIL,    0, &snp_missing_row_form, "of a session that is incomplete, unknown or lost")
+    F(S, OBJ,  missing,   NIL,    0, &snp_missing_row_form, "of a session that is incomplete, unknown or lost") \
+    F(S, INT,  client,    OPT,    0, 0, "process id of the client that used it last, while that is connected")
 #define SNP_SESSIONS_LIST_ANSWER(F, S) \
     F(S, ARR,  sessions,  MUST,   0, &snp_session_row_form, "all of them")
 #define SNP_SESSIONS_SHOW_ANSWER(F, S) \

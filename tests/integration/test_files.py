@@ -62,6 +62,27 @@ def test_a_shorter_file_replaces_a_longer_one(sandbox: lib.Sandbox, session: str
     assert sandbox.cli("get", f"{session}:again", "-").stdout == "short"
 
 
+def test_get_overwrites_what_was_changed_here_only_by_force(sandbox: lib.Sandbox, session: str) -> None:
+    there = f"{session}:taken"
+    here = os.path.join(sandbox.make_folder("taken"), "file")
+    sandbox.make_file("taken/file", b"before the session")
+    os.utime(here, (1, 1))
+    for _ in range(2):  # older than the session, then as the copy before left it
+        sandbox.exec("n = globals().get('n', 0) + 1\nopen('taken', 'w').write(f'inside {n}')", session)
+        done_well(sandbox.cli("get", there, here))
+    sandbox.make_file("taken/file", b"mine")
+    refused(sandbox.cli("get", there, here), f"{here} was changed here since the session began", "--force")
+    with open(here) as file:
+        assert file.read() == "mine"
+    done_well(sandbox.cli("put", here, there))
+    sandbox.exec("open('taken', 'a').write(' and more')", session)
+    done_well(sandbox.cli("get", there, here))  # the session had it
+    sandbox.make_file("taken/file", b"mine again")
+    done_well(sandbox.cli("get", there, here, "--force"))
+    with open(here) as file:
+        assert file.read() == "mine and more"
+
+
 @pytest.mark.parametrize("args, words", [
     (["get"], ["give SESSION:PATH"]), (["get", "files"], ["'files' names no file; give SESSION:PATH"]),
     (["get", "files:shown", "/nonexistent/d/f"], ["the folder of /nonexistent/d/f does not exist; make it first"]),

@@ -674,7 +674,7 @@ def test_devices_fifos_and_links_are_never_replaced(tmp_path: Path, verb: str) -
     fifo, device, link = special_places(tmp_path)
 
     def write(path: Path) -> subprocess.CompletedProcess[str]:
-        args = ("export", "--force", path, "-s", "work") if verb == "export" else ("get", "work:f", path)
+        args = ("export", "--force", path, "-s", "work") if verb == "export" else ("get", "--force", "work:f", path)
         return daemon.cli(*args)
 
     with ScriptedDaemon(script) as daemon:
@@ -740,6 +740,30 @@ def test_a_running_cell_is_cut_off_only_when_told() -> None:
             del asked[:]
             text = daemon.on_terminal("sessions", "clear", "work", typed=answer, status=status)
             assert b"Clear the session and cut the cell off? [y/N]" in text and len(asked) == times, text
+
+
+def test_sessions_of_others_are_left_unless_named() -> None:
+    users: list[Json] = [{"name": "mine"}, {"name": "default"}, {"name": "default-0123abcd"}, {"name": None},
+                         {"name": "job", "client": 7}]
+    rows = [{"id": f"{i:032x}", "tier": "native", "template": "base", "state": "idle", **row}
+            for i, row in enumerate(users)]
+    ended = []
+
+    def destroy(head: Json, _: bytes) -> Any:
+        ended.append(head["session"])
+        return {"destroyed": True}
+
+    with ScriptedDaemon({"sessions.list": {"sessions": rows}, "sessions.destroy": destroy}) as daemon:
+        done = daemon.cli("sessions", "destroy", "--all")
+        assert (done.returncode, done.stdout, ended) == (0, "destroyed mine\n", [rows[0]["id"]]), done
+        left = [line.split()[1] for line in done.stderr.splitlines()]
+        assert left == ["default", "default-0123abcd", f"{3:032x}", "job"]
+        for words, typed, count in (["--all"], b"n\n", 0), (["--all"], b"y\n", 1), (["--all", "--yes"], b"", 1):
+            del ended[:]
+            text = daemon.on_terminal("sessions", "destroy", *words, typed=typed, status=0 if count else 1)
+            assert (b"Destroy 1 session with all that is in them? [y/N]" in text) == (typed != b""), text
+            assert len(ended) == count, text
+        assert daemon.cli("sessions", "destroy", "job", "default").stdout == "destroyed job\ndestroyed default\n"
 
 
 def test_sessions_clear() -> None:

@@ -230,6 +230,20 @@ def test_a_named_session_finishes_its_cell(box: lib.Sandbox) -> None:
     assert box.exec("import os\nos.path.exists('done')", "stay")["value"] == "True"
 
 
+def test_the_program_that_uses_a_session_is_listed_while_it_is_connected(box: lib.Sandbox) -> None:
+    def users() -> list[Any]:
+        return [row.get("client") for row in json.loads(box.cli("sessions", "list", "--json").stdout)]
+
+    box.exec("1", "ours")
+    assert users() == [None]
+    with box.client() as client:
+        client.call("exec", b"1", session="ours", kind="python", code_len=1)
+        assert users() == [os.getpid()]
+        assert "left: ours (in use by a program)" in box.cli("sessions", "destroy", "--all").stderr
+    assert lib.wait_for(lambda: users() == [None])
+    assert box.cli("sessions", "destroy", "--all").stdout == "destroyed ours\n"
+
+
 def test_ctrl_c_interrupts_the_cell(box: lib.Sandbox) -> None:
     box.exec("x = 1", "int")
     with start_cell(box, "--session", "int") as client:

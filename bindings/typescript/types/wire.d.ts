@@ -162,6 +162,8 @@ export interface Methods {
           /** what `exec` may be told */
           recover: string[];
         } | null;
+        /** process id of the client that used it last, while that is connected */
+        client?: number;
       }[];
     };
   };
@@ -223,6 +225,8 @@ export interface Methods {
         /** what `exec` may be told */
         recover: string[];
       } | null;
+      /** process id of the client that used it last, while that is connected */
+      client?: number;
       /** as `limits.h` writes them */
       limits: Record<string, unknown>;
       /** docs/result.md; null: it has not run yet */

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "base/base64.h"
 #include "base/buf.h"
@@ -28,8 +29,10 @@
 #include "policy/session_name.h"
 #include "wire/file.h"
 #include "wire/rpc.h"
+#include "wire/session.h"
 
 enum {
+    MARK_MAX = 64, /* of size and time */
     CREATED_MODE = 0644,
     BLOCK = 4096,                 /* as file systems keep them */
     HOLE_MIN = 16 << 10,          /* a shorter one is sent as zeros */
@@ -306,6 +309,56 @@ static void name_keep(struct place *place, const char *name)
     }
 }
 
+/* Files here that were copied: which later change of them is the user's. */
+static const char mark_name[] = "user.snipara-sandbox.copied";
+
+static void mark_text(const struct stat *st, char out[MARK_MAX])
+{
+    (void)snprintf(out, MARK_MAX, "%lld %lld.%09ld", (long long)st->st_size,
+                   (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
+}
+
+/* Without it a file that is newer than the session is taken for changed. */
+static void mark_set(const char *path)
+{
+    char text[MARK_MAX];
+    struct stat st;
+
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+        mark_text(&st, text);
+        (void)!setxattr(path, mark_name, text, strlen(text), 0);
+    }
+}
+
+/* The session never had what is in a file here that was changed since it began, but by put and get. */
+static int change_check(struct snp_cli *cli,
+                        const char *session,
+                        const char *path,
+                        struct snp_err *err)
+{
+    snp_autoreply struct snp_reply reply = {0};
+    char mark[MARK_MAX] = "";
+    char text[MARK_MAX];
+    struct stat st;
+
+    if (snp_streq(path, "-") || lstat(path, &st) < 0 || !S_ISREG(st.st_mode)) {
+        return 0;
+    }
+    mark_text(&st, text);
+    if (getxattr(path, mark_name, mark, sizeof(mark) - 1) > 0 && strcmp(mark, text) == 0) {
+        return 0;
+    }
+    SNP_TRY(snp_remote_call(cli, SNP_WRITE(snp_sessions_show_request, .session = session),
+                            &reply, err));
+    if ((double)st.st_mtim.tv_sec + (double)st.st_mtim.tv_nsec / 1e9 <=
+        json_number_value(json_object_get(reply.head, "created"))) {
+        return 0;
+    }
+    return snp_fail(err, SNP_E_DENIED,
+                    "%.250s was changed here since the session began; --force replaces it",
+                    path);
+}
+
 static int put(struct snp_cli *cli,
                const struct snp_opts *opts,
                struct copied *copied,
@@ -338,8 +391,14 @@ static int put(struct snp_cli *cli,
     to.session = place->session;
     to.path = place->path;
     to.mode = st.st_mode & 0777;
-    return copied->is_tree ? snp_tree_put(&to, copied->from, &copied->moved, err)
-                           : snp_file_put(&to, fd, &copied->moved.bytes, err);
+    if (copied->is_tree) {
+        return snp_tree_put(&to, copied->from, &copied->moved, err);
+    }
+    r = snp_file_put(&to, fd, &copied->moved.bytes, err);
+    if (r == 0 && !is_stdin) {
+        mark_set(source);
+    }
+    return r;
 }
 
 static int run_put(struct snp_cli *cli, const struct snp_opts *opts)
@@ -526,6 +585,9 @@ static int get_file(struct snp_remote_file *from, struct copied *copied, struct 
     r = r < 0 ? r : snp_file_get(from, target.fd, &copied->moved, err);
     r = r < 0 ? r : snp_target_commit(&target, (int)from->mode, err);
     copied->moved.files = 1;
+    if (r == 0) {
+        mark_set(copied->to);
+    }
     if (target.path == NULL) {
         free(SNP_TAKE_PTR(copied->to));
     }
@@ -562,8 +624,13 @@ static int get(struct snp_cli *cli,
     copied->from = snp_need_format("%s:%s", place->session, path);
     from.session = place->session;
     from.path = path;
-    return copied->is_tree ? snp_tree_get(&from, copied->to, &copied->moved, err)
-                           : get_file(&from, copied, err);
+    if (copied->is_tree) {
+        return snp_tree_get(&from, copied->to, &copied->moved, err);
+    }
+    if (!snp_opts_flag(opts, "force", false)) {
+        SNP_TRY(change_check(cli, place->session, copied->to, err));
+    }
+    return get_file(&from, copied, err);
 }
 
 static int run_get(struct snp_cli *cli, const struct snp_opts *opts)
@@ -718,6 +785,7 @@ static const struct snp_opt put_options[] = {
 static const struct snp_opt get_options[] = {
     {"recursive", 'r', SNP_OPT_FLAG, NULL,
      "copy a folder to a new one; links in it are skipped",                             0},
+    {"force",     'f', SNP_OPT_FLAG, NULL, "replace a file that was changed here",      0},
     SNP_CLI_OPT_SESSION_OF_PATH,
     {"json",      0,   SNP_OPT_FLAG, NULL, "print as JSON what was copied; not with -", 0},
 };

@@ -394,17 +394,55 @@ static int destroy_one(struct snp_cli *cli,
     return r;
 }
 
-static int destroy_all(struct snp_cli *cli, json_t *done, struct snp_err *err)
+/* Whose a session is that --all leaves; NULL: the user's. */
+static const char *others(const struct snp_session_row *row)
+{
+    return row->name == NULL  ? "a program's, ends with it"
+           : row->client != 0 ? "in use by a program"
+           : strcmp(row->name, "default") == 0 || snp_has_prefix(row->name, "default-")
+               ? "an AI client's"
+               : NULL;
+}
+
+/* Ask at a terminal. */
+static bool confirm_all(const json_t *rows)
+{
+    snp_autofree char *question = NULL;
+    size_t n = 0;
+    size_t i;
+    json_t *item;
+
+    json_array_foreach((json_t *)(uintptr_t)rows, i, item)
+    {
+        SNP_READ(snp_session_row, row, item);
+        n += others(&row) == NULL ? 1 : 0;
+    }
+    question = snp_need_format("Destroy %zu session%s with all that is in them?", n,
+                               n == 1 ? "" : "s");
+    return n == 0 || !snp_cli_can_ask() || snp_cli_confirm(question);
+}
+
+static int destroy_all(struct snp_cli *cli, bool is_sure, json_t *done, struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
     size_t i;
     json_t *item;
     int r = snp_remote_list(cli, &reply, err);
+    const json_t *rows = json_object_get(reply.head, "sessions");
 
-    json_array_foreach(json_object_get(reply.head, "sessions"), i, item)
+    if (r == 0 && !is_sure && !confirm_all(rows)) {
+        return snp_fail(err, SNP_E_DENIED, "nothing was destroyed");
+    }
+    json_array_foreach((json_t *)(uintptr_t)rows, i, item)
     {
         SNP_READ(snp_session_row, row, item);
-        r = destroy_one(cli, row.id, row.name == NULL ? row.id : row.name, done, err);
+        const char *name = row.name == NULL ? row.id : row.name;
+
+        if (others(&row) != NULL) {
+            (void)fprintf(stderr, "left: %s (%s); name it to destroy it\n", name, others(&row));
+            continue;
+        }
+        r = destroy_one(cli, row.id, name, done, err);
         /* One that ended meanwhile is what was wanted. */
         if (r < 0 && r != SNP_E_NOT_FOUND) {
             return r;
@@ -432,7 +470,7 @@ static int run_destroy(struct snp_cli *cli, const struct snp_opts *opts)
         r = snp_remote_ref_check(given[i], &err);
     }
     if (r == 0 && all) {
-        r = destroy_all(cli, done, &err);
+        r = destroy_all(cli, snp_opts_flag(opts, "yes", false), done, &err);
     }
     if (r < 0) {
         return snp_cli_fail(cli, &err);
@@ -512,8 +550,10 @@ static const struct snp_opt list_options[] = {
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt destroy_options[] = {
-    {"all",     0,   SNP_OPT_FLAG, NULL,   "every session",                        0},
-    {"session", 's', SNP_OPT_LIST, "NAME", "the same as SESSION; may be repeated", 0},
+    {"all",     0,   SNP_OPT_FLAG, NULL,
+     "every session but those of AI clients and of programs that run; asks at a terminal", 0},
+    {"yes",     'y', SNP_OPT_FLAG, NULL,   "do not ask",                                   0},
+    {"session", 's', SNP_OPT_LIST, "NAME", "the same as SESSION; may be repeated",         0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg one_session[] = {SNP_CLI_ARG_SESSION};

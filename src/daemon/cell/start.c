@@ -70,6 +70,7 @@ static int exec_enqueue(struct snp_exec *exec, const char *raw, struct snp_err *
     }
     exec->raw = malloc(exec->raw_len + 1);
     SNP_TRY_MEMORY(exec->raw, err);
+    session->client = peer->pid;
     if (exec->raw_len > 0) {
         memcpy(exec->raw, raw, exec->raw_len);
     }

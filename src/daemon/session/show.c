@@ -2,10 +2,24 @@
 #include "daemon/session/show.h"
 
 #include "base/clock.h"
+#include "daemon/server.h"
 #include "daemon/session/life.h"
 #include "daemon/session/missing_cells.h"
 #include "daemon/tiers.h"
 #include "wire/session.h"
+
+/* The program that used it last, while it is connected; 0 = none. */
+static uint64_t client_of(const struct snp_session *session)
+{
+    for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {
+        const struct snp_peer *peer = session->server->peers[i];
+
+        if (peer != NULL && peer->pid == session->client) {
+            return (uint64_t)peer->pid;
+        }
+    }
+    return 0;
+}
 
 json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
 {
@@ -31,6 +45,7 @@ json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
         .checkpoint_cell = session->durable.checkpoint_cell,
         .snapshots_bytes = session->live.executor == NULL ? 0 : session->live.copies_bytes,
         .missing = snp_session_missing(session),
+        .client = client_of(session),
     };
 
     if (!with_policy) {
