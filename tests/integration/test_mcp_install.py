@@ -124,6 +124,22 @@ def test_what_cannot_be_read_is_left(box: lib.Sandbox, old: str) -> None:
     assert done.returncode == 2 and "by hand" in done.stderr and open(path).read() == old
 
 
+@pytest.mark.parametrize("client, file, old", [
+    ("claude", "project/.mcp.json",
+     '{"mcpServers": {"snipara-sandbox": {"command": "snipara-sandbox", "args": ["mcp-serve"], "env": {"A": "1"}}}}'),
+    ("codex", "home/.codex/config.toml",
+     '[mcp_servers.snipara-sandbox]\ncommand = "/old/place"\nargs = ["mcp-serve"]\n'),
+])
+def test_the_entry_of_earlier_documents_is_ours(box: lib.Sandbox, client: str, file: str, old: str) -> None:
+    path = box.make_file(file, old)
+    assert install(box, client, "--yes", "--memory", "1g").returncode == 0
+    new = open(path).read()
+    assert "SniparaSandbox" not in new and "--memory" in new and new.count("snipara-sandbox") >= 1
+    assert "already" in install(box, client, "--yes").stdout
+    box.make_file(file, old.replace("mcp-serve", "other"))  # of something else
+    assert install(box, client, "--yes").returncode == 0 and "SniparaSandbox" in open(path).read()
+
+
 def test_toml_is_appended(box: lib.Sandbox) -> None:
     path = box.make_file("home/.codex/config.toml", '# mine\nmodel = "m"\n[mcp_servers.x]\ncommand = "y"')
     assert install(box, "codex", "--yes").returncode == 0

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -540,6 +541,8 @@ def test_snapshot_rollback_fork_history(server: mcp.Server) -> None:
     error = server.error("fork_session", count=17, **name)
     assert error == "Input validation error: 'count' must be at most 16, not 17"
     assert "nothing" in server.error("rollback_session", snapshot="nothing", **name)
+    meant = server.error("rollback_session", snapshot="fisrt", **name).partition("did you mean '")[2].partition("'")[0]
+    assert server.text("rollback_session", snapshot=meant, **name).startswith("Rolled back to snapshot ")
     assert server.error("rollback_session", **name) == "Error: No snapshot provided"
     for session in (*sessions, "state"):
         server.tool("destroy_session", session_id=session)
@@ -803,6 +806,9 @@ def test_descriptions_say_what_is_there(server: mcp.Server) -> None:
     assert f"Python {version} " in text and there == named and untold == [] and "pip" in text
     assert ("figures" in text) == ("matplotlib" in named)
     assert "after 30 s" in text and "project, which never changes" in text and "{" not in text
+    server.text("write_file", path="edited.txt", content="x")  # in the default session, whose name the user is given
+    (session,) = re.findall(r"the user runs: snipara-sandbox apply (\S+) --unverified", text)
+    assert "edited.txt" in server.box.cli("diff", session, "--project").stdout
     assert len(text) < 700 and len(json.dumps(listed, separators=(",", ":"))) < 9000
     assert [tool["name"] for tool in listed if tool.get("_meta") == {"anthropic/alwaysLoad": True}] == [
         "execute_python", "execute_shell"]
@@ -812,6 +818,7 @@ def test_descriptions_follow_the_configuration(server: mcp.Server) -> None:
     with mcp.Server(server.box, "--no-project", "--timeout", "2.5") as other:
         text = first_words(other)[0]
     assert "after 2.5 s" in text and "project" not in text and "/workspace begins empty" in text
+    assert "snipara-sandbox get default:FILE" in text
 
 
 def test_descriptions_of_a_projects_own_packages(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:

@@ -10,6 +10,7 @@
 #include "mcp/lines.h"
 #include "mcp/server/catalog.h"
 #include "mcp/server/resource.h"
+#include "mcp/server/session.h"
 #include "mcp/tooldef.h"
 #include "text/text.h"
 #include "unit/harness.h"
@@ -255,6 +256,30 @@ TEST(lists_of_tools)
     assert_non_null(strstr(err.msg, "'Core'"));
 }
 
+TEST(a_limit_proposes_only_what_has_more)
+{
+    static const struct {
+        const char *key;
+        json_int_t value;
+        const char *more;
+    } rows[] = {
+        {"timeout", 30000,               "; the argument timeout raises it, up to 600"   },
+        {"timeout", 600000,              "; do less in one call"                         },
+        {"memory",  (json_int_t)1 << 29,
+         "; a new session with profile analysis or extended has more"                    },
+        {"memory",  (json_int_t)1 << 31, "; a new session with profile extended has more"},
+        {"memory",  (json_int_t)1 << 32, "; use less at a time"                          },
+        {"output",  100000,              ""                                              },
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        snp_autojson json_t *limit =
+            json_pack("{s:s, s:I}", "key", rows[i].key, "value", rows[i].value);
+
+        assert_string_equal(snp_mcp_more(limit), rows[i].more);
+    }
+}
+
 RUN(UNIT(messages_are_told_apart),
     UNIT(bad_messages_have_codes),
     UNIT(versions_are_negotiated),
@@ -264,4 +289,5 @@ RUN(UNIT(messages_are_told_apart),
     UNIT(item_32_header_values_have_no_line_ends),
     UNIT(what_is_kept_is_bounded),
     UNIT(uris_of_ours_only),
-    UNIT(lists_of_tools))
+    UNIT(lists_of_tools),
+    UNIT(a_limit_proposes_only_what_has_more))

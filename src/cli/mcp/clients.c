@@ -330,6 +330,17 @@ static json_t *entry_made(const struct client *client,
     return ours == NULL || json_object_update(entry, ours) < 0 ? NULL : SNP_TAKE_PTR(entry);
 }
 
+/* The name of our entry: that of earlier releases' documents, where the file has one. */
+static const char *name_in(const json_t *servers)
+{
+    static const char earlier[] = "snipara-sandbox";
+
+    return json_object_get(servers, server_name) == NULL &&
+                   is_served(json_object_get(servers, earlier))
+               ? earlier
+               : server_name;
+}
+
 static int json_edit(const struct client *client,
                      const struct snp_mcp_entry *given,
                      const char *text,
@@ -340,13 +351,14 @@ static int json_edit(const struct client *client,
     snp_autojson json_t *whole = NULL;
     snp_autojson json_t *entry = NULL;
     const json_t *old;
-    struct snp_json_entry wanted = {group_of(client), server_name, NULL};
+    struct snp_json_entry wanted = {group_of(client), NULL, NULL};
     int r = snp_json_text_parse(text, n, &whole, err);
 
     if (r < 0) {
         return r;
     }
-    old = json_object_get(json_object_get(whole, wanted.group), server_name);
+    wanted.name = name_in(json_object_get(whole, wanted.group));
+    old = json_object_get(json_object_get(whole, wanted.group), wanted.name);
     entry = snp_need(entry_made(client, given, old));
     if (old != NULL && json_equal(old, entry)) {
         return snp_buf_add(out, text, n);
@@ -407,10 +419,14 @@ static int toml_new_lines(const json_t *entry, const json_t *old, struct snp_buf
  * The text with the lines of our table as the entry has them, where they differ from the old one. What is written over several
  * lines, or another way, is not recognized: toml_check() tells.
  */
-static int toml_replace(
-    const json_t *entry, const json_t *old, const char *text, size_t n, struct snp_buf *out)
+static int toml_replace(const char *name,
+                        const json_t *entry,
+                        const json_t *old,
+                        const char *text,
+                        size_t n,
+                        struct snp_buf *out)
 {
-    snp_autofree char *head = snp_need_format("[mcp_servers.%s]", server_name);
+    snp_autofree char *head = snp_need_format("[mcp_servers.%s]", name);
     bool is_inside = false;
     int r = 0;
 
@@ -436,6 +452,7 @@ static int toml_replace(
 
 /* Whether the made text means the old one with the entry. */
 static int toml_check(json_t *whole,
+                      const char *name,
                       json_t *entry,
                       const struct snp_buf *made,
                       struct snp_err *err)
@@ -449,7 +466,7 @@ static int toml_check(json_t *whole,
     if (json_object_get(whole, "mcp_servers") == NULL) {
         (void)json_object_set_new(whole, "mcp_servers", json_object());
     }
-    (void)json_object_set(json_object_get(whole, "mcp_servers"), server_name, entry);
+    (void)json_object_set(json_object_get(whole, "mcp_servers"), name, entry);
     return json_equal(is, whole)
                ? 0
                : snp_fail(err, SNP_E_INVALID, "the entry could not be written into this file");
@@ -464,23 +481,25 @@ static int toml_edit(const struct client *client,
 {
     snp_autojson json_t *whole = NULL;
     snp_autojson json_t *entry = NULL;
+    const char *name;
     const json_t *old;
     int r = toml_read(text, n, &whole, err);
 
     if (r < 0) {
         return r;
     }
-    old = json_object_get(json_object_get(whole, "mcp_servers"), server_name);
+    name = name_in(json_object_get(whole, "mcp_servers"));
+    old = json_object_get(json_object_get(whole, "mcp_servers"), name);
     entry = snp_need(entry_made(client, given, old));
     if (old != NULL) {
-        r = toml_replace(entry, old, text, n, out);
+        r = toml_replace(name, entry, old, text, n, out);
     } else {
         r = snp_buf_add(out, text, n);
         r = r < 0 || n == 0 ? r : snp_buf_adds(out, text[n - 1] == '\n' ? "\n" : "\n\n");
         r = r < 0 ? r : toml_table(entry, out);
     }
     return r < 0 ? snp_fail(err, (enum snp_code)r, "the file is too large")
-                 : toml_check(whole, entry, out, err);
+                 : toml_check(whole, name, entry, out, err);
 }
 
 int snp_mcp_client_edit(const char *name,

@@ -7,6 +7,7 @@
 
 #include "base/rundir.h"
 #include "base/str.h"
+#include "mcp/server/session.h"
 #include "registry/packages.h"
 
 enum {
@@ -46,9 +47,11 @@ json_t *snp_mcp_facts(const struct snp_config *config, const json_t *exec, const
 {
     snp_autobuf struct snp_buf python = {0};
     snp_autobuf struct snp_buf packages = {0};
+    char session[SNP_SESSION_NAME_MAX + 1];
     json_int_t limit_ms =
         snp_json_int(json_object_get(exec, "defaults"), "timeout_ms", LIMIT_MS);
 
+    snp_mcp_default_session(project, session);
     snp_buf_init(&python, NAMES_MAX);
     snp_buf_init(&packages, NAMES_MAX);
     python_tell(config, exec, project, &python, &packages);
@@ -56,13 +59,17 @@ json_t *snp_mcp_facts(const struct snp_config *config, const json_t *exec, const
         (void)!snp_buf_adds(&packages, "only the standard library");
     }
     return json_pack(
-        "{s:s, s:s, s:s, s:o, s:s}", "python", snp_buf_cstr(&python), "packages",
+        "{s:s, s:s, s:s, s:o, s:o}", "python", snp_buf_cstr(&python), "packages",
         snp_buf_cstr(&packages), "figures",
         strstr(snp_buf_cstr(&packages), "matplotlib") == NULL
             ? ""
             : " Open figures are kept when a call ends; the result says how to view them.",
         "limit", json_sprintf("%g s", (double)limit_ms / 1000), "project",
-        project == NULL ? "/workspace begins empty."
-                        : "/workspace shows the user's project, which never changes: "
-                          "edits stay in the sandbox.");
+        json_sprintf(project == NULL
+                         ? "/workspace begins empty; the user copies files out with: "
+                           "snipara-sandbox get %s:FILE"
+                         : "/workspace shows the user's project, which never changes: edits "
+                           "stay in the sandbox until the user runs: "
+                           "snipara-sandbox apply %s --unverified",
+                     session));
 }

@@ -27,7 +27,7 @@ enum {
 #define ARG_SESSION    {.name = "session_id", .max = SNP_MCP_SESSION_ID_MAX}
 /* Said where code runs only: models pay for each word of each tool. */
 #define ARG_SESSION_TOLD \
-    {.name = "session_id", .help = "state kept under this name", .max = SNP_MCP_SESSION_ID_MAX}
+    {.name = "session_id", .help = "state kept under this name; none: default", .max = SNP_MCP_SESSION_ID_MAX}
 #define ARG_TIMEOUT    ARG_WHOLE("timeout", "seconds", 1, SNP_MCP_TIMEOUT_S)
 #define ARG_PROFILE \
     {.name = "profile", .type = SNP_ARG_CHOICE, \

@@ -376,11 +376,7 @@ static void limit_add(struct making *m)
         return;
     }
     line_begin(m);
-    snp_say(&m->text, "[limit] %s is %s%s", key, text,
-            strcmp(key, "timeout") == 0 ? "; the argument timeout raises it, up to 600"
-            : strcmp(key, "memory") == 0
-                ? "; a new session with profile analysis or extended has more"
-                : "");
+    snp_say(&m->text, "[limit] %s is %s%s", key, text, snp_mcp_more(limit));
     put(m, "limit", json_pack("{s:s, s:s}", "key", key, "value", text));
 }
 

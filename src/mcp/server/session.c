@@ -52,6 +52,25 @@ const struct snp_mcp_profile *snp_mcp_profile(const char *name)
     return NULL;
 }
 
+const char *snp_mcp_more(const json_t *limit)
+{
+    const uint64_t value = (uint64_t)snp_json_int(limit, "value", 0);
+    const char *key = snp_json_str(limit, "key", "");
+
+    if (strcmp(key, "timeout") == 0) {
+        return value < SNP_MCP_TIMEOUT_S * 1000U ? "; the argument timeout raises it, up to 600"
+                                                 : "; do less in one call";
+    }
+    if (strcmp(key, "memory") != 0) {
+        return "";
+    }
+    return value < snp_mcp_profile("analysis")->memory_bytes
+               ? "; a new session with profile analysis or extended has more"
+           : value < snp_mcp_profile("extended")->memory_bytes
+               ? "; a new session with profile extended has more"
+               : "; use less at a time";
+}
+
 /* FNV-1a: names for a user's own sessions, no secret. */
 static uint64_t hash(const char *text)
 {
@@ -69,6 +88,16 @@ static bool is_name_byte(char c)
            (c != '\0' && strchr("._-", c) != NULL);
 }
 
+void snp_mcp_default_session(const char *project, char out[SNP_SESSION_NAME_MAX + 1])
+{
+    if (project == NULL) {
+        (void)snprintf(out, SNP_SESSION_NAME_MAX + 1, "default");
+    } else {
+        (void)snprintf(out, SNP_SESSION_NAME_MAX + 1, "default-%08llx",
+                       (unsigned long long)(hash(project) & 0xffffffffU));
+    }
+}
+
 void snp_mcp_session_name(struct snp_mcp_sandboxes *service,
                           const char *id,
                           char out[SNP_SESSION_NAME_MAX + 1])
@@ -79,12 +108,7 @@ void snp_mcp_session_name(struct snp_mcp_sandboxes *service,
 
     if (id == NULL || id[0] == '\0' || strcmp(id, "default") == 0) {
         id = "default";
-        if (service->options.project == NULL) {
-            (void)snprintf(out, SNP_SESSION_NAME_MAX + 1, "default");
-        } else {
-            (void)snprintf(out, SNP_SESSION_NAME_MAX + 1, "default-%08llx",
-                           (unsigned long long)(hash(service->options.project) & 0xffffffffU));
-        }
+        snp_mcp_default_session(service->options.project, out);
     } else if (snp_session_name_check(id, &ignored) == 0) {
         (void)snprintf(out, SNP_SESSION_NAME_MAX + 1, "%s", id);
         return; /* means itself */

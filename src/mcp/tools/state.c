@@ -66,10 +66,12 @@ void snp_tool_snapshot(struct snp_task *task)
                  on_snapshot, NULL);
 }
 
-/* A snapshot of the task's session, as the daemon names it; the caller frees. */
+/* A snapshot of the task's session, as the daemon names it, in errors too; the caller frees. */
 static char *snapshot_name(const struct snp_task *task)
 {
-    return snp_format("%s@%s", task->session, snp_task_arg(task, "snapshot", ""));
+    const char *name = snp_task_arg(task, "snapshot", "");
+
+    return strchr(name, '@') != NULL ? strdup(name) : snp_format("%s@%s", task->session, name);
 }
 
 static void on_rollback(struct snp_task *task, json_t *head)
