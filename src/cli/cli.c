@@ -270,10 +270,37 @@ int snp_cli_done_list(const struct snp_cli *cli,
 
 /* ---- help ---- */
 
-static void print_verbs(FILE *out, const struct snp_verb *const *verbs, unsigned width)
+/* What stands above a verb in a list; NULL = nothing. */
+static const char *title_of(const char *verb)
 {
-    (void)fputs("\nCommands:\n", out);
+    static const char *const titles[][2] = {
+        {"exec",     "Run code"},
+        {"sessions", "Sessions"},
+        {"put",      "Files"   },
+        {"run",      "Models"  },
+        {"init",     "Setup"   },
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(titles); i++) {
+        if (snp_streq(titles[i][0], verb)) {
+            return titles[i][1];
+        }
+    }
+    return NULL;
+}
+
+static void print_verbs(FILE *out,
+                        const struct snp_verb *const *verbs,
+                        bool has_groups,
+                        unsigned width)
+{
+    (void)fputs(has_groups ? "" : "\nCommands:\n", out);
     for (; *verbs != NULL; verbs++) {
+        const char *title = has_groups ? title_of((*verbs)->name) : NULL;
+
+        if (title != NULL) {
+            (void)fprintf(out, "\n%s:\n", title);
+        }
         (void)fprintf(out, "  %-*s", NAME_COLUMN - 2, (*verbs)->name);
         snp_opt_fill(out, (*verbs)->summary, NAME_COLUMN, width);
     }
@@ -302,7 +329,7 @@ static int print_verb_help(const struct snp_cli *cli, const struct snp_verb *ver
     snp_opt_wrap(stdout, verb->description != NULL ? verb->description : verb->summary, 2,
                  width);
     if (verb->verbs != NULL) {
-        print_verbs(stdout, verb->verbs, width);
+        print_verbs(stdout, verb->verbs, false, width);
     } else {
         snp_opt_print(stdout, spec, width);
     }
@@ -320,7 +347,8 @@ static int print_root_help(const struct snp_cli *cli)
     unsigned width = snp_term_width(stdout);
     (void)printf("Usage: %s [OPTIONS] COMMAND [ARGS]...\n\n", cli->program);
     snp_opt_wrap(stdout, snp_cli_about, 2, width);
-    print_verbs(stdout, cli->verbs, width);
+    (void)printf("\nStart with: %s exec 'print(6 * 7)'\n", cli->program);
+    print_verbs(stdout, cli->verbs, true, width);
     snp_opt_print(stdout, snp_cli_root_spec(), width);
     (void)printf("\n'%s COMMAND --help' tells more about a command.\n", cli->program);
     return SNP_EXIT_OK;

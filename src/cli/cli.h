@@ -64,14 +64,14 @@ struct snp_verb {
     int (*run)(struct snp_cli *cli, const struct snp_opts *opts);
 };
 
-/* All of them, in the order of --help. */
+/* All of them, in the order of --help; cli.c has the titles of its groups. */
 /* clang-format off */
 #define SNP_VERBS(F) \
-    F(exec) F(sessions) F(snapshot) F(snapshots) F(rollback) F(fork) F(diff) F(verify) F(apply) F(stats) F(history) F(show) F(rerun) \
-    F(checkpoint) F(hibernate) F(export) F(import) F(gc) F(template) F(put) F(get) F(ls) F(output) \
-    F(context) F(check) F(models) F(run) F(agent) F(eval) F(resume) F(back) F(replay) F(runs) F(logs) F(visualize) \
-    F(init) F(trust) F(config) F(doctor) F(daemon) F(mcp_serve) F(mcp_install) F(mcp) \
-    F(version) F(completion) F(man)
+    F(exec) F(rerun) F(output) F(check) \
+    F(sessions) F(history) F(show) F(snapshot) F(snapshots) F(rollback) F(fork) F(checkpoint) F(hibernate) F(export) F(import) F(gc) \
+    F(put) F(get) F(ls) F(diff) F(verify) F(apply) F(stats) F(context) \
+    F(run) F(agent) F(resume) F(runs) F(logs) F(visualize) F(back) F(replay) F(eval) F(models) F(mcp_install) F(mcp_serve) F(mcp) \
+    F(init) F(trust) F(config) F(template) F(doctor) F(daemon) F(version) F(completion) F(man)
 /* clang-format on */
 #define SNP_VERB_DECLARE(name) extern const struct snp_verb snp_verb_##name;
 SNP_VERBS(SNP_VERB_DECLARE)

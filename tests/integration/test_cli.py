@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -70,6 +71,9 @@ def test_no_arguments_and_help_list_every_verb() -> None:
     assert bare.stdout == helped.stdout == short.stdout
     for verb in VERBS:
         assert f"\n  {verb} " in bare.stdout
+    assert "\nStart with: snipara-sandbox exec 'print(6 * 7)'\n\nRun code:\n  exec " in bare.stdout
+    titles = [line for line in bare.stdout.splitlines() if re.fullmatch("[A-Z][a-z ]+:", line)]
+    assert titles == ["Run code:", "Sessions:", "Files:", "Models:", "Setup:", "Options:"]
 
 
 @pytest.mark.skipif("SNP_TEST_SANITIZE" in os.environ, reason="the sanitizers' runtime needs more")

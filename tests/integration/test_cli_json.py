@@ -54,8 +54,8 @@ def handle(box: lib.Sandbox) -> str:
 def verbs(box: lib.Sandbox, *path: str) -> Iterator[str]:
     """All verbs as words, from the program's own help."""
     text = box.cli(*path, "--help").stdout
-    names = re.findall(r"^  ([a-z][a-z-]*) ", text.split("\nCommands:\n")[1].split("\nOptions:\n")[0].split("\n\n")[0],
-                       re.M)
+    listed = text.split("\nCommands:\n")[1].split("\n\n")[0] if path else text.split("\nStart with: ")[1]
+    names = re.findall(r"^  ([a-z][a-z-]*) ", listed.split("\nOptions:\n")[0], re.M)
     for name in names:
         if "\nCommands:\n" in box.cli(*path, name, "--help").stdout:
             yield from verbs(box, *path, name)

@@ -224,7 +224,8 @@ def test_a_block_is_not_run(block: Block) -> None:
 def helps(box: lib.Sandbox, *verb: str) -> str:
     """--help of the command and of all below it, as one text."""
     text = box.cli(*verb, "--help").stdout
-    verbs = re.search(r"^Commands:\n(.*?)(\n\n|\Z)", text, re.MULTILINE | re.DOTALL) if len(verb) < 2 else None
+    verbs = re.search(r"^Commands:\n(.*?)(\n\n|\Z)" if verb else r"^Start with: (.*?)^Options:", text,
+                      re.MULTILINE | re.DOTALL) if len(verb) < 2 else None
     below = re.findall(r"^  ([a-z-]+) ", verbs.group(1), re.MULTILINE) if verbs else []
     return text + "".join(helps(box, *verb, name) for name in below)
 
