@@ -766,6 +766,20 @@ def test_sessions_of_others_are_left_unless_named() -> None:
         assert daemon.cli("sessions", "destroy", "job", "default").stdout == "destroyed job\ndestroyed default\n"
 
 
+def test_tables_fit_80_columns() -> None:
+    session = {"id": f"{1:032x}", "name": "work", "tier": "native", "state": "hibernated", "cells": 12, "used": 1,
+               "memory_peak_bytes": 123 << 20, "project": "/home/someone/projects/one"}
+    fix = " ".join(f"word{i}" for i in range(40))
+    with ScriptedDaemon({"sessions.list": {"sessions": [session]},
+                         "probe": {"usable": True, "features": [{"name": "a control", "ok": False, "fix": fix}]},
+                         "stats": {"pid": 1, "sessions": 1}, "journal.events": {"events": []}}) as daemon:
+        lines = harmless(daemon.on_terminal("sessions", columns=80)).splitlines()
+        assert [line.split()[0] for line in lines] == ["Name", "work"] and max(map(len, lines)) <= 80, lines
+        assert lines[1].split()[:2] == ["work", "hibernated"] and "/home/some" in lines[1], lines
+        lines = harmless(daemon.on_terminal("doctor", columns=80)).splitlines()
+        assert max(map(len, lines)) <= 80 and fix in " ".join(" ".join(lines).split()), lines
+
+
 def test_sessions_clear() -> None:
     with ScriptedDaemon({"sessions.clear": {"session": "work", "epoch": 2}}) as daemon:
         assert daemon.cli("sessions", "clear", "work").stdout.startswith("cleared work: ")

@@ -19,23 +19,19 @@
 
 static void list_print(const json_t *list)
 {
-    static const char *const heads[] = {"Name",     "ID",        "State",  "Tier",
-                                        "Template", "Cells",     "Epoch",  "Memory",
-                                        "Disk",     "Last used", "Project"};
+    static const char *const heads[] = {"Name", "State",  "Cells",  "Last used",
+                                        "Tier", "Memory", "Project"}; /* 80 columns */
     struct snp_table table = SNP_TABLE(heads);
 
     for (size_t i = 0; i < json_array_size(list); i++) {
         SNP_READ(snp_session_row, row, json_array_get(list, i));
-        snp_table_add(&table, row.name);
-        snp_table_addf(&table, "%.12s", row.id);
+        snp_table_addf(&table, "%.*s", row.name == NULL ? 12 : SNP_SESSION_NAME_MAX,
+                       row.name == NULL ? row.id : row.name);
         snp_table_add(&table, row.state);
-        snp_table_add(&table, row.tier);
-        snp_table_add(&table, row.template);
         snp_table_addf(&table, "%" PRIu64, row.cells);
-        snp_table_addf(&table, "%" PRIu64, row.epoch);
-        snp_table_add(&table, snp_human_bytes(row.memory_peak_bytes).text);
-        snp_table_add(&table, snp_human_bytes(row.disk_bytes).text);
         snp_table_add(&table, snp_human_age(row.used).text);
+        snp_table_add(&table, row.tier);
+        snp_table_add(&table, snp_human_bytes(row.memory_peak_bytes).text);
         snp_table_add(&table, row.project);
     }
     snp_table_print(stdout, &table, "no sessions");

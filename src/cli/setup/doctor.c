@@ -537,6 +537,7 @@ static void report_print(const struct report *report)
     size_t i;
     json_t *check;
 
+    table.wraps = true;
     json_array_foreach(report->checks, i, check)
     {
         const char *status = snp_json_str(check, "status", "?");

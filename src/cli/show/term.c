@@ -228,16 +228,52 @@ static void print_records(FILE *stream, const struct snp_table *table)
     (void)fputs(used > 0 ? "\n" : "", stream);
 }
 
+/* In lines of so many columns, broken at spaces, each below the one before. */
+static void print_wrapped(FILE *stream,
+                          const struct snp_cell *cell,
+                          size_t indent,
+                          size_t columns)
+{
+    const char *at = cell->text;
+
+    while (strlen(at) > columns) {
+        snp_autofree char *line = NULL;
+        size_t n = columns;
+
+        while (n > 0 && at[n] != ' ') {
+            n--;
+        }
+        n = n > 0 ? n : strcspn(at, " ");
+        if (at[n] == '\0') {
+            break;
+        }
+        line = snp_need(strndup(at, n));
+        snp_term_put(stream, cell->style, line);
+        (void)fprintf(stream, "\n%*s", (int)indent, "");
+        at += n + 1;
+    }
+    snp_term_put(stream, cell->style, at);
+}
+
 static void print_row(FILE *stream,
                       const struct snp_table *table,
                       const size_t *widths,
                       size_t row)
 {
+    size_t indent = 0;
+
     for (size_t i = 0; i < table->n_cols; i++) {
         struct snp_cell *cell = &table->cells[row * table->n_cols + i];
-        size_t columns = print_cut(stream, cell, cell->style, widths[i]);
-        size_t fill = widths[i] > columns ? widths[i] - columns : 0;
+        size_t columns;
+        size_t fill;
 
+        if (table->wraps && i + 1 == table->n_cols) {
+            print_wrapped(stream, cell, indent, widths[i]);
+            break;
+        }
+        indent += widths[i] + GAP;
+        columns = print_cut(stream, cell, cell->style, widths[i]);
+        fill = widths[i] > columns ? widths[i] - columns : 0;
         (void)fprintf(stream, "%*s", i + 1 == table->n_cols ? 0 : (int)fill + GAP, "");
     }
     (void)fputc('\n', stream);

@@ -54,6 +54,7 @@ struct snp_table {
         enum snp_style style;
     } * cells; /* owned */
     size_t n_cells;
+    bool wraps; /* on a terminal the last column is broken into lines, not cut */
 };
 #define SNP_TABLE(heads_)                                  \
     {                                                      \
