@@ -127,6 +127,10 @@ int snp_version_print(void);
  * exit status.
  */
 int snp_sessions_tell(struct snp_cli *cli, const char *next);
+/* Below a list of runs, the sessions that are no run's; nothing where no daemon runs. */
+void snp_sessions_below(struct snp_cli *cli);
+/* In place of a run: the newest cells of the session of that name. < 0: there is none, or no daemon. */
+int snp_history_tell(struct snp_cli *cli, const char *session);
 int snp_snapshots_tell(struct snp_cli *cli, const char *session, const char *next);
 int snp_runs_tell(struct snp_cli *cli,
                   const struct snp_opts *opts,

@@ -670,6 +670,21 @@ def test_logs_and_verbose_runs_show_code_and_output(runs: Runs) -> None:
     runs.cli("sessions", "destroy", words[1].split(":")[0])
 
 
+def test_sessions_of_exec_are_beside_runs(runs: Runs) -> None:
+    runs.box.exec("6 * 7", "plain")
+    try:
+        for verb in (["logs"], ["runs"]):
+            below = runs.cli(*verb).stdout.partition("\nSessions of exec")[2].splitlines()
+            assert [line.split()[0] for line in below[1:]] == ["Name", "plain"], below
+            assert isinstance(json.loads(runs.cli(*verb, "--json").stdout), list)
+        for verb in (["logs"], ["logs", "show"], ["runs", "show"]):
+            assert "6 * 7" in runs.cli(*verb, "plain").stdout, verb
+            missing = runs.cli(*verb, "plane")
+            assert missing.returncode == 1 and "Trajectory not found: plane" in missing.stderr
+    finally:
+        runs.box.destroy("plain")
+
+
 def test_ids_that_are_shown_can_be_pasted(runs: Runs) -> None:
     """Into every verb that takes one; a beginning that several have is refused with ids that can."""
     result = runs.run(work(1), turn(text="done"), options=["--max-depth", 1], code=1)

@@ -113,6 +113,7 @@ static int list_run(struct snp_cli *cli, const struct snp_opts *opts)
         (void)putchar('\n');
     }
     snp_table_print(stdout, &table, "No trajectories found");
+    snp_sessions_below(cli);
     return SNP_EXIT_OK;
 }
 
@@ -291,6 +292,10 @@ static int show_run(struct snp_cli *cli, const struct snp_opts *opts)
     size_t i;
     json_t *event;
 
+    if (r == SNP_E_NOT_FOUND && !cli->is_json &&
+        snp_history_tell(cli, snp_opts_arg(opts, 0)) == 0) {
+        return SNP_EXIT_OK;
+    }
     r = r < 0 ? r : snp_trajectory_read(path, shown_collect, &shown, &check, &err);
     if (r < 0) {
         err.code = r == SNP_E_INVALID ? SNP_E_NOT_FOUND : err.code; /* no usage error */
@@ -319,12 +324,13 @@ static const struct snp_opt list_options[] = {
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_opt_arg list_args[] = {
-    {"TRAJECTORY_ID", "show this one: its id, or the beginning of its id", 0, 1},
+    {"TRAJECTORY_ID",
+     "show this run: its id, or the beginning of its id; or this session of exec", 0, 1},
 };
 
 static const struct snp_verb verb_list = {
     .name = "list",
-    .summary = "list the newest trajectories, or show one",
+    .summary = "list the newest runs and the sessions of exec, or show one",
     .spec = SNP_SPEC(list_options, list_args),
     .examples = "logs\nlogs 3f2a\nlogs verify 3f2a\nlogs export 3f2a --format md",
     .run = logs_run,
@@ -333,12 +339,12 @@ static const struct snp_verb verb_list = {
 static const struct snp_opt other_options[] = {SNP_RUNS_OPT_DIR('d'), SNP_CLI_OPT_JSON,
                                                SNP_CLI_OPT_CONFIG};
 static const struct snp_opt_arg one_arg[] = {
-    {"TRAJECTORY_ID", "id of the trajectory, or its beginning", 1, 1},
+    {"TRAJECTORY_ID", "id of the run, or its beginning", 1, 1},
 };
 
 static const struct snp_verb verb_show = {
     .name = "show",
-    .summary = "show one trajectory, as `logs ID` does",
+    .summary = "show one run, as `logs ID` does",
     .spec = SNP_SPEC(other_options, one_arg),
     .run = show_run,
 };
@@ -403,7 +409,7 @@ static int verify_run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_verb verb_verify = {
     .name = "verify",
-    .summary = "check the hash chain of a trajectory",
+    .summary = "check the hash chain of a run's record",
     .description =
         "Check that every record is unchanged and in its place; exit with 1 if not. To find a "
         "file that was replaced as a whole, compare its last hash with a copy of that hash.",
@@ -482,7 +488,7 @@ static int export_run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_verb verb_export = {
     .name = "export",
-    .summary = "write a trajectory as JSON, Markdown or one HTML page",
+    .summary = "write a run as JSON, Markdown or one HTML page",
     .spec = SNP_SPEC(export_options, one_arg),
     .examples = "logs export 3f2a --format md\nlogs export 3f2a -f html -o run.html",
     .run = export_run,
@@ -491,8 +497,8 @@ static const struct snp_verb verb_export = {
 /* Diff -------------------------------------------------------------------------------------- */
 
 static const struct snp_opt_arg two_args[] = {
-    {"A", "id of a trajectory", 1, 1},
-    {"B", "id of another",      1, 1},
+    {"A", "id of a run",   1, 1},
+    {"B", "id of another", 1, 1},
 };
 static int diff_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
@@ -520,7 +526,7 @@ static int diff_run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_verb verb_diff = {
     .name = "diff",
-    .summary = "compare two trajectories",
+    .summary = "compare two runs",
     .description =
         "Call by call: responses, tool calls and tool results that differ. Exit status "
         "1 if any do.",

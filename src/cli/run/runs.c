@@ -145,7 +145,9 @@ static int runs_tell(struct snp_cli *cli,
         return SNP_EXIT_OK;
     }
     list_print(list);
-    if (next != NULL && json_array_size(list) > 0) {
+    if (next == NULL) {
+        snp_sessions_below(cli);
+    } else if (json_array_size(list) > 0) {
         snp_cli_next(cli, next);
     }
     return SNP_EXIT_OK;
@@ -169,7 +171,7 @@ static int list_run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_verb verb_list = {
     .name = "list",
-    .summary = "list the newest runs and their state",
+    .summary = "list the newest runs and their state, and the sessions of exec",
     .spec = SNP_OPTIONS(options),
     .run = list_run,
 };
@@ -219,7 +221,13 @@ static int show_run(struct snp_cli *cli, const struct snp_opts *opts)
     snp_autojson json_t *shown = NULL;
     struct snp_err err;
 
-    if (info_find(cli, opts, &info, &err) < 0) {
+    int r = info_find(cli, opts, &info, &err);
+
+    if (r == SNP_E_NOT_FOUND && !cli->is_json &&
+        snp_history_tell(cli, snp_opts_arg(opts, 0)) == 0) {
+        return SNP_EXIT_OK;
+    }
+    if (r < 0) {
         return snp_cli_fail(cli, &err);
     }
     shown = info_json(&info);
@@ -237,7 +245,7 @@ static int show_run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_verb verb_show = {
     .name = "show",
-    .summary = "the state of one run",
+    .summary = "the state of one run, or the cells of a session",
     .spec = SNP_SPEC(one_options, one_arg),
     .run = show_run,
 };

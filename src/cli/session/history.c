@@ -155,11 +155,36 @@ static int rows_get(struct snp_cli *cli,
     return 0;
 }
 
+static void answer_print(const json_t *answer, const char *session)
+{
+    const json_t *rows = json_object_get(answer, "cells");
+
+    rows_print(rows);
+    if (last_of(rows) > 1) {
+        (void)fprintf(stderr, "earlier cells: history %s --before %" PRId64 "\n", session,
+                      last_of(rows));
+    }
+    snp_missing_tell(answer, session);
+}
+
+int snp_history_tell(struct snp_cli *cli, const char *session)
+{
+    snp_autojson json_t *answer = NULL;
+    struct snp_err ignored;
+    int r = snp_session_name_check(session, &ignored);
+
+    r = r < 0 ? r : snp_remote_find(cli, &ignored);
+    r = r < 0 ? r : rows_get(cli, session, 0, LIMIT_DEFAULT, &answer, &ignored);
+    if (r == 0) {
+        answer_print(answer, session);
+    }
+    return r;
+}
+
 static int run_history(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autofree char *session = NULL;
     snp_autojson json_t *answer = NULL;
-    const json_t *rows;
     int64_t limit = snp_opts_int(opts, "limit", LIMIT_DEFAULT);
     struct snp_err err;
     int r;
@@ -178,13 +203,7 @@ static int run_history(struct snp_cli *cli, const struct snp_opts *opts)
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, answer);
     }
-    rows = json_object_get(answer, "cells");
-    rows_print(rows);
-    if (last_of(rows) > 1) {
-        (void)fprintf(stderr, "earlier cells: --limit, or --before %" PRId64 "\n",
-                      last_of(rows));
-    }
-    snp_missing_tell(answer, session);
+    answer_print(answer, session);
     return SNP_EXIT_OK;
 }
 
