@@ -205,6 +205,11 @@ def test_an_agent(runs: Runs) -> None:
     _, result = asked(runs, "agent", "max_iterations=3", "cost_limit=none", "model=replay/" + script)
     assert (result["answer"], result["answer_source"], result["success"]) == ("709037", "final", True)
     assert runs.records(result)[0]["budget"]["max_iterations"] == 3
+    given = {"max_depth": 2, "token_budget": 7000, "tool_budget": 4, "cost_limit": 0.25}
+    _, result = asked(runs, "agent", "model=replay/" + runs.script(turn(call("FINAL", answer="x"))),
+                      *[f"{name}={value}" for name, value in given.items()])
+    budget = runs.records(result)[0]["budget"]
+    assert {name: budget[name] for name in given} == given
 
 
 def test_a_limit_and_its_way_out(runs: Runs) -> None:

@@ -171,6 +171,19 @@ def test_the_servers_settings_hold_for_its_agents(box: lib.Sandbox, script: Call
         assert lines[0]["budget"]["cost_limit"] == -1 and KEY not in json.dumps(lines)
 
 
+def test_configured_limits_hold_for_agents(box: lib.Sandbox, script: Callable[..., dict[str, str]]) -> None:
+    """Unless the client gives others."""
+    given = {"max_depth": 2, "token_budget": 7000, "tool_budget": 4, "cost_limit": 0.25, "timeout_seconds": 77}
+    env = {f"SNIPARA_SANDBOX_{name.upper()}": str(value) for name, value in given.items()}
+    others: list[lib.Json] = [{}, {"token_budget": 9000, "cost_limit": 0.5}]
+    with stdio(box, {**script(turn(final="ok")), **env}) as server:
+        for arguments in others:
+            run = start(server, **arguments)
+            assert over(server, run)["status"] == "completed"
+            budget = records(server, run)[0]["budget"]
+            assert {name: budget.get(name, budget["timeout_ms"] / 1000) for name in given} == {**given, **arguments}
+
+
 def test_limits_end_a_run_and_are_named(box: lib.Sandbox, script: Callable[..., dict[str, str]]) -> None:
     model = script(*[turn("print('again')", text=f"try {n}", tokens=(9000, 1000)) for n in range(4)])
     with stdio(box, model) as server:

@@ -179,6 +179,46 @@ def test_defaults_and_caps(runs: Runs) -> None:
             assert refused.returncode == 2 and option in refused.stderr, (option, value)
 
 
+GIVEN = {"max_depth": 2, "token_budget": 7000, "tool_budget": 4, "cost_limit": 0.25, "timeout_seconds": 77}
+
+
+def budget_of(runs: Runs, verb: str, *options: str, env: dict[str, str] | None = None) -> Json:
+    end = turn(text="x") if verb == "run" else turn(call("FINAL", answer="x"))
+    done = runs.cli(verb, "Do it", *runs.options(runs.script(end)), "--json", *options, env=env)
+    budget: Json = head(runs, json.loads(done.stdout))["budget"]
+    return {**budget, "timeout_seconds": budget["timeout_ms"] / 1000}
+
+
+@pytest.mark.parametrize("verb, names", [
+    ("run", {"timeout_seconds": "timeout"}), ("agent", {"timeout_seconds": "timeout", "token_budget": "budget"})])
+def test_each_key_in_each_front_end(runs: Runs, verb: str, names: dict[str, str]) -> None:
+    """Options, variables, files; programs: test_library.py, tests/python/runs.py; MCP: test_mcp_agents.py."""
+    def holds(budget: Json) -> bool:
+        return {name: budget[name] for name in GIVEN} == GIVEN
+    assert not holds(budget_of(runs, verb))
+    assert holds(budget_of(runs, verb, *[f"--{names.get(name, name).replace('_', '-')}={value}"
+                                         for name, value in GIVEN.items()]))
+    assert holds(budget_of(runs, verb, env={f"SNIPARA_SANDBOX_{name.upper()}": str(value)
+                                            for name, value in GIVEN.items()}))
+    write_keys(runs, GIVEN)
+    assert holds(budget_of(runs, verb))
+
+
+def write_keys(runs: Runs, keys: dict[str, float]) -> None:
+    runs.box.make_file("project/snipara-sandbox.toml",
+                       "[snipara_sandbox]\n" + "".join(f"{name} = {value}\n" for name, value in keys.items()))
+
+
+def test_an_untrusted_file_raises_no_limit_of_an_agent(runs: Runs) -> None:
+    """Defaults of runs are higher. Trusted, the agent's most is the most."""
+    write_keys(runs, {"max_depth": 30, "tool_budget": 90})
+    budget = budget_of(runs, "agent")
+    assert (budget["max_depth"], budget["tool_budget"]) == (3, 50)
+    runs.cli("trust")
+    budget = budget_of(runs, "agent")
+    assert (budget["max_depth"], budget["tool_budget"]) == (5, 90)
+
+
 def test_the_defaults_are_enough_for_a_repair_of_fifteen_turns(runs: Runs) -> None:
     """With the tokens that a provider counts: what the first turns said is sent again with each; and its price."""
     repair = [turn(call("execute_code",

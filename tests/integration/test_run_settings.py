@@ -125,8 +125,7 @@ def test_the_settings_say_what_will_be_asked_and_who_set_it(runs: Runs, configur
     assert "local is weaker than native" in shown.stderr and "snipara-sandbox.toml" in shown.stderr
     shown = runs.cli("agent", "Do it", "--show-config", "--env", "native", "--backend", "openai", "--model", "x")
     assert "Model: x (it cannot be asked)" in shown.stdout and "weaker" not in shown.stderr
-    # What the file says of budgets is for `run`: an agent has its own.
-    assert "token_budget: set by" not in shown.stdout and "Token Budget: 400000" in shown.stdout
+    assert "token_budget: set by" in shown.stdout and "Token Budget: 7000000" in shown.stdout
     assert "Max Iterations: 10" in shown.stdout and "Cost Limit: 2 USD" in shown.stdout
     shown = runs.cli("agent", "Do it", "--show-config", "--budget", "900", "--cost-limit", "none")
     assert "Token Budget: 900" in shown.stdout and "Cost Limit: none" in shown.stdout

@@ -484,6 +484,12 @@ def agents() -> None:
             warnings.simplefilter("always")
             assert AgentRunner(SniparaSandbox(model=final), high).run("x").success
         assert len(seen) == 1 and name in str(seen[0].message) and "at most" in str(seen[0].message), seen
+    given: Any = {"max_depth": 2, "token_budget": 7000, "tool_budget": 4, "cost_limit": 0.25, "timeout_seconds": 77}
+    for config in (None, AgentConfig(max_iterations=4)):  # which says nothing of these
+        budget = AgentRunner(SniparaSandbox(model=final, **given), config).run("x").limits
+        assert {**{name: budget[name] for name in given if name in budget}, "timeout_seconds": 77} == given, budget
+    own = AgentRunner(SniparaSandbox(model=final, **given), AgentConfig(max_depth=3, cost_limit=2.0)).run("x").limits
+    assert (own["max_depth"], own["cost_limit"], own["token_budget"]) == (3, 2.0, 7000), own
     for low in (AgentConfig(max_iterations=0), AgentConfig(timeout_seconds=0), AgentConfig(max_depth=-1)):
         raises(InvalidArgument, "", lambda: AgentRunner(SniparaSandbox(model=final), low).run("x"))
     raises(InvalidArgument, "trajectory_log", lambda: AgentRunner(sandbox, AgentConfig(trajectory_log=False)).run("x"))

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 @names_nearest
 @dataclass
 class AgentConfig(Record):
-    """Settings of an agent. More than the most is an error, which names the limit.
+    """Settings of an agent. A value above its maximum is lowered to it, with a warning.
 
-    None is what the sandbox or the configuration say.
+    Limits that are not given are what the sandbox or the configuration say, else the defaults here.
     """
 
     max_iterations: int = 10
@@ -40,6 +40,16 @@ class AgentConfig(Record):
     trajectory_log: bool = True
     tool_budget: int = 50
     """Tool calls in an iteration."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> AgentConfig:
+        """Remember what is given, also if that is the default."""
+        self = super().__new__(cls)
+        self.__dict__["_passed"] = {*[each.name for each in fields(cls)][:len(args)], *kwargs}
+        return self
+
+    def _given(self) -> Dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)
+                if each.name in vars(self)["_passed"] or getattr(self, each.name) != each.default}
 
 
 @dataclass(eq=False)
@@ -111,31 +121,28 @@ class AgentRunner:
     def resume(self, trajectory_id: object, *, recover: Optional[str] = None) -> AgentResult:
         """Go on with an agent that was stopped, met a limit or was lost, as resume() of a sandbox.
 
-        It keeps its limits, unless AgentConfig has other values than its defaults: then all of these hold.
+        It keeps its limits, except those that AgentConfig or the sandbox give.
         """
         records = self.rlm._recorded(trajectory_id, "agent")
-        limits = {} if self.config == AgentConfig() else self._limits()
-        return self._result(None, {**limits, "recover": recover}, records[0]["trajectory_id"], records)
+        return self._result(None, {**self._limits(), "recover": recover}, records[0]["trajectory_id"], records)
 
     def _limits(self) -> Dict[str, Any]:
         from ._completion import refuse
         config = self.config
         if not config.trajectory_log:
             refuse("trajectory_log", "every run is on record; log_dir= says where")
-        return {"max_iterations": config.max_iterations, "max_depth": config.max_depth,
-                "cost_limit": "none" if config.cost_limit is None else config.cost_limit,
-                "tool_budget": config.tool_budget, "timeout_seconds": config.timeout_seconds,
-                "budget": config.token_budget}
+        given = {name: value for name, value in config._given().items()
+                 if name not in ("auto_context", "context_budget", "trajectory_log")}
+        if "cost_limit" in given and config.cost_limit is None:
+            given["cost_limit"] = "none"
+        return given
 
     def _result(self, task: Optional[str], settings: Dict[str, Any], resumed: Optional[str],
                 records: List[Dict[str, Any]]) -> AgentResult:
         from ._ask import Ask
         from ._completion import result_of
-        given = self.rlm._settings()
-        for name in ("token_budget", "max_depth", "tool_budget"):  # what they mean for a run
-            given.pop(name, None)
-        ask = Ask(task, given, {name: value for name, value in settings.items() if value is not None}, resume=resumed,
-                  tools=self.rlm.tool_registry.get_all(), is_agent=True)
+        ask = Ask(task, self.rlm._settings(), {name: value for name, value in settings.items() if value is not None},
+                  resume=resumed, tools=self.rlm.tool_registry.get_all(), is_agent=True)
         ask.records.extend(records)
         self._ask, self._is_cancelled = ask, False
 

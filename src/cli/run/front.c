@@ -26,7 +26,7 @@
 #include "cli/remote.h"
 #include "cli/run/caller.h"
 #include "cli/run/calls.h"
-#include "cli/run/continue.h"
+#include "cli/run/limits.h"
 #include "cli/run/show.h"
 #include "cli/run/tools.h"
 #include "cli/session/evidence.h"

@@ -45,14 +45,6 @@ static void model_show(const struct snp_front *front)
     }
 }
 
-/* Keys that hold for `run` only: the limits of an agent are its own and those of options. */
-static bool is_of_run(enum snp_config_key key)
-{
-    return key == SNP_KEY_MAX_DEPTH || key == SNP_KEY_TOKEN_BUDGET ||
-           key == SNP_KEY_COST_LIMIT || key == SNP_KEY_TOOL_BUDGET ||
-           key == SNP_KEY_MAX_SUBCALLS;
-}
-
 static void origins_show(const struct snp_config *config, bool is_agent)
 {
     static const enum snp_config_key keys[] = {
@@ -75,7 +67,7 @@ static void origins_show(const struct snp_config *config, bool is_agent)
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(keys); i++) {
         if (snp_config_origin(config, keys[i]) != SNP_ORIGIN_DEFAULT &&
-            !(is_agent && is_of_run(keys[i]))) {
+            !(is_agent && keys[i] == SNP_KEY_MAX_SUBCALLS)) {
             (void)printf("  %s: set by %s\n", snp_config_info(keys[i])->name,
                          snp_config_source(config, keys[i]));
         }

@@ -12,6 +12,7 @@
 #include "cli/policy.h"
 #include "cli/remote.h"
 #include "cli/run/front.h"
+#include "cli/run/limits.h"
 #include "cli/run/no_model.h"
 #include "cli/run/notes.h"
 #include "cli/run/runs.h"
@@ -30,9 +31,6 @@ enum {
     CONTEXT_MIN = 100,
     CONTEXT_MAX = 10000,
 };
-
-/* Of --cost-limit: none, and only where no limit could hold. */
-static const char unpriced[] = "unpriced";
 
 /* Options that run and agent share. */
 #define OPT_MODEL                                                                 \
@@ -131,7 +129,7 @@ static bool cost_is_free(const struct snp_front *front,
 {
     const char *text = snp_opts_str(front->opts, "cost-limit");
 
-    if (text == NULL || strcmp(text, unpriced) != 0 || !choice->is_priced ||
+    if (text == NULL || strcmp(text, SNP_COST_UNPRICED) != 0 || !choice->is_priced ||
         (choice->input_usd <= 0 && choice->output_usd <= 0)) {
         return true;
     }
@@ -241,12 +239,6 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
     cost_default(front, &choice, spec);
     spec->exec = exec;
     spec->context = context;
-    spec->budget.sub = (struct snp_run_sub_limits){
-        .is_on = snp_config_bool(front->config, SNP_KEY_SUB_CALLS_ENABLED),
-        .per_turn = snp_config_int(front->config, SNP_KEY_SUB_CALLS_MAX_PER_TURN),
-        .inheritance = snp_config_float(front->config, SNP_KEY_SUB_CALLS_BUDGET_INHERITANCE),
-        .cost_usd = snp_config_float(front->config, SNP_KEY_SUB_CALLS_MAX_COST_PER_SESSION),
-    };
     if (snp_front_output(front, &err) < 0) {
         return snp_front_fail(front, &err);
     }
@@ -303,29 +295,10 @@ static int prompt_take(const struct snp_opts *opts,
     return 0;
 }
 
-/* What the options and the configuration say. */
-static int run_budget(const struct snp_front *front,
-                      struct snp_run_budget *budget,
-                      struct snp_err *err)
-{
-    const struct snp_config *config = front->config;
-
-    budget->max_depth = snp_config_int(config, SNP_KEY_MAX_DEPTH);
-    budget->max_subcalls = snp_config_int(config, SNP_KEY_MAX_SUBCALLS);
-    budget->tokens = snp_config_int(config, SNP_KEY_TOKEN_BUDGET);
-    budget->tool_calls = snp_config_int(config, SNP_KEY_TOOL_BUDGET);
-    budget->wall_ms = snp_config_int(config, SNP_KEY_TIMEOUT_SECONDS) * MS;
-    budget->cost_usd = snp_config_float(config, SNP_KEY_COST_LIMIT);
-    return snp_front_cost(snp_opts_str(front->opts, "cost-limit"), &budget->cost_usd, err);
-}
-
-/* From the command line to the end; budget: what the options and the configuration say. */
+/* From the command line to the end. */
 static int prompt_run(struct snp_cli *cli,
                       const struct snp_opts *opts,
-                      struct snp_run_spec *spec,
-                      int (*budget)(const struct snp_front *front,
-                                    struct snp_run_budget *ret,
-                                    struct snp_err *err))
+                      struct snp_run_spec *spec)
 {
     snp_cleanup(snp_front_done) struct snp_front front;
     snp_autofree char *prompt = NULL;
@@ -336,7 +309,7 @@ static int prompt_run(struct snp_cli *cli,
     r = prompt_take(opts, cli->caller != NULL, &prompt, &err);
     r = r < 0 ? r : snp_front_open(&front, &err);
     r = r < 0 ? r : snp_front_attach(&front, &err);
-    r = r < 0 ? r : budget(&front, &spec->budget, &err);
+    r = r < 0 ? r : snp_run_limits(&front, spec->kind, &spec->budget, &err);
     if (r < 0) {
         return snp_front_fail(&front, &err);
     }
@@ -386,7 +359,7 @@ static int run_run(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_fail(cli, &err);
     }
     spec.schema = schema;
-    return prompt_run(cli, opts, &spec, run_budget);
+    return prompt_run(cli, opts, &spec);
 }
 
 static const char run_codes[] =
@@ -414,11 +387,14 @@ const struct snp_verb snp_verb_run = {
 static const struct snp_opt agent_options[] = {
     OPT_MODEL,
     {"max-iterations", 'i', SNP_OPT_INT,    "N",   "iterations: 1 to 50 (default 10)",                     0},
-    {"max-depth",      'd', SNP_OPT_INT,    "N",   "turns of the model in each: 1 to 5 (default 3)",       0},
-    {"budget",         0,   SNP_OPT_INT,    "N",   "tokens of both directions (default 400000)",           0},
+    {"max-depth",      'd', SNP_OPT_INT,    "N",   "turns of the model in each: 1 to 5 (default 3)",
+      SNP_KEY_MAX_DEPTH                                                                                      },
+    {"budget",         0,   SNP_OPT_INT,    "N",   "tokens of both directions (default 400000)",
+      SNP_KEY_TOKEN_BUDGET                                                                                   },
     {"context-budget", 0,   SNP_OPT_INT,    "N",
       "tokens of the project's code that it begins with: 0, 100 to 10000 (default 4000)",                   0},
-    {"tool-budget",    0,   SNP_OPT_INT,    "N",   "tool calls in each iteration (default 50)",            0},
+    {"tool-budget",    0,   SNP_OPT_INT,    "N",   "tool calls in each iteration (default 50)",
+      SNP_KEY_TOOL_BUDGET                                                                                    },
     {"cost-limit",     0,   SNP_OPT_STRING, "USD",
       "most it may cost: up to 10; none; or unpriced, which is none where the price is not "
      "known (default 2)",                                                                                   0},
@@ -436,55 +412,6 @@ static const struct snp_opt agent_options[] = {
 static const struct snp_opt_arg agent_args[] = {
     {"TASK", "the task; - reads it from standard input", 1, 1}
 };
-
-/* A number of an option; above its most it is the most, and that is said. */
-static int capped(const struct snp_front *front,
-                  const char *name,
-                  int64_t fallback,
-                  int64_t most,
-                  int64_t *ret,
-                  struct snp_err *err)
-{
-    *ret = snp_opts_int(front->opts, name, fallback);
-    if (*ret < 1) {
-        return snp_fail(err, SNP_E_INVALID, "--%s must be at least 1", name);
-    }
-    if (*ret > most) {
-        snp_front_warn(front, "--%s is at most %lld; using that", name, (long long)most);
-        *ret = most;
-    }
-    return 0;
-}
-
-static int agent_budget(const struct snp_front *front,
-                        struct snp_run_budget *ret,
-                        struct snp_err *err)
-{
-    const char *cost = snp_opts_str(front->opts, "cost-limit");
-    int r = capped(front, "max-iterations", SNP_AGENT_ITERATIONS, SNP_AGENT_ITERATIONS_MAX,
-                   &ret->iterations, err);
-
-    r = r < 0 ? r
-              : capped(front, "max-depth", SNP_AGENT_DEPTH, SNP_AGENT_DEPTH_MAX,
-                       &ret->max_depth, err);
-    r = r < 0 ? r : capped(front, "budget", SNP_AGENT_TOKENS, INT64_MAX / 2, &ret->tokens, err);
-    ret->cost_usd = SNP_AGENT_COST_USD;
-    if (snp_streq(cost, unpriced)) {
-        ret->cost_usd = -1;
-    } else {
-        r = r < 0 ? r : snp_front_cost(cost, &ret->cost_usd, err);
-    }
-    if (ret->cost_usd > SNP_AGENT_COST_USD_MAX) {
-        snp_front_warn(front, "--cost-limit is at most %.0f, or none; using that",
-                       SNP_AGENT_COST_USD_MAX);
-        ret->cost_usd = SNP_AGENT_COST_USD_MAX;
-    }
-    r = r < 0 ? r
-              : capped(front, "tool-budget", SNP_AGENT_TOOLS, SNP_AGENT_TOOLS_MAX,
-                       &ret->tool_calls, err);
-    ret->wall_ms = snp_config_int(front->config, SNP_KEY_TIMEOUT_SECONDS) * MS;
-    return r;
-}
 
 static const char repair_prompt[] = "Your work is judged by tests, in a fresh copy of the "
                                     "project into which your changes are written:\n"
@@ -618,25 +545,23 @@ static int repair_take(const struct snp_opts *opts,
 /* --candidates N: each has a share of what one has without. */
 static int candidates_run(struct snp_cli *cli, const struct snp_opts *opts, bool is_repair)
 {
-    const char *text = snp_opts_str(opts, "cost-limit");
+    snp_cleanup(snp_front_done) struct snp_front front;
+    struct snp_run_budget budget;
     int64_t n = snp_opts_int(opts, "candidates", 1);
-    int64_t tokens = snp_opts_int(opts, "budget", SNP_AGENT_TOKENS);
-    double cost = SNP_AGENT_COST_USD;
     struct snp_err err;
 
-    if (!is_repair || n < 1 || n > SNP_RACE_MAX || tokens < n) {
+    snp_front_init(&front, cli, opts);
+    if (snp_cli_config(cli, opts, &front.config, &err) < 0 ||
+        snp_run_limits(&front, SNP_RUN_AGENT, &budget, &err) < 0) {
+        return snp_cli_fail(cli, &err);
+    }
+    if (!is_repair || n < 1 || n > SNP_RACE_MAX || budget.tokens < n) {
         return snp_cli_usage(cli,
                              "--candidates is 1 to %d, goes with --test CMD, and each "
                              "needs tokens of --budget",
                              SNP_RACE_MAX);
     }
-    if (snp_streq(text, unpriced)) {
-        cost = -1;
-    } else if (snp_front_cost(text, &cost, &err) < 0) {
-        return snp_cli_fail(cli, &err);
-    }
-    cost = cost > SNP_AGENT_COST_USD_MAX ? SNP_AGENT_COST_USD_MAX : cost;
-    return snp_race_run(cli, opts, (size_t)n, tokens, cost);
+    return snp_race_run(cli, opts, (size_t)n, budget.tokens, budget.cost_usd);
 }
 
 static int agent_run(struct snp_cli *cli, const struct snp_opts *opts)
@@ -654,7 +579,7 @@ static int agent_run(struct snp_cli *cli, const struct snp_opts *opts)
     }
     spec.repair = repair;
     spec.system = system;
-    return prompt_run(cli, opts, &spec, agent_budget);
+    return prompt_run(cli, opts, &spec);
 }
 
 const struct snp_verb snp_verb_agent = {

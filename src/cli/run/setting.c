@@ -19,7 +19,6 @@ static const struct {
     const char *setting;
     const char *option;
 } other_names[] = {
-    {"token_budget",           "budget"       },
     {"max_subcalls",           "max-calls"    },
     {"output_dir",             "output"       },
     {"sub_calls_max_per_turn", "max-sub-calls"},
@@ -47,7 +46,7 @@ static const struct snp_opt *option_find(const struct snp_verb *verb, const char
     return NULL;
 }
 
-/* The option without a key that a setting is; NULL = none. */
+/* The option that a setting is; NULL = none. */
 static const struct snp_opt *option_of(const struct snp_verb *verb, const char *setting)
 {
     snp_autofree char *name = snp_need_copy(setting);
@@ -62,7 +61,7 @@ static const struct snp_opt *option_of(const struct snp_verb *verb, const char *
                      ? option_find(verb, other_names[i].option)
                      : NULL;
     }
-    return option != NULL && option->key == SNP_KEY_NONE ? option : NULL;
+    return option;
 }
 
 static int unknown(const struct snp_verb *verb, const char *setting, struct snp_err *err)
@@ -141,7 +140,11 @@ static int one_read(struct snp_settings *settings,
     }
     option = option_of(verb, name);
     key = snp_config_key_from_name(name);
-    if (option != NULL && (key == SNP_KEY_NONE || !is_limit(name))) {
+    if (key == SNP_KEY_NONE && option != NULL) {
+        key = (enum snp_config_key)option->key;
+    }
+    if (option != NULL && option->key == SNP_KEY_NONE &&
+        (key == SNP_KEY_NONE || !is_limit(name))) {
         return option_add(settings, option, equals + 1, err);
     }
     if (key == SNP_KEY_NONE) {

@@ -32,6 +32,7 @@ enum {
     LOOKED_AT = 256 << 10, /* bytes of a record; a longer one says nothing we tell */
     NUMBER_MAX = 32,
     ARGS_MAX = 32,
+    OF_BUDGET = 4, /* words of limits that the client gives */
 };
 
 struct snp_agent {
@@ -230,10 +231,8 @@ static int spawn(const struct snp_mcp_options *options,
     char iterations[NUMBER_MAX];
     char tokens[NUMBER_MAX];
     char cost[NUMBER_MAX] = "unpriced"; /* the agent knows the model, and so its price */
-    const char *const more[] = {"--events", "--attached", "--max-iterations", iterations,
-                                "--budget", tokens,       "--cost-limit",     cost,
-                                "-",        NULL};
-    const char *argv[ARGS_MAX];
+    const char *const more[] = {"--events", "--attached", "--max-iterations", iterations, "-"};
+    const char *argv[ARGS_MAX + 1] = {NULL};
     const struct snp_child child = {
         .has_only_env = true,
         .argv = argv,
@@ -242,16 +241,24 @@ static int spawn(const struct snp_mcp_options *options,
     };
     size_t n = 0;
 
-    while (n < ARGS_MAX - SNP_ARRAY_LEN(more) && options->agent_argv[n] != NULL) {
+    while (n < ARGS_MAX - SNP_ARRAY_LEN(more) - OF_BUDGET && options->agent_argv[n] != NULL) {
         argv[n] = options->agent_argv[n];
         n++;
     }
-    memcpy(argv + n, more, sizeof(more));
-    (void)snprintf(iterations, sizeof(iterations), "%lld", (long long)spec->iterations);
-    (void)snprintf(tokens, sizeof(tokens), "%lld", (long long)spec->tokens);
-    if (spec->cost_usd >= 0) {
-        (void)snprintf(cost, sizeof(cost), "%.9f", spec->cost_usd);
+    if (spec->tokens > 0) {
+        (void)snprintf(tokens, sizeof(tokens), "%lld", (long long)spec->tokens);
+        argv[n++] = "--budget";
+        argv[n++] = tokens;
     }
+    if (spec->has_cost) {
+        if (spec->cost_usd >= 0) {
+            (void)snprintf(cost, sizeof(cost), "%.9f", spec->cost_usd);
+        }
+        argv[n++] = "--cost-limit";
+        argv[n++] = cost;
+    }
+    (void)snprintf(iterations, sizeof(iterations), "%lld", (long long)spec->iterations);
+    memcpy(argv + n, more, sizeof(more));
     return snp_child_start(&child, ret, err);
 }
 

@@ -17,7 +17,8 @@ enum {
 struct snp_agent_spec {
     const char *task; /* UTF-8 */
     int64_t iterations;
-    int64_t tokens;
+    int64_t tokens;  /* 0 = as configured */
+    bool has_cost;   /* else as configured */
     double cost_usd; /* below 0 = no limit */
 };
 

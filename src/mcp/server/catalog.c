@@ -90,10 +90,10 @@ static const struct snp_arg poll_args[] = {
 static const struct snp_arg agent_args[] = {
     ARG_REQUIRED("task", NULL),
     {.name = "max_iterations", .type = SNP_ARG_INTEGER, .fallback = "10", .help = "at most 50"},
-    {.name = "token_budget", .type = SNP_ARG_INTEGER, .fallback = "400000",
-     .help = "at most 10000000"},
-    {.name = "cost_limit", .type = SNP_ARG_NUMBER, .fallback = "2.0",
-     .help = "USD, at most 10; -1: none"},
+    {.name = "token_budget", .type = SNP_ARG_INTEGER,
+     .help = "at most 10000000; default: as configured"},
+    {.name = "cost_limit", .type = SNP_ARG_NUMBER,
+     .help = "USD, at most 10; -1: none; default: as configured"},
     ARG_END,
 };
 static const struct snp_arg run_args[] = {ARG_REQUIRED("run_id", NULL), ARG_END};

@@ -80,8 +80,9 @@ static bool limits_take(struct snp_task *task, struct snp_agent_spec *spec)
     char text[ID_SHOWN];
 
     spec->iterations = snp_json_int(task->args, "max_iterations", SNP_AGENT_ITERATIONS);
-    spec->tokens = snp_json_int(task->args, "token_budget", SNP_AGENT_TOKENS);
-    spec->cost_usd = json_is_number(cost) ? json_number_value(cost) : SNP_AGENT_COST_USD;
+    spec->tokens = snp_json_int(task->args, "token_budget", 0);
+    spec->has_cost = json_is_number(cost);
+    spec->cost_usd = json_number_value(cost);
     if (spec->iterations > SNP_AGENT_ITERATIONS_MAX) {
         spec->iterations = SNP_AGENT_ITERATIONS_MAX;
     }
@@ -93,7 +94,8 @@ static bool limits_take(struct snp_task *task, struct snp_agent_spec *spec)
         say_error(task, "Error starting agent: ", text);
         return false;
     }
-    if (spec->iterations < 1 || spec->tokens < 1) {
+    if (spec->iterations < 1 ||
+        (spec->tokens < 1 && json_object_get(task->args, "token_budget") != NULL)) {
         say_error(task,
                   "Error starting agent: ", "max_iterations and token_budget are at least 1");
         return false;

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SNP_CLI_RUN_LIMITS_H
+#define SNP_CLI_RUN_LIMITS_H
+
+/* The limits of runs and agents, from options, variables, files, and settings of programs; and what raises them. */
+
+#include "cli/run/front.h"
+
+/* Of --cost-limit of an agent: none, and only if the price of the model is unknown. */
+#define SNP_COST_UNPRICED "unpriced"
+
+/* All limits in force; front->config is loaded. SNP_E_INVALID: an option is out of range. */
+int snp_run_limits(const struct snp_front *front,
+                   enum snp_run_kind kind,
+                   struct snp_run_budget *ret,
+                   struct snp_err *err) SNP_NODISCARD;
+
+/*
+ * In a run's result (snp_run_result): `error` says what helps, `raise_with` is the option that raises the limit
+ * or null, and `resume_with`, an object of limits, becomes options or null. For a caller they are settings ("max_depth=8 ..."), and
+ * `error` is left as it is.
+ */
+void snp_run_way_out(json_t *result, bool is_agent, bool is_caller);
+
+#endif
