@@ -69,12 +69,22 @@ void snp_breaker_add(struct snp_breaker *breaker,
     }
     call = hash_add(call, result, strlen(result));
     breaker->answer = answer;
+    breaker->text = 0;
+    breaker->n_texts = 0;
     breaker->n_calls = follow(&breaker->call, breaker->n_calls, call == 0 ? 1 : call, is_new);
     breaker->n_errors = follow(&breaker->error, breaker->n_errors,
                                error == NULL ? 0 : error_hash(error), is_new);
 }
 
+void snp_breaker_say(struct snp_breaker *breaker, const char *text)
+{
+    uint64_t hash = hash_add(FNV_START, text, strlen(text));
+
+    breaker->n_texts = follow(&breaker->text, breaker->n_texts, hash == 0 ? 1 : hash, true);
+}
+
 bool snp_breaker_is_tripped(const struct snp_breaker *breaker)
 {
-    return breaker->n_errors >= SNP_BREAKER_TIMES || breaker->n_calls >= SNP_BREAKER_TIMES;
+    return breaker->n_errors >= SNP_BREAKER_TIMES || breaker->n_calls >= SNP_BREAKER_TIMES ||
+           breaker->n_texts >= SNP_BREAKER_TIMES;
 }

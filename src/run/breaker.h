@@ -3,8 +3,8 @@
 #define SNP_RUN_BREAKER_H
 
 /*
- * Stops a model that goes round in circles: the same error, numbers and addresses aside, or the same call
- * with the same result, three times in a row. Calls of one answer count once: the model has not seen what
+ * Stops a model that goes round in circles: the same error, numbers and addresses aside, the same call
+ * with the same result, or the same answer without a call, three times in a row. Calls of one answer count once: the model has not seen what
  * became of the first when it makes the second.
  */
 
@@ -24,6 +24,8 @@ struct snp_breaker {
     uint64_t call; /* hash of the last call and its result */
     unsigned n_calls;
     int64_t answer; /* which the last call was of */
+    uint64_t text;  /* hash of the last answer; 0 = it had calls */
+    unsigned n_texts;
 };
 
 /* A tool call of the n-th answer has ended. error: its text if it failed, else NULL. */
@@ -33,6 +35,9 @@ void snp_breaker_add(struct snp_breaker *breaker,
                      const json_t *arguments,
                      const char *result,
                      const char *error);
+
+/* An answer without a tool call. */
+void snp_breaker_say(struct snp_breaker *breaker, const char *text);
 
 bool snp_breaker_is_tripped(const struct snp_breaker *breaker);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "run/agent_limits.h"
 #include "text/say.h"
 
 enum {
@@ -147,10 +148,11 @@ static bool cost_is_over(const struct snp_run_state *state,
     }
     affordable = next->output_usd > 0 ? left / next->output_usd : (double)*most;
     if (state->cost_usd >= limit || left < 0 || affordable < ANSWER_MIN) {
-        return snp_run_stop_set(
-            ret, "cost_limit", true, "Cost budget exhausted: $%.4f/$%.4f USD%s",
-            state->cost_usd - state->base_cost, limit - state->base_cost,
-            state->cost_usd >= limit ? "" : ", and the next call would pass it");
+        return snp_run_stop_set(ret, "cost_limit", !snp_run_budget_is_most(state, "cost_limit"),
+                                "Cost budget exhausted: $%.4f/$%.4f USD%s",
+                                state->cost_usd - state->base_cost, limit - state->base_cost,
+                                state->cost_usd >= limit ? ""
+                                                         : ", and the next call would pass it");
     }
     *most = affordable < (double)*most ? (uint64_t)affordable : *most;
     return false;
@@ -198,6 +200,10 @@ static bool circle(const struct snp_run_state *state, struct snp_run_stop *ret)
 {
     snp_autosay struct snp_say tried = SNP_SAY(SHOWN_MAX);
 
+    if (state->breaker.n_texts >= SNP_BREAKER_TIMES) {
+        return snp_run_stop_set(ret, "repeated_failure", false,
+                                "The same answer came %d times in a row", SNP_BREAKER_TIMES);
+    }
     tried_say(state, &tried);
     return snp_run_stop_set(
         ret, "repeated_failure", false, "The same %s came %d times in a row%s",
@@ -366,6 +372,16 @@ bool snp_run_budget_is_last_turn(const struct snp_run_state *state)
 
 /* Going on ---------------------------------------------------------------------------------- */
 
+bool snp_run_budget_is_most(const struct snp_run_state *state, const char *limit)
+{
+    const struct snp_run_budget *budget = &snp_run_state_root(state)->budget;
+
+    return is_agent(state) &&
+           ((strcmp(limit, "max_iterations") == 0 &&
+             budget->iterations >= SNP_AGENT_ITERATIONS_MAX) ||
+            (strcmp(limit, "cost_limit") == 0 && budget->cost_usd >= SNP_AGENT_COST_USD_MAX));
+}
+
 /* Twice the limit, and so many more than are used. */
 static int64_t more(int64_t limit, int64_t used, int64_t least)
 {
@@ -414,7 +430,7 @@ static void cost_resume(const struct snp_run_state *state,
     double mean = state->calls > 0 ? state->cost_usd / (double)state->calls : 0;
     double value = state->cost_usd + MORE_CALLS * (call > mean ? call : mean);
 
-    if (limit < 0) {
+    if (limit < 0 || snp_run_budget_is_most(state, "cost_limit")) {
         return;
     }
     if (!next->is_priced || state->is_cost_unknown) {
@@ -422,6 +438,8 @@ static void cost_resume(const struct snp_run_state *state,
     } else if (state->cost_usd >= limit || limit - state->cost_usd < mean ||
                limit - state->cost_usd < next->input_usd + ANSWER_MIN * next->output_usd) {
         value = value > 2 * limit ? value : 2 * limit;
+        value =
+            is_agent(state) && value > SNP_AGENT_COST_USD_MAX ? SNP_AGENT_COST_USD_MAX : value;
         (void)json_object_set_new(limits, "cost_limit",
                                   json_real(value > 0 ? ceil(value * 100) / 100 : 1));
     }
@@ -434,8 +452,12 @@ static void turns_resume(const struct snp_run_state *state, json_t *limits)
     bool is_over = budget->max_depth > 0 && root->turn >= budget->max_depth;
 
     if (is_agent(state) && budget->iterations > 0 && state->iteration >= budget->iterations) {
-        limit_add(limits, "max_iterations",
-                  more(budget->iterations, state->iteration, MORE_CALLS));
+        int64_t value = more(budget->iterations, state->iteration, MORE_CALLS);
+
+        if (!snp_run_budget_is_most(state, "max_iterations")) {
+            limit_add(limits, "max_iterations",
+                      value < SNP_AGENT_ITERATIONS_MAX ? value : SNP_AGENT_ITERATIONS_MAX);
+        }
     } else if (!is_agent(state) && is_over) {
         limit_add(limits, "max_depth", more(budget->max_depth, root->turn, MORE_CALLS));
     }

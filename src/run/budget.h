@@ -72,6 +72,9 @@ bool snp_run_budget_timeout(const struct snp_run_state *state,
                             const char *why,
                             struct snp_run_stop *ret);
 
+/* The limit is an agent's, and at its maximum. */
+bool snp_run_budget_is_most(const struct snp_run_state *state, const char *limit);
+
 /*
  * Limits with which `resume` gets further, {LIMIT: value, null = none}: for each that is reached, or that the next
  * call would pass, one that leaves room for several more. next: of the run's own completion. New reference.

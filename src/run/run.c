@@ -268,8 +268,9 @@ static enum snp_run_then iteration_begin(struct snp_run *run)
 
     if (state->budget.iterations > 0 && state->iteration >= state->budget.iterations) {
         (void)snp_run_stop_set(
-            &run->stop, "max_iterations", true, "Iteration limit reached (%lld/%lld)",
-            (long long)state->iteration, (long long)state->budget.iterations);
+            &run->stop, "max_iterations", !snp_run_budget_is_most(state, "max_iterations"),
+            "Iteration limit reached (%lld/%lld)", (long long)state->iteration,
+            (long long)state->budget.iterations);
         run->has_stop = true;
         return snp_run_end(run);
     }

@@ -21,9 +21,9 @@ int snp_run_new(const struct snp_run_with *with,
 
 /* What may be changed when a run goes on. */
 struct snp_run_changes {
-    const json_t *budget; /* members that replace those on record, or NULL */
-    const char *recover;  /* of exec requests; NULL = ask */
-    bool is_log_beneath;  /* no change: as in struct snp_trajectory_place */
+    json_t *budget;      /* borrowed: members that replace those on record, or NULL */
+    const char *recover; /* of exec requests; NULL = ask */
+    bool is_log_beneath; /* no change: as in struct snp_trajectory_place */
 };
 
 /*

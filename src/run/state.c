@@ -417,8 +417,11 @@ static int apply_answer(struct snp_run_state *state, const json_t *record)
                               : share(content));
     }
     state->is_cut = snp_streq(snp_json_str(answer, "stop", ""), "length");
-    if (snp_run_state_is_completion(state) && !state->is_cut &&
-        json_array_size(snp_run_state_calls(state)) == 0) {
+    if (json_array_size(snp_run_state_calls(state)) > 0) {
+        return message_add(state, share(message));
+    }
+    snp_breaker_say(&state->breaker, snp_json_str(message, "content", ""));
+    if (snp_run_state_is_completion(state) && !state->is_cut) {
         put(&state->final, json_pack("{s:o, s:s}", "answer",
                                      state->text == NULL ? json_string("") : share(state->text),
                                      "answer_source", "final"));

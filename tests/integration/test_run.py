@@ -743,6 +743,11 @@ def test_a_prompt_that_is_python_is_run(runs: Runs) -> None:
     assert len(os.listdir(os.path.join(runs.folder, "logs"))) == 2
 
 
+def test_a_prompt_that_is_python_has_the_time_of_the_run(runs: Runs) -> None:
+    done = runs.cli("run", f"import time\ntime.sleep({PATIENCE})", "--timeout", 1, "--cell-timeout", 500)
+    assert done.returncode == 1 and "timeout is 1 s; --timeout raises it" in done.stderr, done.stderr
+
+
 def test_a_prompt_that_is_python_is_on_record(runs: Runs) -> None:
     """As other runs are: listed, shown, checked, replayed; going on is refused with the reason, also once a model is
     set up."""

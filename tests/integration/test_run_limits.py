@@ -126,6 +126,24 @@ def test_iterations(runs: Runs) -> None:
     assert "Iteration: 3/3" in told[2] and "Remaining token budget: 399760" in told[2]
 
 
+def test_resume_keeps_an_agent_below_its_maximum(runs: Runs) -> None:
+    """And proposes no more. At the maximum no command continues it."""
+    stopped = runs.agent(*[turn(text=f"step {n}") for n in range(60)], options=["-i", 30], code=1)
+    assert stopped["resume_with"] == "--max-iterations 50"
+    words = ["--max-iterations", 60, "--max-depth", 6, "--tool-budget", 1001]
+    shown = runs.cli("resume", stopped["trajectory_id"], *words, "--cost-limit", "10.5")
+    assert shown.returncode == 1 and shown.stderr.count("; using that") == 4 and "Continue with" not in shown.stderr
+    budget = steps(runs, stopped, "resume")[-1]["budget"]
+    assert [budget[name] for name in ("max_iterations", "max_depth", "tool_budget", "cost_limit")] == [50, 5, 1000, 10]
+    assert len(steps(runs, stopped, "iteration")) == 50
+    result = json.loads(runs.cli("resume", stopped["trajectory_id"], "--json").stdout)
+    assert (result["stopped_by"], result["resume_with"], result["raise_with"]) == ("max_iterations", None, None)
+    dear = [turn(text=f"step {n}", tokens=(2_000_000, 9), model="claude-sonnet-4-5") for n in range(3)]
+    for limit, with_ in (("8", "--cost-limit 10.00"), ("10", None)):
+        result = runs.json("agent", "Do it", *dear, options=["--cost-limit", limit, "--budget", 10**8], code=1)
+        assert (result["stopped_by"], result["resume_with"]) == ("cost_limit", with_), result
+
+
 @pytest.mark.parametrize("where", ["model", "retry"])
 def test_the_wall_clock_of_the_whole_run(runs: Runs, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while the model is asked, and between tries; cells: test_run.py."""
@@ -298,6 +316,19 @@ def test_circles_end_with_what_was_tried(runs: Runs) -> None:
 
 
 # Out of the sandbox -----------------------------------------------------------------------------
+
+
+def test_an_agent_that_repeats_its_answer_is_stopped(runs: Runs) -> None:
+    """And goes on by resume; a call in between is no repetition."""
+    result = runs.agent(turn(text="Done.", repeat=True), code=1)
+    assert (result["stopped_by"], result["iterations"], result["answer"]) == ("repeated_failure", 3, "Done.")
+    assert "The same answer came 3 times in a row" in result["error"]
+    more = json.loads(runs.cli("resume", result["trajectory_id"], "--json").stdout)
+    assert (more["stopped_by"], more["iterations"]) == ("repeated_failure", 6)
+    said = turn(text="Done.")
+    other = turn({**UNKNOWN, "arguments": {"n": 2}})
+    result = runs.agent(said, said, other, said, said, turn(call("FINAL", answer="x")))
+    assert result["answer"] == "x"
 
 
 def test_a_report_comes_out(runs: Runs) -> None:

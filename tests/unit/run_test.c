@@ -693,10 +693,10 @@ TEST(forged_numbers_stop_a_run)
     for (size_t i = 0; i < SNP_ARRAY_LEN(answers); i++) {
         struct snp_err err;
         json_t *answer = NULL;
-        snp_autofree char *text = snp_format(
-            "{\"ok\": true, \"message\": {}, \"usage\": {\"input\": %s, \"output\": %s}, "
-            "\"cost_usd\": %s}",
-            answers[i][0], answers[i][1], answers[i][2]);
+        snp_autofree char *text =
+            snp_format("{\"ok\": true, \"message\": {\"content\": \"%zu\"}, "
+                       "\"usage\": {\"input\": %s, \"output\": %s}, \"cost_usd\": %s}",
+                       i, answers[i][0], answers[i][1], answers[i][2]);
 
         assert_int_equal(snp_json_parse(text, strlen(text), &answer, &err), 0);
         apply(&run,

@@ -680,6 +680,10 @@ static void way_out_print(const struct snp_front *front, const json_t *result)
         is_elsewhere ? snp_shell_word(snp_config_str(front->config, SNP_KEY_LOG_DIR)) : NULL;
     const char *options = snp_json_str(result, "resume_with", "");
 
+    if (options[0] == '\0' && snp_run_budget_is_most(snp_run_state(front->run),
+                                                     snp_json_str(result, "stopped_by", ""))) {
+        return;
+    }
     if (strcmp(snp_json_str(json_object_get(result, "remedy"), "kind", ""),
                snp_remedy_name(SNP_REMEDY_RECOVER)) == 0) {
         (void)fputs("--recover replay runs the missing cells again instead\n", stderr);
@@ -954,20 +958,31 @@ int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
     return exit_code;
 }
 
-/* The project that the run looked things up in, if it did; the caller's. */
-static int looked_in(void *ctx, json_t *record, struct snp_err *err)
+struct recorded {
+    bool is_agent;
+    char *project; /* that the run looked things up in; owned; NULL = none */
+};
+
+static void recorded_done(struct recorded *recorded)
 {
-    char **project = ctx;
+    free(recorded->project);
+}
+
+static int on_recorded(void *ctx, json_t *record, struct snp_err *err)
+{
+    struct recorded *recorded = ctx;
     const char *dir = snp_json_str(json_object_get(record, "exec"), "project", NULL);
     size_t i;
     json_t *tool;
 
     (void)err;
+    recorded->is_agent =
+        recorded->is_agent || snp_streq(snp_json_str(record, "kind", ""), "agent");
     json_array_foreach(json_object_get(record, "user_tools"), i, tool)
     {
-        if (*project == NULL && dir != NULL &&
+        if (recorded->project == NULL && dir != NULL &&
             snp_streq(snp_json_str(tool, "origin", ""), "context")) {
-            *project = snp_need_copy(dir);
+            recorded->project = snp_need_copy(dir);
         }
     }
     return 0;
@@ -978,13 +993,16 @@ int snp_front_resume(struct snp_front *front,
                      const struct snp_run_changes *changes)
 {
     struct snp_trajectory_check check;
-    snp_autofree char *project = NULL;
+    snp_cleanup(recorded_done) struct recorded recorded = {0};
     struct snp_err err;
     int r = snp_run_key(front->key, &err);
 
     r = r < 0 ? r : snp_trajectory_own(path, front->key, &check, &err);
-    SNP_THEN(r, snp_trajectory_read(path, looked_in, &project, &check, &err));
-    SNP_THEN(r, begin(front, NULL, path, changes, project, &err));
+    SNP_THEN(r, snp_trajectory_read(path, on_recorded, &recorded, &check, &err));
+    if (r == 0 && recorded.is_agent) {
+        snp_run_limits_cap(front, changes->budget);
+    }
+    SNP_THEN(r, begin(front, NULL, path, changes, recorded.project, &err));
     if (r < 0) {
         err.code = err.code == SNP_E_INVALID ? SNP_E_DENIED : err.code; /* no usage error */
         return snp_front_fail(front, &err);

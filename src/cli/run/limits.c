@@ -134,6 +134,28 @@ int snp_run_limits(const struct snp_front *front,
     return cost_take(front, is_agent, &ret->cost_usd, err);
 }
 
+void snp_run_limits_cap(const struct snp_front *front, json_t *budget)
+{
+    static const struct {
+        const char *member;
+        const char *option;
+        int64_t most;
+    } rows[] = {
+        {"max_iterations", "max-iterations", SNP_AGENT_ITERATIONS_MAX       },
+        {"max_depth",      "max-depth",      SNP_AGENT_DEPTH_MAX            },
+        {"tool_budget",    "tool-budget",    SNP_AGENT_TOOLS_MAX            },
+        {"cost_limit",     "cost-limit",     (int64_t)SNP_AGENT_COST_USD_MAX},
+    };
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        if (json_number_value(json_object_get(budget, rows[i].member)) > (double)rows[i].most) {
+            snp_front_warn(front, "--%s is at most %lld; using that", rows[i].option,
+                           (long long)rows[i].most);
+            (void)json_object_set_new(budget, rows[i].member, json_integer(rows[i].most));
+        }
+    }
+}
+
 /* The way out ------------------------------------------------------------------------------- */
 
 static const struct row {

@@ -15,6 +15,9 @@ int snp_run_limits(const struct snp_front *front,
                    struct snp_run_budget *ret,
                    struct snp_err *err) SNP_NODISCARD;
 
+/* Lower what replaces limits of an agent's record (snp_run_changes) to an agent's maximum. */
+void snp_run_limits_cap(const struct snp_front *front, json_t *budget);
+
 /*
  * In a run's result (snp_run_result): `error` says what helps, `raise_with` is the option that raises the limit
  * or null, and `resume_with`, an object of limits, becomes options or null. For a caller they are settings ("max_depth=8 ..."), and

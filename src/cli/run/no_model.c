@@ -74,13 +74,15 @@ static int show(const struct snp_front *front,
     return snp_view_finish(view, result) < 0 ? SNP_EXIT_FAILED : exit_of(result);
 }
 
-/* What the daemon is asked; *ret is also what the record says of it. */
+/* What the daemon is asked; *ret is also what the record says of it. Its one cell has the time of the run. */
 static int exec_make(struct snp_front *front,
-                     const char *code,
+                     const struct snp_run_spec *spec,
                      json_t **ret,
                      struct snp_err *err)
 {
     snp_autojson json_t *policy = NULL;
+    snp_autojson json_t *limits =
+        snp_need(json_pack("{s:I}", "timeout_ms", (json_int_t)spec->budget.wall_ms));
     struct snp_exec_request request;
     int r = snp_front_exec(front, &policy, err);
 
@@ -89,7 +91,8 @@ static int exec_make(struct snp_front *front,
     }
     snp_record_read(policy, &snp_exec_request_form, &request);
     request.kind = "python";
-    request.code_len = strlen(code);
+    request.code_len = strlen(spec->prompt);
+    request.limits = (uint64_t)spec->budget.wall_ms < spec->cell_ms ? limits : NULL;
     request.checkpoint = NULL;
     *ret = snp_need(snp_record_write(&snp_exec_request_form, &request));
     return 0;
@@ -131,7 +134,7 @@ static bool code_run(struct snp_front *front, const struct snp_run_spec *given, 
     bool is_run = false;
 
     snp_view_init(&view, false, NULL);
-    if (exec_make(front, code, &head, &err) < 0) {
+    if (exec_make(front, given, &head, &err) < 0) {
         return false;
     }
     spec.exec = head;
