@@ -263,6 +263,30 @@ def test_another_project_is_told(server: mcp.Server) -> None:
     assert server.text("execute_python", code="cli", session_id="from-cli") == "5"
 
 
+def test_a_changed_configuration_does_not_use_a_session_of_another_tier(server: mcp.Server) -> None:
+    """It was opened in local, which sees the host; the configuration says native now. Nothing runs."""
+    def in_tier(name: str, template: str = "base") -> mcp.Server:
+        folder = server.box.make_folder("changed")
+        return mcp.Server(server.box, cwd=folder, env={"SNIPARA_SANDBOX_ENVIRONMENT": name,
+                                                       "SNIPARA_SANDBOX_TEMPLATE": template})
+    with in_tier("local") as before:
+        assert before.text("execute_python", code="x = 5; x") == "[local mode] 5"
+    with in_tier("native") as after:
+        text = after.error("execute_python", code="open('ran', 'w')")
+        assert "tier local, but this server is configured for native" in text and "destroy_session" in text
+        assert "local" in after.error("get_repl_context")
+        assert after.text("execute_python", code="6", session_id="elsewhere") == "6"
+        after.tool("destroy_session", session_id="default")
+        assert after.text("execute_python", code="'x' in globals()") == "False"
+    with in_tier("native", "data") as other:
+        assert "template base, but this server is configured for data" in other.error("execute_python", code="7")
+    # The same of `exec` is a warning: a command names its session.
+    server.box.exec("1", session="in-native")
+    done = server.box.cli("exec", "2", "--session", "in-native", env={"SNIPARA_SANDBOX_ENVIRONMENT": "local"})
+    assert done.stdout == "2\n"
+    assert "session in-native is in the native tier; local (SNIPARA_SANDBOX_ENVIRONMENT)" in done.stderr
+
+
 # Bounds -------------------------------------------------------------------------------------
 
 

@@ -80,11 +80,15 @@ static int exec_make(const struct snp_opts *opts,
                      struct snp_err *err)
 {
     bool has_checkpoint = snp_config_origin(config, SNP_KEY_CHECKPOINT) != SNP_ORIGIN_DEFAULT;
+    bool has_template = snp_config_origin(config, SNP_KEY_TEMPLATE) != SNP_ORIGIN_DEFAULT;
     snp_autojson json_t *defaults = NULL;
     json_t *exec;
 
     SNP_TRY(snp_cli_session_defaults(config, true, &defaults, err));
+    /* Not only defaults: a session that was opened with others is refused. */
     exec = SNP_WRITE(snp_exec_policy, .defaults = defaults, .project = project,
+                     .tier = snp_cli_tier_is_chosen(config) ? snp_cli_tier(config) : NULL,
+                     .template = has_template ? snp_config_str(config, SNP_KEY_TEMPLATE) : NULL,
                      .allow_degraded = snp_opts_flag(opts, "allow-degraded", false),
                      .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT),
                      .transaction = snp_config_bool(config, SNP_KEY_TRANSACTION),

@@ -406,6 +406,7 @@ static int job_run(struct job *job, struct snp_view *view, int *ret_exit, struct
 {
     snp_autoreply struct snp_reply reply = {0};
     snp_autojson json_t *result = NULL;
+    const char *session = snp_opts_str(job->opts, "session");
     const struct snp_call call = {
         .head = job->head,
         .raw = job->raw,
@@ -424,6 +425,10 @@ static int job_run(struct job *job, struct snp_view *view, int *ret_exit, struct
                                             : snp_opts_flag(job->opts, "check", false)
                                                 ? SNP_EXIT_OF_SHELL_LINES
                                                 : SNP_EXIT_OF_PYTHON);
+    if (session != NULL) {
+        snp_cli_tier_differs(job->cli, job->config, session,
+                             snp_json_str(json_object_get(reply.head, "manifest"), "tier", ""));
+    }
     if (view->is_live) {
         if (snp_view_finish(view, reply.head) < 0 && *ret_exit == 0) {
             *ret_exit = SNP_EXIT_FAILED;

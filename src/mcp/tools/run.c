@@ -74,6 +74,22 @@ static void on_result(struct snp_task *task, json_t *head)
     snp_task_end(task, snp_cell_result(&task->cell, &task->service->kept, &view));
 }
 
+/* The server's configuration names another one than the session was opened with; the task has ended. */
+static bool is_elsewhere(struct snp_task *task, const json_t *head, const char *member)
+{
+    const char *has = snp_json_str(head, member, "");
+    const char *wanted = snp_json_str(task->service->options.exec, member, NULL);
+
+    if (wanted == NULL || strcmp(wanted, has) == 0) {
+        return false;
+    }
+    snp_task_failf(task, SNP_E_INVALID,
+                   "session '%.64s' was opened with %s %.40s, but this server is configured "
+                   "for %.40s; use another session_id, or SniparaSandbox.destroy_session first",
+                   task->session_id, member, has, wanted);
+    return true;
+}
+
 /* The session was opened with another policy: its own holds, if that does not give less than asked. */
 static void on_show(struct snp_task *task, json_t *head)
 {
@@ -87,6 +103,9 @@ static void on_show(struct snp_task *task, json_t *head)
         snp_task_failf(task, SNP_E_INVALID,
                        "session '%.64s' belongs to the project %.200s; use another session_id",
                        task->session_id, project);
+        return;
+    }
+    if (is_elsewhere(task, head, "tier") || is_elsewhere(task, head, "template")) {
         return;
     }
     (void)snp_format_bytes((uint64_t)has, has_text, sizeof(has_text));
