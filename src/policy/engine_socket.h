@@ -6,6 +6,9 @@
 
 #include "base/err.h"
 
+/* How names of images begin that are built for a workspace. */
+#define SNP_ENGINE_WORKSPACE_IMAGE "snipara-sandbox-workspace:"
+
 enum {
     SNP_ENGINE_PATH_MAX = 107 /* bytes of a unix socket's path */
 };

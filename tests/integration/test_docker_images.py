@@ -125,6 +125,11 @@ def test_packages_are_there_and_the_image_is_built_once(sandbox: lib.Sandbox, wo
     assert f"preparing image {image_of(result)}: Step 1/" in done.stderr
     again = box.cli("exec", "--json", "--config", config, code, cwd=workspace)
     assert image_of(json.loads(again.stdout)) == image_of(result) and "preparing" not in again.stderr
+    # Programs find the workspace's modules: `pytest` does not look in the current folder.
+    path = "import os; os.environ.get('PYTHONPATH')"
+    for value, more in {"/workspace": (), "/tmp": ("--set-env", "PYTHONPATH=/tmp")}.items():
+        done = box.cli("exec", "--json", "--config", config, *more, path, cwd=workspace)
+        assert json.loads(done.stdout)["value"] == repr(value), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("files, values, command", [

@@ -132,12 +132,13 @@ struct runner {
 };
 
 static const struct runner runners[] = {
-    {"pytest",   "export PYTHONPATH=/tmp/$N PYTEST_ADDOPTS=\"-p no:cacheprovider -p snp_$N\"\n",
-     NULL,                                                                                                      NULL               },
-    {"unittest", "",                                                                             "-m unittest", "/tmp/$N/snp_$N.py"},
-    {"node",     "",                                                                             "node --test",
+    {"pytest",
+     "export PYTHONPATH=/tmp/$N${PYTHONPATH:+:$PYTHONPATH} PYTEST_ADDOPTS=\"-p "
+     "no:cacheprovider -p snp_$N\"\n", NULL,          NULL                            },
+    {"unittest", "",                   "-m unittest", "/tmp/$N/snp_$N.py"             },
+    {"node",     "",                   "node --test",
      "node --test-reporter=spec --test-reporter-destination=stdout "
-     "--test-reporter=/tmp/$N/snp_$N.mjs --test-reporter-destination=/dev/null --test"                                             },
+     "--test-reporter=/tmp/$N/snp_$N.mjs --test-reporter-destination=/dev/null --test"},
 };
 
 /* The shell line. */

@@ -194,7 +194,7 @@ static int find_tag(struct image *image, struct snp_err *err)
         }
     }
     SNP_TRY(snp_bytes_hash(snp_buf_bytes(&all), all.len, image->hash, err));
-    (void)snprintf(image->tag, sizeof(image->tag), "snipara-sandbox-workspace:%.*s", SHORT,
+    (void)snprintf(image->tag, sizeof(image->tag), SNP_ENGINE_WORKSPACE_IMAGE "%.*s", SHORT,
                    image->hash + HASH_AT);
     return 0;
 }

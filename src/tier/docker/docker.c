@@ -141,6 +141,15 @@ static int find_python(const struct snp_python_query *query,
     return 0;
 }
 
+/* An image of a workspace may have its tests' packages only: its modules are found in the copy of the project. */
+static const char *variable(const struct snp_sandbox_spec *spec)
+{
+    return spec->project != NULL &&
+                   snp_has_prefix(spec->python.rootfs, SNP_ENGINE_WORKSPACE_IMAGE)
+               ? "PYTHONPATH=/workspace"
+               : NULL;
+}
+
 static int check(const struct snp_sandbox *s, struct snp_err *err)
 {
     (void)err;
@@ -215,6 +224,7 @@ const struct snp_tier_ops snp_docker_ops = {
     .is_over = is_over,
     .done = done,
     .find_python = find_python,
+    .variable = variable,
     .limited_by = snp_docker_limited_by,
     .degraded = snp_docker_degraded,
     .check = check,

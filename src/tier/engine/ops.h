@@ -33,6 +33,7 @@ struct snp_about;
 struct snp_python;
 struct snp_python_query;
 struct snp_sandbox;
+struct snp_sandbox_spec;
 struct snp_supervisor;
 
 /* What copies of an interpreter take. */
@@ -89,6 +90,9 @@ struct snp_tier_ops {
     int (*find_python)(const struct snp_python_query *query,
                        struct snp_python *ret,
                        struct snp_err *err);
+
+    /* "NAME=VALUE" that code gets unless the request has that variable. NULL, also of it = none. */
+    const char *(*variable)(const struct snp_sandbox_spec *spec);
 
     /* What is in front of /workspace and /tmp, as the code sees it. NULL = nothing: a root of its own. */
     int (*folder)(const struct snp_supervisor *supervisor,

@@ -100,8 +100,19 @@ static int add_python_env(const struct snp_python *python,
     return r;
 }
 
+/* "NAME=VALUE", unless env has another value. */
+static int add_default(struct snp_buf *block, const json_t *env, const char *text)
+{
+    char name[32];
+
+    (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(text, "="), text);
+    return json_object_get(env, name) == NULL ? snp_buf_add(block, text, strlen(text) + 1) : 0;
+}
+
+/* more: of the tier; NULL = nothing. */
 static int read_env(const json_t *env,
                     const char *folder,
+                    const char *more,
                     struct snp_sandbox_spec *spec,
                     struct snp_err *err)
 {
@@ -138,11 +149,10 @@ static int read_env(const json_t *env,
     snp_buf_init(&block, SNP_ENV_MAX);
     r = add_python_env(&spec->python, env, &block);
     for (size_t i = 0; r == 0 && i < n_defaults; i++) {
-        char name[32];
-        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(defaults[i], "="), defaults[i]);
-        if (json_object_get(env, name) == NULL) {
-            r = snp_buf_add(&block, defaults[i], strlen(defaults[i]) + 1);
-        }
+        r = add_default(&block, env, defaults[i]);
+    }
+    if (r == 0 && more != NULL) {
+        r = add_default(&block, env, more);
     }
     json_object_foreach((json_t *)(uintptr_t)env, key, value)
     {
@@ -218,7 +228,10 @@ static int on_open(struct request *rq, struct snp_err *err)
         r = rq->supervisor->ops->folder(rq->supervisor, spec.id, folder, sizeof(folder), err);
     }
     if (r == 0) {
-        r = read_env(in->env, folder, &spec, err);
+        const char *more =
+            rq->supervisor->ops->variable == NULL ? NULL : rq->supervisor->ops->variable(&spec);
+
+        r = read_env(in->env, folder, more, &spec, err);
     }
     if (r < 0) {
         snp_sandbox_spec_done(&spec);
