@@ -789,12 +789,13 @@ def test_an_agents_change_is_proven_and_applied(sandbox: lib.Sandbox, project: s
     runs = Runs(sandbox)
     turns = [turn(call("execute_code", code=f"open('calc.py', 'w').write({code.replace('-', sign)!r})"),
                   call("FINAL", answer=sign)) for sign in "*+"]
-    words = ["--env", "docker", "--test", "python3 -m unittest"]
+    words = ["--test", "python3 -m unittest"]
+    sandbox.make_file(os.path.join(project, "snipara-sandbox.toml"), '[snipara_sandbox]\nenvironment = "docker"\n')
     done = sandbox.cli("agent", "Fix add()", *runs.options(runs.script(*turns)), "--cost-limit", "none", "--json",
                        *words, cwd=project)
     found = json.loads(done.stdout)
     assert found["answer"] == "+" and found["verdict"]["verdict"] == "ready for human review", done.stderr
-    judged = sandbox.cli("verify", found["session"], *words[2:], "--json")
+    judged = sandbox.cli("verify", found["session"], *words, "--json")
     assert judged.returncode == 0 and json.loads(judged.stdout)["verdict"] == "ready for human review", judged
     assert sandbox.cli("apply", found["session"], "--yes").returncode == 0
     with open(os.path.join(project, "calc.py")) as text:

@@ -743,6 +743,20 @@ def test_a_prompt_that_is_python_is_run(runs: Runs) -> None:
     assert len(os.listdir(os.path.join(runs.folder, "logs"))) == 2
 
 
+@pytest.mark.parametrize("options, env, words", [
+    (["--template", "nosuch"], {}, "nosuch"),
+    ([], {"SNIPARA_SANDBOX_RUNTIME_DIR": "/proc/none"}, "/proc/none"),
+])
+def test_a_prompt_that_is_python_and_cannot_be_run_says_why(runs: Runs, options: list[str], env: dict[str, str],
+                                                            words: str) -> None:
+    """Not that a key is missing."""
+    done = runs.cli("run", "print(1)", *options, env=env)
+    assert done.returncode != 0 and words in done.stderr and "API_KEY" not in done.stderr, done.stderr
+    failed = json.loads(runs.cli("run", "print(1)", "--json", *options, env=env).stdout)
+    assert words in failed["error"] and "no model configured" in failed["error"]
+    assert not os.path.exists(os.path.join(runs.folder, "logs")) or not os.listdir(os.path.join(runs.folder, "logs"))
+
+
 def test_a_prompt_that_is_python_has_the_time_of_the_run(runs: Runs) -> None:
     done = runs.cli("run", f"import time\ntime.sleep({PATIENCE})", "--timeout", 1, "--cell-timeout", 500)
     assert done.returncode == 1 and "timeout is 1 s; --timeout raises it" in done.stderr, done.stderr

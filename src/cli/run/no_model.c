@@ -119,7 +119,14 @@ static int end(struct snp_front *front,
     return r < 0 ? snp_front_fail(front, &err) : exit_code;
 }
 
-/* False: it is no code, or cannot be run. */
+/* Why code could not be run; the exit status. */
+static int refuse(const struct snp_front *front, struct snp_err *err)
+{
+    (void)snp_err_wrap(err, "no model configured, so the prompt is run as Python");
+    return snp_front_fail(front, err);
+}
+
+/* False: it is no code. */
 static bool code_run(struct snp_front *front, const struct snp_run_spec *given, int *ret_exit)
 {
     const char *code = given->prompt;
@@ -131,11 +138,12 @@ static bool code_run(struct snp_front *front, const struct snp_run_spec *given, 
     struct snp_err err;
     struct snp_call call = {
         .raw = code, .raw_len = strlen(code), .event = snp_view_event, .ctx = &view};
-    bool is_run = false;
+    bool is_code = true;
 
     snp_view_init(&view, false, NULL);
     if (exec_make(front, given, &head, &err) < 0) {
-        return false;
+        *ret_exit = refuse(front, &err);
+        return true;
     }
     spec.exec = head;
     call.head = head;
@@ -145,16 +153,18 @@ static bool code_run(struct snp_front *front, const struct snp_run_spec *given, 
         *ret_exit = snp_front_fail(front, &err);
         return true;
     }
-    is_run = snp_remote_send(front->cli, &call, &reply, &err) == 0 &&
-             !is_no_python(&view, reply.head);
-    if (is_run) {
+    if (snp_remote_send(front->cli, &call, &reply, &err) < 0) {
+        snp_run_plain_forget(plain);
+        *ret_exit = refuse(front, &err);
+    } else if (is_no_python(&view, reply.head)) {
+        snp_run_plain_forget(plain);
+        is_code = false;
+    } else {
         *ret_exit = end(front, plain, &view, reply.head);
         snp_cli_tier_notice(front->cli, front->config);
-    } else {
-        snp_run_plain_forget(plain);
     }
     snp_run_plain_free(plain);
-    return is_run;
+    return is_code;
 }
 
 /* Ways out ------------------------------------------------------------------------------------ */
