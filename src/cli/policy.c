@@ -13,6 +13,7 @@
 #include "cli/setup/image.h"
 #include "cli/tier.h"
 #include "config/config.h"
+#include "policy/engine_socket.h"
 #include "policy/project.h"
 #include "policy/template_name.h"
 #include "registry/registry.h"
@@ -97,13 +98,27 @@ const char *snp_cli_workspace(const struct snp_config *config, const char *usual
     return path != NULL ? path : is_workspace_wanted(config) ? "." : usual;
 }
 
-/* IMAGE, or IMAGE#RUNTIME: what a container is made of. */
-static json_t *image_and_runtime(const struct snp_config *config, const char *image)
+/*
+ * IMAGE, IMAGE#RUNTIME or IMAGE#RUNTIME#SOCKET: what a container is made of, and by which engine. The daemon may have
+ * been started with another DOCKER_HOST.
+ */
+static int container_of(const struct snp_config *config,
+                        const char *image,
+                        json_t **ret,
+                        struct snp_err *err)
 {
+    const char *host = snp_config_process_env(config, "DOCKER_HOST");
     const char *runtime = snp_config_str(config, SNP_KEY_DOCKER_RUNTIME);
+    bool has_engine = host != NULL && host[0] != '\0';
+    char socket[SNP_ENGINE_PATH_MAX + 1] = "";
 
-    return runtime == NULL || runtime[0] == '\0' ? json_string(image)
-                                                 : json_sprintf("%s#%s", image, runtime);
+    if (has_engine) {
+        SNP_TRY(snp_engine_socket(socket, err));
+    }
+    runtime = runtime == NULL ? "" : runtime;
+    *ret = json_sprintf("%s%s%s%s%s", image, runtime[0] != '\0' || has_engine ? "#" : "",
+                        runtime, has_engine ? "#" : "", socket);
+    return *ret == NULL ? snp_fail(err, SNP_E_INVALID, "DOCKER_HOST is not UTF-8") : 0;
 }
 
 /* What the keys of the docker tier say of a new session. */
@@ -113,9 +128,11 @@ static int add_docker(const struct snp_config *config,
                       struct snp_err *err)
 {
     snp_autofree char *image = NULL;
+    json_t *container;
 
     SNP_TRY(snp_cli_image(config, may_get, &image, err));
-    (void)json_object_set_new(defaults, "rootfs", image_and_runtime(config, image));
+    SNP_TRY(container_of(config, image, &container, err));
+    (void)json_object_set_new(defaults, "rootfs", container);
     if (!snp_config_bool(config, SNP_KEY_DOCKER_NETWORK_DISABLED)) {
         (void)json_object_set_new(defaults, "network", json_true());
     }

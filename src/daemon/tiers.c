@@ -236,7 +236,9 @@ int snp_tier_guarantees(const struct snp_found_tier *tier,
                         const json_t *guarantees,
                         struct snp_err *err)
 {
-    const char *runtime = rootfs == NULL ? NULL : strchr(rootfs, '#'); /* IMAGE#RUNTIME */
+    /* IMAGE#RUNTIME#SOCKET */
+    const char *at = rootfs == NULL ? NULL : strchr(rootfs, '#');
+    snp_autofree char *runtime = at == NULL ? NULL : strndup(at + 1, strcspn(at + 1, "#"));
 
     return snp_guarantees_of(tier->name, tier->is_claimed ? NULL : tier->about, runtime,
                              guarantees, err);

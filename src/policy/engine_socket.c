@@ -36,6 +36,13 @@ static bool read_loopback(const char *text, struct sockaddr_in *ret)
            ntohl(ret->sin_addr.s_addr) >> 24U == IN_LOOPBACKNET;
 }
 
+bool snp_engine_is_local(const char *socket)
+{
+    struct sockaddr_in ignored;
+
+    return socket[0] == '/' || read_loopback(socket, &ignored);
+}
+
 static int connected(const char *path)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};

@@ -4,6 +4,8 @@
 
 /* Where a container engine (dockerd, podman's service) answers on this host. */
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 /* How names of images begin that are built for a workspace. */
@@ -18,6 +20,9 @@ enum {
  * answers at, else the usual one. SNP_E_UNSUPPORTED: DOCKER_HOST is none of this host, or wants TLS.
  */
 int snp_engine_socket(char out[SNP_ENGINE_PATH_MAX + 1], struct snp_err *err) SNP_NODISCARD;
+
+/* As snp_engine_socket writes it: an absolute path, or a loopback ADDRESS:PORT. */
+bool snp_engine_is_local(const char *socket);
 
 /* Does somebody answer there? *ret_fd is a stream to it. SNP_E_UNSUPPORTED says why not, with the way out. */
 int snp_engine_connect(const char *path, int *ret_fd, struct snp_err *err) SNP_NODISCARD;

@@ -780,6 +780,22 @@ def test_a_project_is_copied_into_a_container_of_the_pool(
     assert box.exec("import os; os.listdir()", "none")["value"] == "[]"
 
 
+def test_an_engine_that_is_named_after_the_daemon_started(engine: engines.Engine) -> None:
+    """By DOCKER_HOST of the command. The session stays with it, also when it is woken by another command."""
+    with contextlib.closing(lib.Sandbox("root", env=engines.NO_POOL)) as box:
+        assert box.exec("1")["manifest"]["tier"] == "native"  # the daemon's DOCKER_HOST names nothing
+        done = box.cli("exec", "--env", "docker", "--json", "--session", "late", "x = 42; x", env=engine.env)
+        result = json.loads(done.stdout)
+        assert (result["value"], result["manifest"]["tier"]) == ("42", "docker"), done.stderr
+        assert len(engine.containers()) == 1
+        assert box.exec("x", "late")["value"] == "42"
+        assert box.cli("daemon", "stop").returncode == 0
+        assert engine.containers() == []
+        assert box.exec("x + 1", "late")["value"] == "43"
+        box.destroy("late")
+        assert engine.containers() == []
+
+
 def test_an_agents_change_is_proven_and_applied(sandbox: lib.Sandbox, project: str) -> None:
     code = "def add(a, b):\n    return a - b\n"
     sandbox.make_file(os.path.join(project, "calc.py"), code)

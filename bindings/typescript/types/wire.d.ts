@@ -58,7 +58,7 @@ export interface Methods {
       defaults?: Record<string, unknown> | null;
       /** absolute path of the folder seen at /workspace */
       project?: string | null;
-      /** absolute path of a folder whose /usr and /etc are seen instead of the host's; in the docker tier, an image, or IMAGE#RUNTIME */
+      /** absolute path of a folder whose /usr and /etc are seen instead of the host's; in the docker tier, IMAGE, IMAGE#RUNTIME or IMAGE#RUNTIME#SOCKET: that of the container engine */
       rootfs?: string | null;
       /** variables that reach the code, strings */
       env?: Record<string, unknown> | null;

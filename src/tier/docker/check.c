@@ -9,7 +9,7 @@
 bool snp_docker_is_gvisor(const struct snp_sandbox *s)
 {
     const struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
-    const char *runtime = d->runtime[0] != '\0' ? d->runtime : s->spec.python.id;
+    const char *runtime = d->runtime[0] != '\0' ? d->runtime : snp_docker_runtime(s);
 
     for (const char *const *part = snp_docker_kernels; runtime != NULL && *part != NULL;
          part++) {
@@ -22,7 +22,7 @@ bool snp_docker_is_gvisor(const struct snp_sandbox *s)
 
 bool snp_docker_counts_files(const struct snp_sandbox *s)
 {
-    return !snp_docker_of(s->supervisor)->is_podman && !snp_docker_is_gvisor(s);
+    return !snp_docker_engine(s)->is_podman && !snp_docker_is_gvisor(s);
 }
 
 /* In the place of what is said of the same subject. */
@@ -74,7 +74,7 @@ int snp_docker_check(struct snp_sandbox *s,
 {
     struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
     const json_t *host = json_object_get(found, "HostConfig");
-    const char *asked = s->spec.python.id;
+    const char *asked = snp_docker_runtime(s);
     const json_t *text;
     size_t i;
 

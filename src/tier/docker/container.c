@@ -52,6 +52,7 @@ int snp_container_make(struct snp_sandbox *s)
         return -1;
     }
     d->attach_fd = -1;
+    d->engine = snp_docker_of(s->supervisor);
     snp_line_init(&d->line);
     s->own = d;
     return 0;
@@ -133,7 +134,7 @@ static void remove_container(struct snp_sandbox *s)
     struct snp_err err;
 
     (void)snprintf(path, sizeof(path), "/containers/%s?force=1&v=1", d->id);
-    if (snp_docker_ask(&snp_docker_of(s->supervisor)->api,
+    if (snp_docker_ask(&snp_docker_engine(s)->api,
                        &(const struct snp_docker_request){
                            .method = "DELETE", .path = path, .cb = on_removed, .data = s},
                        &err) < 0) {
@@ -229,7 +230,7 @@ static void ask(struct snp_sandbox *s, const char *path, json_t *body, snp_docke
         .cb = cb,
         .data = s};
 
-    if (snp_docker_ask(&snp_docker_of(s->supervisor)->api, &request, &s->open_err) < 0) {
+    if (snp_docker_ask(&snp_docker_engine(s)->api, &request, &s->open_err) < 0) {
         give_up(s);
         return;
     }
@@ -513,7 +514,7 @@ static void step_attach(struct snp_sandbox *s)
                      d->id);
 
     d->stage = SNP_DOCKER_ATTACHING;
-    if (snp_engine_connect(snp_docker_of(s->supervisor)->api.socket, &d->attach_fd, err) < 0) {
+    if (snp_engine_connect(snp_docker_engine(s)->api.socket, &d->attach_fd, err) < 0) {
         give_up(s);
         return;
     }
@@ -559,14 +560,14 @@ static void step_check(struct snp_sandbox *s)
 
     d->stage = SNP_DOCKER_CHECKING;
     (void)snprintf(path, sizeof(path), "%s/containers/%s/json",
-                   snp_docker_of(s->supervisor)->is_podman ? "/libpod" : "", d->id);
+                   snp_docker_engine(s)->is_podman ? "/libpod" : "", d->id);
     ask(s, path, NULL, on_checked);
 }
 
 static void on_created(void *data, int status, json_t *body, const struct snp_err *err)
 {
     struct snp_sandbox *s = data;
-    struct snp_docker *docker = snp_docker_of(s->supervisor);
+    struct snp_docker *docker = snp_docker_engine(s);
     struct snp_docker_sandbox *d = snp_docker_sandbox_of(s);
 
     if (err == NULL && status == SNP_DOCKER_CREATED) {
@@ -581,7 +582,7 @@ static void on_created(void *data, int status, json_t *body, const struct snp_er
         step_check(s);
     } else if (!docker->is_podman &&
                strstr(snp_docker_message(body), "seccomp profile") != NULL &&
-               snp_docker_suit_podman(s->supervisor) == 0) {
+               snp_docker_suit_podman(docker, s->supervisor->state_dir) == 0) {
         ask(s, "/containers/create", snp_docker_create_body(s), on_created);
     } else {
         refused(s, "create the container", body);
@@ -654,12 +655,11 @@ void snp_container_open(struct snp_sandbox *s)
     struct snp_docker *docker = snp_docker_of(s->supervisor);
     char name[SNP_DOCKER_MARK_LEN + 16];
 
-    snp_docker_reap(s->supervisor);
-    if (docker->no_engine.code != SNP_OK) {
-        s->open_err = docker->no_engine;
+    if (snp_docker_engine_find(s, &s->open_err) < 0) {
         give_up(s);
         return;
     }
+    snp_docker_reap(snp_docker_engine(s), s->supervisor->state_dir);
     (void)snprintf(name, sizeof(name), "%s-%u", docker->mark, ++docker->n_lines);
     if (snp_line_open(&snp_docker_sandbox_of(s)->line, s->supervisor->loop,
                       s->supervisor->state_dir, name, snp_docker_sandbox_of(s)->id,

@@ -54,7 +54,7 @@ static void add_tmpfs(const struct snp_sandbox *s, json_t *tmpfs, const struct t
 
     (void)json_object_set_new(
         tmpfs, t->path,
-        snp_docker_of(s->supervisor)->is_podman
+        snp_docker_engine(s)->is_podman
             ? json_sprintf("rw,nosuid,nodev,%s,size=%llu,mode=%o,notmpcopyup",
                            strstr(t->flags, "noexec") != NULL ? "noexec" : "exec", bytes, mode)
             : json_sprintf("rw,nosuid,nodev,%s,size=%llu,nr_inodes=%llu,mode=%o,uid=%d,gid=%d",
@@ -99,7 +99,7 @@ static json_t *make_ulimits(const struct snp_sandbox *s)
         {"fsize",                            limit_of(s, SNP_LIMIT_FILE)},
         {"memlock",                                  64 << 10                                   },
  /* not given, podman asks for more than root may have */
-        {"nproc",                                  snp_docker_of(s->supervisor)->is_podman ? PODMAN_PROCESSES : 0  },
+        {"nproc",                                  snp_docker_engine(s)->is_podman ? PODMAN_PROCESSES : 0  },
         {"msgqueue",                                  0                                },
         {"nofile",                                  limit_of(s,     SNP_LIMIT_OPEN_FILES) + OWN_FILES},
         {"sigpending", 1024      },
@@ -129,7 +129,7 @@ static void add_mount(json_t *list, json_t *source, json_t *target)
 static json_t *make_mounts(const struct snp_sandbox *s)
 {
     static const char *const shown[] = {"guest", "snp-init", "snp-files"};
-    const char *ours = snp_docker_of(s->supervisor)->ours;
+    const char *ours = snp_docker_engine(s)->ours;
     json_t *list = json_array();
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(shown); i++) {
@@ -184,7 +184,7 @@ static void hide_paths(const struct snp_sandbox *s, json_t *host)
         at += n;
     }
     (void)json_object_set_new(host, "MaskedPaths", list);
-    if (snp_docker_of(s->supervisor)->is_podman) {
+    if (snp_docker_engine(s)->is_podman) {
         (void)json_array_append_new(json_object_get(host, "SecurityOpt"), json_string(hidden));
     }
 }
@@ -211,15 +211,15 @@ static void bound_sockets(const struct snp_sandbox *s, json_t *host)
 static json_t *make_host(const struct snp_sandbox *s)
 {
     json_int_t bytes = (json_int_t)snp_docker_memory(s);
-    json_t *host = json_pack(
-        "{s:s,s:b,s:b,s:b,s:[s],s:[s,o],s:s,s:s}", "NetworkMode",
-        s->spec.has_network ? "default" : "none", "ReadonlyRootfs", 1, "AutoRemove", 1,
-        "Privileged", 0, "CapDrop", "ALL", "SecurityOpt", "no-new-privileges:true",
-        json_sprintf("seccomp=%s", json_string_value(snp_docker_of(s->supervisor)->filter)),
-        "IpcMode", "private", "CgroupnsMode", "private");
+    json_t *host =
+        json_pack("{s:s,s:b,s:b,s:b,s:[s],s:[s,o],s:s,s:s}", "NetworkMode",
+                  s->spec.has_network ? "default" : "none", "ReadonlyRootfs", 1, "AutoRemove",
+                  1, "Privileged", 0, "CapDrop", "ALL", "SecurityOpt", "no-new-privileges:true",
+                  json_sprintf("seccomp=%s", json_string_value(snp_docker_engine(s)->filter)),
+                  "IpcMode", "private", "CgroupnsMode", "private");
 
-    if (s->spec.python.id[0] != '\0') {
-        (void)json_object_set_new(host, "Runtime", json_string(s->spec.python.id));
+    if (snp_docker_runtime(s)[0] != '\0') {
+        (void)json_object_set_new(host, "Runtime", json_string(snp_docker_runtime(s)));
     }
     (void)json_object_update_new(
         host, json_pack("{s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:{s:s,s:{}}}", "Memory", bytes,
@@ -234,11 +234,10 @@ static json_t *make_host(const struct snp_sandbox *s)
     return host;
 }
 
-int snp_docker_suit_podman(struct snp_supervisor *supervisor)
+int snp_docker_suit_podman(struct snp_docker *docker, const char *state_dir)
 {
-    struct snp_docker *docker = snp_docker_of(supervisor);
     const char *text = json_string_value(docker->filter);
-    json_t *path = json_sprintf("%s/seccomp.json", supervisor->state_dir);
+    json_t *path = json_sprintf("%s/seccomp.json", state_dir);
     struct snp_err err;
 
     docker->is_podman = true;
@@ -278,7 +277,7 @@ static json_t *make_env(const struct snp_sandbox *s)
 
 json_t *snp_docker_create_body(const struct snp_sandbox *s)
 {
-    const struct snp_docker *docker = snp_docker_of(s->supervisor);
+    const struct snp_docker *docker = snp_docker_engine(s);
 
     return json_pack(
         "{s:s,s:[s],s:s,s:[],s:o,s:s,s:s,s:b,s:b,s:b,s:b,s:b,s:b,s:b,s:{s:[s]},"

@@ -29,11 +29,18 @@ static int find_ours(struct snp_docker *docker, struct snp_err *err)
                : r;
 }
 
+/* The seccomp profile as a text; new reference, NULL = out of memory. */
+static json_t *filter_make(void)
+{
+    snp_autojson json_t *profile = snp_syscalls_profile();
+    snp_autofree char *text = snp_json_text(profile);
+
+    return text == NULL ? NULL : json_string(text);
+}
+
 static int start(struct snp_supervisor *supervisor, struct snp_err *err)
 {
     struct snp_docker *docker = snp_docker_of(supervisor);
-    snp_autojson json_t *profile = snp_syscalls_profile();
-    snp_autofree char *text = snp_json_text(profile);
     struct snp_err no_engine;
     uint64_t mark;
     int r = find_ours(docker, err);
@@ -41,12 +48,12 @@ static int start(struct snp_supervisor *supervisor, struct snp_err *err)
     if (r < 0) {
         return r;
     }
-    if (text == NULL || getrandom(&mark, sizeof(mark), 0) != (ssize_t)sizeof(mark)) {
+    docker->filter = filter_make();
+    if (docker->filter == NULL || getrandom(&mark, sizeof(mark), 0) != (ssize_t)sizeof(mark)) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     (void)snprintf(docker->mark, sizeof(docker->mark), "%016llx", (unsigned long long)mark);
     snp_line_clean(supervisor->state_dir, docker->mark);
-    docker->filter = json_string(text);
     docker->api.loop = supervisor->loop;
     supervisor->events = snp_docker_events();
     supervisor->can_run = true; /* an engine may come and go: each sandbox finds out */
@@ -68,14 +75,71 @@ static void stop(struct snp_supervisor *supervisor)
 
 static bool is_over(struct snp_supervisor *supervisor)
 {
-    return supervisor->sandboxes == NULL && supervisor->pooled == NULL &&
-           snp_docker_of(supervisor)->n_left == 0;
+    unsigned n_left = 0;
+
+    for (const struct snp_docker *each = snp_docker_of(supervisor); each != NULL;
+         each = each->next) {
+        n_left += each->n_left;
+    }
+    return supervisor->sandboxes == NULL && supervisor->pooled == NULL && n_left == 0;
 }
 
 static void done(struct snp_supervisor *supervisor)
 {
-    snp_docker_api_done(&snp_docker_of(supervisor)->api);
-    json_decref(snp_docker_of(supervisor)->filter);
+    struct snp_docker *own = snp_docker_of(supervisor);
+
+    for (struct snp_docker *each = own, *next; each != NULL; each = next) {
+        next = each->next;
+        snp_docker_api_done(&each->api);
+        json_decref(each->filter);
+        if (each != own) {
+            free(each);
+        }
+    }
+}
+
+/* Engines ------------------------------------------------------------------------------------- */
+
+/* [SOCKET#]RUNTIME */
+const char *snp_docker_runtime(const struct snp_sandbox *s)
+{
+    const char *id = s->spec.python.id == NULL ? "" : s->spec.python.id;
+    const char *at = strchr(id, '#');
+
+    return at == NULL ? id : at + 1;
+}
+
+int snp_docker_engine_find(struct snp_sandbox *s, struct snp_err *err)
+{
+    struct snp_docker *own = snp_docker_of(s->supervisor);
+    struct snp_docker **end = &own->next;
+    const char *socket = s->spec.python.id == NULL ? "" : s->spec.python.id;
+    const char *mark = strchr(socket, '#');
+    size_t n = mark == NULL ? 0 : (size_t)(mark - socket);
+    struct snp_docker *made;
+
+    if (n == 0) {
+        *err = own->no_engine;
+        return err->code;
+    }
+    for (struct snp_docker *each = own; each != NULL; each = each->next) {
+        if (strlen(each->api.socket) == n && memcmp(each->api.socket, socket, n) == 0) {
+            snp_docker_sandbox_of(s)->engine = each;
+            return 0;
+        }
+        end = &each->next;
+    }
+    made = calloc(1, sizeof(*made));
+    if (made == NULL || (made->filter = filter_make()) == NULL) {
+        free(made);
+        return snp_fail(err, SNP_E_NOMEM, "out of memory");
+    }
+    made->api.loop = s->supervisor->loop;
+    (void)snprintf(made->api.socket, sizeof(made->api.socket), "%.*s", (int)n, socket);
+    memcpy(made->mark, own->mark, sizeof(own->mark));
+    memcpy(made->ours, own->ours, sizeof(own->ours));
+    snp_docker_sandbox_of(s)->engine = *end = made;
+    return 0;
 }
 
 static const char plain[] =
@@ -101,7 +165,17 @@ static int check_runtime_name(const char *runtime, struct snp_err *err)
                : 0;
 }
 
-/* The image's own python3. */
+/* "" = the supervisor's engine; else as snp_engine_socket writes it. */
+static int check_socket(const char *socket, struct snp_err *err)
+{
+    return socket[0] == '\0' || (strlen(socket) <= SNP_ENGINE_PATH_MAX &&
+                                 strchr(socket, '#') == NULL && snp_engine_is_local(socket))
+               ? 0
+               : snp_fail(err, SNP_E_INVALID,
+                          "'%.100s' is not the socket of a container engine", socket);
+}
+
+/* IMAGE[#RUNTIME[#SOCKET]]: the image's own python3. */
 static int find_python(const struct snp_python_query *query,
                        struct snp_python *ret,
                        struct snp_err *err)
@@ -111,6 +185,8 @@ static int find_python(const struct snp_python_query *query,
     const char *asked = query->rootfs == NULL ? SNP_DOCKER_IMAGE : query->rootfs;
     const char *runtime = strchrnul(asked, '#');
     snp_autofree char *image = strndup(asked, (size_t)(runtime - asked));
+    snp_autofree char *name_of_runtime = NULL;
+    const char *socket;
     bool is_known = false;
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(templates); i++) {
@@ -124,13 +200,19 @@ static int find_python(const struct snp_python_query *query,
     }
     SNP_TRY_MEMORY(image, err);
     runtime += runtime[0] == '#' ? 1 : 0;
-    if (snp_engine_image_check(image, err) < 0 || check_runtime_name(runtime, err) < 0) {
+    socket = strchrnul(runtime, '#');
+    name_of_runtime = strndup(runtime, (size_t)(socket - runtime));
+    socket += socket[0] == '#' ? 1 : 0;
+    SNP_TRY_MEMORY(name_of_runtime, err);
+    if (snp_engine_image_check(image, err) < 0 ||
+        check_runtime_name(name_of_runtime, err) < 0 || check_socket(socket, err) < 0) {
         return err->code;
     }
-    *ret = (struct snp_python){.name = strdup(name),
-                               .exe = strdup("python3"),
-                               .rootfs = SNP_TAKE_PTR(image),
-                               .id = strdup(runtime)};
+    *ret = (struct snp_python){
+        .name = strdup(name),
+        .exe = strdup("python3"),
+        .rootfs = SNP_TAKE_PTR(image),
+        .id = snp_format("%s%s%s", socket, socket[0] == '\0' ? "" : "#", name_of_runtime)};
     if (query->name == NULL && has_venv(query->project)) {
         ret->note = strdup("the docker tier does not use a project's .venv");
     }

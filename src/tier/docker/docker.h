@@ -28,7 +28,9 @@ enum {
 
 struct snp_sandbox_events;
 
+/* A container engine: that of the supervisor, and those that sessions name. */
 struct snp_docker {
+    struct snp_docker *next; /* owned */
     struct snp_docker_api api;
     struct snp_err
         no_engine; /* DOCKER_HOST names none that can be used; code SNP_OK = it may */
@@ -41,6 +43,7 @@ struct snp_docker {
     unsigned n_lines; /* made so far: their names */
 };
 
+/* The supervisor's own. */
 static inline struct snp_docker *snp_docker_of(const struct snp_supervisor *supervisor)
 {
     return supervisor->own;
@@ -59,6 +62,7 @@ enum snp_docker_stage {
 };
 
 struct snp_docker_sandbox {
+    struct snp_docker *engine;
     enum snp_docker_stage stage;
     unsigned n_asked; /* answers of the engine that are awaited */
     bool has_ended;   /* the engine has been told */
@@ -86,6 +90,16 @@ static inline struct snp_docker_sandbox *snp_docker_sandbox_of(const struct snp_
 {
     return s->own;
 }
+
+static inline struct snp_docker *snp_docker_engine(const struct snp_sandbox *s)
+{
+    return snp_docker_sandbox_of(s)->engine;
+}
+
+/* What it asks for; "" = the engine's default. */
+const char *snp_docker_runtime(const struct snp_sandbox *s);
+/* Use the engine that its session names. SNP_E_UNSUPPORTED: DOCKER_HOST of the daemon names none, and nor does the session. */
+int snp_docker_engine_find(struct snp_sandbox *s, struct snp_err *err) SNP_NODISCARD;
 
 extern const struct snp_about snp_docker_about;
 extern const char *const snp_docker_kernels[]; /* parts of the names of gVisor's runtimes */
@@ -132,13 +146,13 @@ bool snp_docker_is_gvisor(const struct snp_sandbox *s);
 /* Podman passes no number of files on, and gVisor does not look at it. */
 bool snp_docker_counts_files(const struct snp_sandbox *s);
 
-/* reap.c: remove containers of earlier tiers with this state folder; once, when an engine answers. */
-void snp_docker_reap(struct snp_supervisor *supervisor);
+/* reap.c: remove an engine's containers of earlier tiers with this state folder; once, when it answers. */
+void snp_docker_reap(struct snp_docker *docker, const char *state_dir);
 
 /* create.c: what a container is made of; the body of `create`. New reference. */
 json_t *snp_docker_create_body(const struct snp_sandbox *s);
 /* From here on bodies are as podman wants them. -1: no file for our seccomp profile can be written. */
-int snp_docker_suit_podman(struct snp_supervisor *supervisor) SNP_NODISCARD;
+int snp_docker_suit_podman(struct snp_docker *docker, const char *state_dir) SNP_NODISCARD;
 /* Limits of it: bytes, and processes. */
 uint64_t snp_docker_memory(const struct snp_sandbox *s);
 uint64_t snp_docker_pids(const struct snp_sandbox *s);

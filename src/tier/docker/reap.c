@@ -67,11 +67,10 @@ static char *escape(const char *text)
     return out;
 }
 
-void snp_docker_reap(struct snp_supervisor *supervisor)
+void snp_docker_reap(struct snp_docker *docker, const char *state_dir)
 {
-    struct snp_docker *docker = snp_docker_of(supervisor);
-    snp_autojson json_t *filters = json_pack(
-        "{s:[o]}", "label", json_sprintf("snipara-sandbox.state=%s", supervisor->state_dir));
+    snp_autojson json_t *filters =
+        json_pack("{s:[o]}", "label", json_sprintf("snipara-sandbox.state=%s", state_dir));
     snp_autofree char *text = snp_json_text(filters);
     snp_autofree char *escaped = text == NULL ? NULL : escape(text);
     snp_autofree char *path =
