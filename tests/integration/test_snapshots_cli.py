@@ -120,6 +120,10 @@ def test_export_in_one_state_folder_and_import_in_another(box: Sandbox, fresh_sa
     assert value(other, "len(rows), rows is alias, point.twice(), double(4), open('notes.txt').read()[:3]",
                  "mine") == "(5, True, 42, 8, 'one')"
     assert "one\\ntwo" in other.cli("show", "mine:1").stdout
+    done = other.cli("import", there, "--name", "large", "--memory", "1g", "--timeout", "60", "--json", *options)
+    assert "memory is 1 GiB here, not 512 MiB as in the file" in json.loads(done.stdout)["notes"], done
+    limits = json.loads(other.cli("sessions", "show", "large", "--json").stdout)["limits"]
+    assert (limits["memory_bytes"], limits["timeout_ms"], limits["cpus_milli"]) == (1 << 30, 60000, 1000)
     refused = other.cli("import", there, "--name", "mine", *options)
     assert refused.returncode == 1 and "session mine exists already" in refused.stderr
 

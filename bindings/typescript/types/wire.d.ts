@@ -795,6 +795,8 @@ export interface Methods {
       token: string;
     };
     answer: Record<string, never>;
+      /** limits that it gets, whatever the file says */
+      given?: Record<string, unknown>;
   };
   /** Makes a session from the file. */
   "import.end": {

@@ -145,17 +145,19 @@ static int file_send(struct snp_cli *cli, const char *token, int fd, struct snp_
     return r;
 }
 
-/* What sessions made here may have: the file may have less, not more. */
+/* What sessions made here may have: the file may have less, not more, but for limits of the command line. */
 static json_t *begin_head(const struct snp_config *config,
                           const struct snp_opts *opts,
                           const char *name)
 {
+    snp_autojson json_t *given = snp_config_limits_explicit(config);
     snp_autojson json_t *has = NULL;
     struct snp_limits limits;
 
     snp_config_limits(config, &limits);
     has = snp_limits_to_json(&limits);
     return SNP_WRITE(snp_import_begin_request, .name = name, .limits = has,
+                     .given = json_object_size(given) > 0 ? given : NULL,
                      .tier = snp_cli_tier(config),
                      .allow_degraded = snp_opts_flag(opts, "allow-degraded", false),
                      .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT));
@@ -263,7 +265,8 @@ const struct snp_verb snp_verb_import = {
     .summary = "make a session from an exported file",
     .description = "Make a session from a file that export wrote. The file is not trusted: its "
                    "variables are read inside the new sandbox only, and its limits are cut to "
-                   "those that new sessions get here. Variables need the same Python and "
+                   "those that new sessions get here. Limits that you give replace those of "
+                   "the file. Variables need the same Python and "
                    "packages here; what does not fit is named.",
     .spec = SNP_SPEC(import_options, import_args),
     .examples = "import work.snp --name work",

@@ -602,37 +602,40 @@ static int note_add(json_t *notes, char *text, struct snp_err *err)
     return r < 0 ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }
 
-/* Of each limit the smaller. */
-static int limits_cut(json_t *spec,
-                      const struct snp_limits *most,
-                      json_t *notes,
-                      struct snp_err *err)
+/* Of each limit the one that the caller gives, else the smaller. */
+static int limits_settle(json_t *spec,
+                         const struct snp_archive_policy *policy,
+                         json_t *notes,
+                         struct snp_err *err)
 {
     struct snp_limits limits;
-    int r;
+    struct snp_limits wanted;
 
     snp_limits_default(&limits);
-    r = snp_limits_from_json(json_object_get(spec, "limits"), &limits, err);
-    for (int i = 0; r == 0 && i < SNP_LIMIT_N; i++) {
+    SNP_TRY(snp_limits_from_json(json_object_get(spec, "limits"), &limits, err));
+    wanted = limits;
+    SNP_TRY(policy->given == NULL ? 0 : snp_limits_from_json(policy->given, &wanted, err));
+    for (int i = 0; i < SNP_LIMIT_N; i++) {
+        enum snp_limit limit = (enum snp_limit)i;
+        const uint64_t most = policy->limits.value[i]; /* no less than what is given */
+        const uint64_t value = wanted.value[i] < most ? wanted.value[i] : most;
         char was[64];
         char is[64];
 
-        if (limits.value[i] <= most->value[i]) {
+        if (value == limits.value[i]) {
             continue;
         }
-        r = note_add(
-            notes,
-            snp_format("%s is %s here, not %s as in the file",
-                       snp_limit_info((enum snp_limit)i)->key,
-                       snp_limit_format((enum snp_limit)i, most->value[i], is, sizeof(is)),
-                       snp_limit_format((enum snp_limit)i, limits.value[i], was, sizeof(was))),
-            err);
-        limits.value[i] = most->value[i];
+        SNP_TRY(note_add(notes,
+                         snp_format("%s is %s here, not %s as in the file",
+                                    snp_limit_info(limit)->key,
+                                    snp_limit_format(limit, value, is, sizeof(is)),
+                                    snp_limit_format(limit, limits.value[i], was, sizeof(was))),
+                         err));
+        limits.value[i] = value;
     }
-    if (r == 0 && json_object_set_new(spec, "limits", snp_limits_to_json(&limits)) < 0) {
-        r = snp_fail(err, SNP_E_NOMEM, "out of memory");
-    }
-    return r;
+    return json_object_set_new(spec, "limits", snp_limits_to_json(&limits)) < 0
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
 }
 
 /* Paths of another machine mean nothing here. */
@@ -697,7 +700,7 @@ int snp_archive_spec(const struct snp_archive *archive,
     }
     SNP_TRY(snp_template_name_check(snp_json_str(spec, "template", ""), err));
     SNP_TRY(env_look(json_object_get(spec, "env"), err));
-    SNP_TRY(limits_cut(spec, &most->limits, notes, err));
+    SNP_TRY(limits_settle(spec, most, notes, err));
     SNP_TRY(paths_drop(spec, notes, err));
     if ((json_object_set_new(spec, "tier", json_string(most->tier)) < 0 ||
          json_object_set_new(spec, "auto", json_boolean(most->is_auto)) < 0 ||

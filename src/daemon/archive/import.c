@@ -85,6 +85,7 @@ static void import_free(struct snp_import *import)
     snp_closep(&import->fd);
     snp_archive_sum_done(&import->sum);
     snp_archive_done(&import->archive);
+    json_decref(import->policy.given);
     json_decref(import->notes);
     json_decref(import->lost);
     free(import->spec);
@@ -131,8 +132,10 @@ static int policy_read(struct snp_server *server,
     ret->tier = found->name;
     ret->allow_degraded = asked->allow_degraded;
     ret->require_exact = asked->require_exact;
+    ret->given = json_incref(asked->given);
     snp_limits_default(&ret->limits);
-    return asked->limits == NULL ? 0 : snp_limits_from_json(asked->limits, &ret->limits, err);
+    SNP_TRY(asked->limits == NULL ? 0 : snp_limits_from_json(asked->limits, &ret->limits, err));
+    return ret->given == NULL ? 0 : snp_limits_from_json(ret->given, &ret->limits, err);
 }
 
 static int import_fill(struct snp_import *import, const json_t *head, struct snp_err *err)
