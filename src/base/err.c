@@ -33,6 +33,7 @@ static const char *const remedy_names[] = {
     [SNP_REMEDY_NONE] = "",
     [SNP_REMEDY_RECOVER] = "recover",
     [SNP_REMEDY_RAISE_LIMIT] = "raise_limit",
+    [SNP_REMEDY_SET_LIMIT] = "set_limit",
     [SNP_REMEDY_NEAR_NAME] = "near_name",
     [SNP_REMEDY_OTHER_NAME] = "other_name",
     [SNP_REMEDY_FORCE] = "force",

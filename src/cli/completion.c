@@ -92,6 +92,7 @@ static const struct arguments *arguments_of(const struct place *place)
     static const struct arguments rows[] = {
         {"sessions show",    session_names,  NULL,            false, false},
         {"sessions destroy", session_names,  NULL,            false, false},
+        {"sessions set",     session_names,  NULL,            false, false},
         {"sessions move",    session_names,  NULL,            false, false},
         {"sessions clear",   session_names,  NULL,            false, false},
         {"snapshots list",   session_names,  NULL,            false, false},

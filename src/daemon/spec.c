@@ -231,13 +231,16 @@ static int limits_fit(const struct snp_exec_spec *spec,
         char wants[32];
 
         if (i != SNP_LIMIT_WALL && asked.value[i] != policy->limits.value[i]) {
-            return snp_fail(
-                err, SNP_E_INVALID,
-                "the session was opened with %s %s, not %s; destroy it or use another "
-                "name",
-                snp_limit_info((enum snp_limit)i)->flag,
-                snp_limit_format((enum snp_limit)i, policy->limits.value[i], has, sizeof(has)),
-                snp_limit_format((enum snp_limit)i, asked.value[i], wants, sizeof(wants)));
+            const enum snp_limit limit = (enum snp_limit)i;
+            const char *key = snp_limit_info(limit)->key;
+
+            (void)snp_fail_with(
+                err, SNP_E_INVALID, SNP_REMEDY_SET_LIMIT, key, (int64_t)asked.value[i],
+                "the limit %s of session %s is %s, not %s", key, spec->asked.session,
+                snp_limit_format(limit, policy->limits.value[i], has, sizeof(has)),
+                snp_limit_format(limit, asked.value[i], wants, sizeof(wants)));
+            snp_err_about(err, spec->asked.session);
+            return err->code;
         }
     }
     *ret_wall_ms = asked.value[SNP_LIMIT_WALL];

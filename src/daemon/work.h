@@ -30,6 +30,7 @@ struct snp_work {
 void snp_run_checkpoint(const struct snp_work *work);
 void snp_run_hibernate(const struct snp_work *work);
 void snp_run_move(const struct snp_work *work);
+void snp_run_set(const struct snp_work *work);
 void snp_run_gc(const struct snp_work *work);
 void snp_run_history(const struct snp_work *work);
 void snp_run_cell_show(const struct snp_work *work);

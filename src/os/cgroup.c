@@ -924,6 +924,13 @@ int snp_cgroup_set_memory(const struct snp_cgroups *groups, const char *name, ui
     return slot->version == 0 ? 0 : limit_memory(slot, name, bytes);
 }
 
+int snp_cgroup_set_cpus(const struct snp_cgroups *groups, const char *name, uint64_t cpus_milli)
+{
+    const struct snp_cgroup_slot *slot = &groups->slot[SNP_CGROUP_CPU];
+
+    return slot->version == 0 ? 0 : limit_cpu(slot, name, cpus_milli);
+}
+
 int snp_cgroup_attach(const struct snp_cgroups *groups,
                       const char *name,
                       pid_t pid,

@@ -107,6 +107,9 @@ int snp_cgroup_set_processes(const struct snp_cgroups *groups,
 int snp_cgroup_set_memory(const struct snp_cgroups *groups,
                           const char *name,
                           uint64_t bytes) SNP_NODISCARD;
+int snp_cgroup_set_cpus(const struct snp_cgroups *groups,
+                        const char *name,
+                        uint64_t cpus_milli) SNP_NODISCARD;
 
 /*
  * Put a process into the groups of one version. Slow now and then (tens of milliseconds): the

@@ -189,6 +189,35 @@ const char *snp_limit_format(enum snp_limit limit, uint64_t value, char *out, si
     return out;
 }
 
+const char *snp_limit_option(const char *key, uint64_t value, char *out, size_t out_len)
+{
+    static const char units[] = "kmgt";
+    char number[32];
+    size_t i = 0;
+    size_t n = 0;
+
+    while (i < SNP_LIMIT_N && strcmp(rows[i].key, key) != 0) {
+        i++;
+    }
+    out[0] = '\0';
+    if (i == SNP_LIMIT_N) {
+        return out;
+    }
+    if (rows[i].unit == SNP_UNIT_MS || rows[i].unit == SNP_UNIT_MILLI) {
+        format_thousandths(value, 0, number, sizeof(number));
+        (void)snprintf(out, out_len, "%s %s", rows[i].flag, number);
+        return out;
+    }
+    while (rows[i].unit == SNP_UNIT_BYTES && n < sizeof(units) - 1 && value > 0 &&
+           value % KIB == 0) {
+        value /= KIB;
+        n++;
+    }
+    (void)snprintf(out, out_len, "%s %" PRIu64 "%.*s", rows[i].flag, value, n > 0 ? 1 : 0,
+                   n > 0 ? &units[n - 1] : "");
+    return out;
+}
+
 static const char *json_name(const struct snp_limit_info *row, char out[NAME_MAX_BYTES])
 {
     (void)snprintf(out, NAME_MAX_BYTES, "%s%s", row->key, suffixes[row->unit]);

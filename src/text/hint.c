@@ -75,8 +75,10 @@ static const struct row {
       "Close files when done, or open the session with a larger limit open_files.",
       "Close files when done."}                                                              },
     {"memory",
-     {"Use less at a time, or open the session with more --memory.",
-      "Use less at a time, or open the session with a larger limit memory.",
+     {"Use less at a time, or raise --memory; for an open session: snipara-sandbox sessions "
+      "set "
+      "NAME --memory SIZE",
+      "Use less at a time, or raise the limit memory.",
       "Use less at a time: read in parts, delete what is no longer needed."}                 },
     {"processes",
      {"Start fewer processes and threads at a time, or open the session with more --processes.",

@@ -44,6 +44,9 @@ int snp_remedy_add(struct snp_buf *out,
     if (remedy->kind == SNP_REMEDY_RECOVER) {
         return words->ways(out, remedy->value, err->object);
     }
+    if (remedy->kind == SNP_REMEDY_SET_LIMIT) {
+        return words->set_limit(out, err);
+    }
     if (remedy->kind == SNP_REMEDY_RAISE_LIMIT) {
         text = limit_words(words->limits, remedy->name);
     }

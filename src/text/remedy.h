@@ -19,6 +19,8 @@ struct snp_remedy_words {
     int (*ways)(struct snp_buf *out,
                 int64_t ways,
                 const char *object); /* of SNP_REMEDY_RECOVER */
+    int (*set_limit)(struct snp_buf *out,
+                     const struct snp_err *err); /* of SNP_REMEDY_SET_LIMIT */
 };
 
 /* Add what helps; nothing if nothing does. */

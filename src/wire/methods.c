@@ -50,6 +50,7 @@ const struct snp_method_form snp_methods[SNP_METHODS_N] = {
     [SNP_METHOD_SESSIONS_DESTROY] = {&snp_sessions_destroy_request_form, &snp_sessions_destroy_answer_form, 0, "Ends a session for good."},
     [SNP_METHOD_SESSIONS_CLEAR] = {&snp_sessions_clear_request_form, &snp_sessions_clear_answer_form, 0, "Gives a session a fresh interpreter, an empty workspace and no history; name, id and policy stay."},
     [SNP_METHOD_SESSIONS_MOVE] = {&snp_sessions_move_request_form, &snp_sessions_move_answer_form, 0, "Saves a session, restores the checkpoint in a second sandbox in the other tier, then ends the session's sandbox; the next cell wakes it there. Of one that is asleep the checkpoint is taken. An error: it stays as it was."},
+    [SNP_METHOD_SESSIONS_SET] = {&snp_sessions_set_request_form, &snp_sessions_set_answer_form, 0, "Changes limits of a session, for good. What its sandbox cannot change applies when it wakes next. A sleeping session is woken first if a limit of memory, files or processes is lowered."},
     [SNP_METHOD_CHECKPOINT] = {&snp_checkpoint_request_form, &snp_checkpoint_answer_form, 0, "Saves a session now."},
     [SNP_METHOD_HIBERNATE] = {&snp_hibernate_request_form, &snp_hibernate_answer_form, 0, "Saves a session, restores the checkpoint in a second sandbox with the same limits, then ends the session's sandbox. `limit`: the checkpoint could not be restored; the session stays awake."},
     [SNP_METHOD_HISTORY] = {&snp_history_request_form, &snp_history_answer_form, 0, "Lists cells of a session."},

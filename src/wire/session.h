@@ -111,6 +111,15 @@
     F(S, INT,  cell,      MUST,   0, 0, "the checkpoint is the state after this cell") \
     F(S, ARR,  lost,      MUST,   0, &snp_lost_row_form, "what could not be saved here or restored there")
 
+#define SNP_SESSIONS_SET_REQUEST(F, S) \
+    SNP_SESSION_ONLY(F, S) \
+    F(S, OBJ,  limits,    MUST,   0, NULL, "those to change, as `limits.h` writes them")
+#define SNP_SESSIONS_SET_ANSWER(F, S) \
+    F(S, OBJ,  was,       MUST,   0, NULL, "its limits before, as `limits.h` writes them") \
+    F(S, OBJ,  limits,    MUST,   0, NULL, "its limits now") \
+    F(S, STRS, at_wake,   MUST,   0, 0, "keys of limits that apply when it wakes next: its sandbox has others, or it is asleep") \
+    F(S, WORD, state,     MUST,   0, snp_session_states, "as in `sessions.list`")
+
 #define SNP_CHECKPOINT_ANSWER(F, S) \
     F(S, INT,  checkpoint, MUST,  0, 0, "its number") \
     F(S, INT,  cell,      MUST,   0, 0, "it is the state after this cell") \
@@ -235,6 +244,8 @@
     R(snp_failed_row, "failed", SNP_FAILED_ROW) \
     R(snp_sessions_move_request, "sessions.move", SNP_SESSIONS_MOVE_REQUEST, .tag = "method") \
     R(snp_sessions_move_answer, "sessions.move", SNP_SESSIONS_MOVE_ANSWER) \
+    R(snp_sessions_set_request, "sessions.set", SNP_SESSIONS_SET_REQUEST, .tag = "method") \
+    R(snp_sessions_set_answer, "sessions.set", SNP_SESSIONS_SET_ANSWER) \
     R(snp_checkpoint_request, "checkpoint", SNP_SESSION_ONLY, .tag = "method") \
     R(snp_checkpoint_answer, "checkpoint", SNP_CHECKPOINT_ANSWER) \
     R(snp_hibernate_request, "hibernate", SNP_SESSION_ONLY, .tag = "method") \

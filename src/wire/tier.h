@@ -4,6 +4,7 @@
 
 /* The tier protocol: what the daemon asks a tier, and what a tier answers. Files, output and probe are as clients ask. */
 
+#include "policy/limits.h"
 #include "wire/exec.h"
 #include "wire/methods.h"
 #include "wire/record.h"
@@ -76,6 +77,13 @@
     F(S, INT,  copies_bytes, MUST, 0, 0, "of them, what only snapshots have; about") \
     F(S, ARR,  branches,  MUST,   64, NULL, "numbers of the existing copies: some are ended when memory is short")
 
+#define SNP_TIER_LIMIT_REQUEST(F, S) \
+    SNP_TIER_SESSION(F, S) \
+    F(S, OBJ,  limits,    MUST,   0, NULL, "all of them")
+#define SNP_TIER_LIMIT_ANSWER(F, S) \
+    F(S, OBJ,  manifest,  MUST,   0, NULL, "docs/result.md, with the limits it has now") \
+    F(S, STRS, later,     MUST,   SNP_LIMIT_N, NULL, "keys of limits that it keeps as they were")
+
 #define SNP_TIER_SAVE_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \
     F(S, NUM,  branch,    NIL,    UINT32_MAX, 0, "number of a copy; null: the state after the last cell") \
@@ -117,6 +125,8 @@
     R(snp_tier_forget_request, "forget", SNP_TIER_SESSION, .tag = "method") \
     R(snp_tier_memory_request, "memory", SNP_TIER_SESSION, .tag = "method") \
     R(snp_tier_memory_answer, "memory", SNP_TIER_MEMORY_ANSWER) \
+    R(snp_tier_limit_request, "limit", SNP_TIER_LIMIT_REQUEST, .tag = "method") \
+    R(snp_tier_limit_answer, "limit", SNP_TIER_LIMIT_ANSWER) \
     R(snp_tier_save_request, "save", SNP_TIER_SAVE_REQUEST, .tag = "method") \
     R(snp_tier_save_answer, "save", SNP_TIER_SAVE_ANSWER) \
     R(snp_tier_load_request, "load", SNP_TIER_LOAD_REQUEST, .tag = "method") \
@@ -128,7 +138,7 @@ SNP_TIER_RECORDS(SNP_RECORD_DECLARE)
 
 /* All methods that only tiers have. */
 enum {
-    SNP_TIER_METHODS_N = 13
+    SNP_TIER_METHODS_N = 14
 };
 extern const struct snp_method_form snp_tier_methods[SNP_TIER_METHODS_N];
 

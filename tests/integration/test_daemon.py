@@ -108,7 +108,8 @@ def test_an_open_session_keeps_its_policy(daemon: Daemon) -> None:
     assert client.run("2", "s", limits={"processes": 9, "timeout_ms": 1000}) == "2"
     assert client.run("HEAD['wall_ms']", "s", limits={"timeout_ms": 1000}) == "1000"
     error = client.fail("2", "s", limits={"processes": 10})
-    assert error["code"] == "invalid" and "--processes" in error["message"]
+    assert error["code"] == "invalid" and error["object"] == "s"
+    assert error["remedy"] == {"kind": "set_limit", "name": "processes", "value": 10}
     assert client.fail("2", "s", template="data")["code"] == "invalid"
     assert client.run("2", "s", defaults={"processes": 11, "template": "plot"}) == "2"
 
@@ -534,6 +535,32 @@ def test_an_idle_session_hibernates(place: str, bin_folder: str) -> None:
     client.run("globals().update(x=1)", "s")
     assert wait_for(lambda: client.call("sessions.show", session="s")[1]["state"] == "hibernated")
     assert client.run("x", "s") == "1"
+    daemon.stop()
+
+
+def test_limits_are_set_where_the_tier_cannot_change_them(place: str, bin_folder: str) -> None:
+    """This one has no `limit`. A cell that runs need not be waited for."""
+    daemon = Daemon(place, bin_folder)
+    client, other = daemon.client(), daemon.client()
+    client.run("1", "s")
+    running = other.start("wait(600)", "s")
+    assert wait_for(lambda: client.call("sessions.show", session="s")[1]["state"] == "running")
+    answer = client.call("sessions.set", session="s", limits={"timeout_ms": 600000, "memory_bytes": 1 << 30})[1]
+    assert (answer["was"]["timeout_ms"], answer["limits"]["timeout_ms"]) == (30000, 600000), answer
+    assert (answer["at_wake"], answer["state"]) == (["memory"], "running")
+    for limits in ({}, {"memory_bytes": 1}, {"mars": 1}, {"cpus_milli": "2"}):
+        kind, bad, *_ = client.call("sessions.set", session="s", limits=limits)
+        assert kind == RESPONSE if not limits else (kind == ERROR and bad["code"] == "invalid"), bad
+    other.call("interrupt", session="s")
+    assert other.end_of(running)[0] in (RESPONSE, ERROR)
+    assert client.call("hibernate", session="s")[1]["hibernated"]
+    answer = client.call("sessions.set", session="s", limits={"cpus_milli": 500})[1]
+    assert (answer["at_wake"], answer["state"]) == (["cpus"], "hibernated")
+    daemon.process.kill()
+    daemon.process.wait()
+    daemon = Daemon(place, bin_folder)
+    shown = daemon.client().call("sessions.show", session="s")[1]["limits"]
+    assert (shown["timeout_ms"], shown["memory_bytes"], shown["cpus_milli"]) == (600000, 1 << 30, 500)
     daemon.stop()
 
 

@@ -91,6 +91,46 @@ def test_an_end_in_order_saves_and_hibernation_is_invisible(box: lib.Sandbox) ->
     assert done["value"] == SEEN and done["restored"]["missing"] == []
 
 
+# Limits --------------------------------------------------------------------------------------
+
+
+def limits(box: lib.Sandbox, name: str = "s") -> Any:
+    return json.loads(box.cli("sessions", "show", name, "--json").stdout)["limits"]
+
+
+def test_limits_of_a_session_change(box: lib.Sandbox) -> None:
+    """What waits for the next wake is named; then it holds, also in an image of memory, after kill -9, in forks."""
+    fill = "b = bytearray(b'x') * (150 << 20); len(b)"
+    box.start("--checkpoint-after", "600")
+    box.exec("x = 1\nrest = (i for i in range(9))", "s", ["--memory", "128m", "--timeout", "5"])
+    done = box.cli("exec", *box.exec_options, "-s", "s", "--memory", "1g", "1")
+    assert done.returncode == 2 and "snipara-sandbox sessions set s --memory 1g" in done.stderr, done
+    answer = json.loads(box.cli("sessions", "set", "s", "--memory", "512m", "--timeout", "60", "--json").stdout)
+    assert (answer["was"]["memory_bytes"], answer["was"]["timeout_ms"]) == (128 << 20, 5000), answer
+    assert (answer["limits"], answer["at_wake"], answer["state"]) == (limits(box), ["memory"], "idle")
+    assert (limits(box)["memory_bytes"], limits(box)["timeout_ms"]) == (512 << 20, 60000)
+    assert box.exec(fill, "s")["error"]["type"] == "MemoryError"
+    assert "128 MiB" in (shown := box.cli("sessions", "show", "s").stdout) and "; 512 MiB at the next wake" in shown
+    assert box.cli("hibernate", "s").returncode == 0
+    assert box.exec(fill, "s")["value"] == str(150 << 20)
+    # It sleeps only when it fits.
+    done = box.cli("sessions", "set", "s", "--memory", "64m")
+    assert done.stdout == "memory: 512 MiB -> 64 MiB, at the next wake\n" and "hibernate s" in done.stderr, done
+    done = box.cli("hibernate", "s")
+    assert done.returncode == 1 and "could not be restored when tried" in done.stderr, done
+    box.exec("del b", "s")
+    assert box.cli("hibernate", "s").returncode == 0
+    restart(box)
+    assert box.exec(fill, "s")["error"]["type"] == "MemoryError"
+    # One that sleeps is woken to lower a limit, and not to raise one.
+    assert box.cli("hibernate", "s").returncode == 0
+    assert box.cli("sessions", "set", "s", "--memory", "256m", "--processes", "65").returncode == 0
+    assert listed(box)["state"] == "hibernated"
+    assert box.cli("sessions", "set", "s", "--processes", "63").returncode == 0 and listed(box)["state"] == "idle"
+    fork = box.cli("fork", "s", "--name", "f").stdout.strip()
+    assert (limits(box, fork)["memory_bytes"], limits(box, fork)["processes"]) == (256 << 20, 63)
+
+
 # Moving --------------------------------------------------------------------------------------
 
 

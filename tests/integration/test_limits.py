@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each limit at its value and above it, met by a real program; what the result says; who else notices."""
 
+import json
 import os
 import random
 import subprocess
@@ -142,6 +143,16 @@ used, used / (time.monotonic() - start)
     one = sandbox.exec(code, options=["--cpus", "1"])
     used, ratio = literal_eval(one["value"])
     assert ratio < 1.2 and one["usage"]["cpu_us"] > 0.8e6 * used > 0
+
+
+def test_processors_of_a_session_change_at_once(sandbox: lib.Sandbox, open_session: Callable[..., str]) -> None:
+    session = open_session("--cpus", "2")
+    done = json.loads(sandbox.cli("sessions", "set", session, "--cpus", "0.1", "--json").stdout)
+    code = "from time import *\ns, e = time(), process_time() + 0.3\nwhile process_time() < e: pass\ntime() - s"
+    busy = sandbox.exec(code, session)
+    assert done["limits"]["cpus_milli"] == 100 and done["at_wake"] == ([] if has_cgroup(busy, "cpus") else ["cpus"])
+    assert not has_cgroup(busy, "cpus") or float(busy["value"]) > 1
+    still_usable(sandbox, session, "kept")
 
 
 def test_unused_time_on_processors_may_be_used_a_little_later(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:

@@ -45,7 +45,7 @@ def results() -> None:
         large = s.run("bytearray(1 << 40)")
         refuse(large, "MemoryError (line 1 of the cell) (limit: memory 256 MiB); pass a higher memory= to Sandbox()",
                "error")
-        assert large.error is not None and str(large.error.hint).endswith("with a larger limit memory.")
+        assert large.error is not None and str(large.error.hint).endswith("or raise the limit memory.")
         missing = s.run("open('no.csv')").error
         assert missing is not None and "the option project" in str(missing.hint) and "--" not in str(missing.hint)
         module = s.run("import no_such_module").error

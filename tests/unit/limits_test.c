@@ -151,6 +151,29 @@ TEST(format_keeps_what_matters)
     }
 }
 
+TEST(options_are_written_for_a_command_line)
+{
+    static const struct {
+        const char *key;
+        uint64_t value;
+        const char *text;
+    } cases[] = {
+        {"timeout",   500,        "--timeout 0.5"    },
+        {"cpus",      2000,       "--cpus 2"         },
+        {"memory",    1073741824, "--memory 1g"      },
+        {"memory",    1048577,    "--memory 1048577" },
+        {"file_size", 1536 << 10, "--file-size 1536k"},
+        {"memory",    1ULL << 40, "--memory 1t"      },
+        {"processes", 1024,       "--processes 1024" },
+        {"mars",      1,          ""                 },
+    };
+    for (size_t i = 0; i < SNP_ARRAY_LEN(cases); i++) {
+        char out[64];
+        assert_string_equal(snp_limit_option(cases[i].key, cases[i].value, out, sizeof(out)),
+                            cases[i].text);
+    }
+}
+
 TEST(json_names_carry_the_unit_and_come_back)
 {
     struct snp_limits limits;
@@ -225,6 +248,7 @@ RUN(UNIT(every_limit_has_an_edge_here),
     UNIT(defaults_are_the_table_s),
     UNIT(flags_are_the_keys_with_hyphens),
     UNIT(format_keeps_what_matters),
+    UNIT(options_are_written_for_a_command_line),
     UNIT(json_names_carry_the_unit_and_come_back),
     UNIT(json_beyond_the_range_is_refused_and_changes_nothing),
     UNIT(json_of_a_wrong_kind_is_refused),

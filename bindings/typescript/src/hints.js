@@ -28,7 +28,7 @@ const HINTS = {
     "Write smaller files."],
   "open files": ["Close files when done, or open the session with a larger limit open_files.",
     "Close files when done."],
-  "memory": ["Use less at a time, or open the session with a larger limit memory.",
+  "memory": ["Use less at a time, or raise the limit memory.",
     "Use less at a time: read in parts, delete what is no longer needed."],
   "processes": ["Start fewer processes and threads at a time, or open the session with a larger limit processes.",
     "Start fewer processes and threads at a time."],

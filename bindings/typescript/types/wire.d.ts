@@ -317,6 +317,25 @@ export interface Methods {
       }[];
     };
   };
+  /** Changes limits of a session, for good. What its sandbox cannot change applies when it wakes next. A sleeping session is woken first if a limit of memory, files or processes is lowered. */
+  "sessions.set": {
+    request: {
+      /** id or name */
+      session: string;
+      /** those to change, as `limits.h` writes them */
+      limits: Record<string, unknown>;
+    };
+    answer: {
+      /** its limits before, as `limits.h` writes them */
+      was: Record<string, unknown>;
+      /** its limits now */
+      limits: Record<string, unknown>;
+      /** keys of limits that apply when it wakes next: its sandbox has others, or it is asleep */
+      at_wake: string[];
+      /** as in `sessions.list` */
+      state: "idle" | "running" | "waking" | "hibernated" | "incomplete" | "unknown" | "lost";
+    };
+  };
   /** Saves a session now. */
   "checkpoint": {
     request: {
@@ -776,6 +795,8 @@ export interface Methods {
       name?: string | null;
       /** the most its session may have */
       limits?: Record<string, unknown>;
+      /** limits that it gets, whatever the file says */
+      given?: Record<string, unknown>;
       /** its tier */
       tier?: string;
       /** as in `exec` */
@@ -795,8 +816,6 @@ export interface Methods {
       token: string;
     };
     answer: Record<string, never>;
-      /** limits that it gets, whatever the file says */
-      given?: Record<string, unknown>;
   };
   /** Makes a session from the file. */
   "import.end": {

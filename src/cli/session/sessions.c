@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `sessions list`, `show`, `move`, `clear` and `destroy`. */
+/* `sessions list`, `show`, `set`, `move`, `clear` and `destroy`. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,16 +230,26 @@ static void member_put(const char *member, const json_t *value)
     field_put(label, text);
 }
 
-/* "memory          512 MiB (cgroup v1 memory)" */
-static void limits_put(json_t *limits)
+/* "memory          512 MiB (cgroup v1 memory); 1 GiB at the next wake" */
+static void limits_put(const json_t *in_force, const json_t *policy)
 {
-    const char *key;
-    json_t *value;
+    struct snp_limits next;
+    struct snp_err ignored;
 
-    json_object_foreach(limits, key, value)
-    {
-        snp_autofree char *text = snp_need_format("%s (%s)", snp_json_str(value, "text", "?"),
-                                                  snp_json_str(value, "by", "not enforced"));
+    snp_limits_default(&next);
+    (void)!snp_limits_from_json(policy, &next, &ignored);
+    for (int i = 0; i < SNP_LIMIT_N; i++) {
+        const char *key = snp_limit_info((enum snp_limit)i)->key;
+        const json_t *limit = json_object_get(in_force, key);
+        bool is_later = snp_json_int(limit, "value", 0) != (int64_t)next.value[i];
+        char then[64];
+        snp_autofree char *text = snp_need_format(
+            "%s (%s)%s%s%s", snp_json_str(limit, "text", "?"),
+            snp_json_str(limit, "by", "not enforced"), is_later ? "; " : "",
+            is_later ? snp_limit_format((enum snp_limit)i, next.value[i], then, sizeof(then))
+                     : "",
+            is_later ? " at the next wake" : "");
+
         field_put(key, text);
     }
 }
@@ -266,7 +276,7 @@ static void control_put(const char *name, json_t *control)
     field_put(name, r < 0 ? "?" : snp_need(snp_buf_cstr(&line)));
 }
 
-static void manifest_put(const json_t *manifest)
+static void manifest_put(const json_t *manifest, const json_t *limits)
 {
     json_t *controls = json_object_get(manifest, "controls");
     const char *key;
@@ -281,7 +291,7 @@ static void manifest_put(const json_t *manifest)
         }
     }
     snp_term_put(stdout, SNP_STYLE_BOLD, "\nlimits\n");
-    limits_put(json_object_get(json_object_get(controls, "resources"), "limits"));
+    limits_put(json_object_get(json_object_get(controls, "resources"), "limits"), limits);
     snp_term_put(stdout, SNP_STYLE_BOLD, "\ncontrols\n");
     json_object_foreach(controls, key, value)
     {
@@ -316,7 +326,7 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
     }
     manifest = json_object_get(reply.head, "manifest");
     if (json_is_object(manifest)) {
-        manifest_put(manifest);
+        manifest_put(manifest, json_object_get(reply.head, "limits"));
     }
     snp_missing_tell(reply.head, snp_json_str(reply.head, "name", "?"));
     return SNP_EXIT_OK;
@@ -381,6 +391,90 @@ static int run_move(struct snp_cli *cli, const struct snp_opts *opts)
     }
     (void)printf("Moved %s from %s to %s; the next cell wakes it there.\n", session,
                  answer.from, answer.to);
+    return SNP_EXIT_OK;
+}
+
+/* set --------------------------------------------------------------------------------------- */
+
+static bool is_among(const json_t *keys, const char *key)
+{
+    size_t i;
+    json_t *one;
+
+    json_array_foreach((json_t *)(uintptr_t)keys, i, one)
+    {
+        if (snp_streq(json_string_value(one), key)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "memory: 64 MiB -> 1 GiB, at the next wake" */
+static void set_tell(const struct snp_sessions_set_answer *answer)
+{
+    struct snp_limits was;
+    struct snp_limits now;
+    struct snp_err ignored;
+    bool is_said = false;
+
+    snp_limits_default(&was);
+    snp_limits_default(&now);
+    (void)!snp_limits_from_json(answer->was, &was, &ignored);
+    (void)!snp_limits_from_json(answer->limits, &now, &ignored);
+    for (int i = 0; i < SNP_LIMIT_N; i++) {
+        enum snp_limit limit = (enum snp_limit)i;
+        const char *key = snp_limit_info(limit)->key;
+        bool is_later = is_among(answer->at_wake, key);
+        char before[64];
+        char after[64];
+
+        (void)snp_limit_format(limit, was.value[i], before, sizeof(before));
+        (void)snp_limit_format(limit, now.value[i], after, sizeof(after));
+        if (was.value[i] != now.value[i] || is_later) {
+            (void)printf("%s: %s%s%s%s\n", key, was.value[i] == now.value[i] ? "" : before,
+                         was.value[i] == now.value[i] ? "" : " -> ", after,
+                         is_later ? ", at the next wake" : "");
+            is_said = true;
+        }
+    }
+    if (!is_said) {
+        (void)puts("Nothing changed.");
+    }
+}
+
+static int run_set(struct snp_cli *cli, const struct snp_opts *opts)
+{
+    const struct snp_config *config = NULL;
+    snp_autoreply struct snp_reply reply = {0};
+    snp_autofree char *session = NULL;
+    snp_autofree char *hibernate = NULL;
+    snp_autojson json_t *limits = NULL;
+    struct snp_sessions_set_answer answer;
+    struct snp_err err;
+    int r = snp_cli_config(cli, opts, &config, &err);
+
+    if (r == 0) {
+        limits = snp_need(snp_config_limits_explicit(config));
+    }
+    if (r == 0 && json_object_size(limits) == 0) {
+        return snp_cli_usage(cli, "say which limit to change, as in --memory 1g");
+    }
+    r = r < 0 ? r : snp_remote_session_of(cli, opts, &session, &err);
+    r = r < 0 ? r
+              : snp_remote_call(
+                    cli,
+                    SNP_WRITE(snp_sessions_set_request, .session = session, .limits = limits),
+                    &reply, &err);
+    if (r < 0 || cli->is_json) {
+        return snp_cli_end(cli, r, &err, reply.head);
+    }
+    snp_record_read(reply.head, &snp_sessions_set_answer_form, &answer);
+    set_tell(&answer);
+    if (json_array_size(answer.at_wake) > 0 && snp_streq(answer.state, "idle")) {
+        hibernate = snp_need_format("hibernate %s", session);
+        snp_cli_next(cli, hibernate);
+    }
     return SNP_EXIT_OK;
 }
 
@@ -568,6 +662,12 @@ static const struct snp_opt move_options[] = {
     SNP_CLI_OPT_CONFIG,
     SNP_CLI_OPT_JSON,
 };
+static const struct snp_opt set_options[] = {
+    SNP_CLI_OPT_LIMITS,
+    SNP_CLI_OPT_SESSION,
+    SNP_CLI_OPT_CONFIG,
+    SNP_CLI_OPT_JSON,
+};
 static const struct snp_opt list_options[] = {
     {"names", 0, SNP_OPT_FLAG, NULL, "print only the names, one a line", 0},
     SNP_CLI_OPT_JSON,
@@ -632,12 +732,27 @@ static const struct snp_verb verb_move = {
     .examples = "sessions move work --to docker\nsessions move work --to native --yes",
     .run = run_move,
 };
-static const struct snp_verb *const verbs[] = {&verb_list,  &verb_show,    &verb_move,
-                                               &verb_clear, &verb_destroy, NULL};
+static const struct snp_verb verb_set = {
+    .name = "set",
+    .summary = "change limits of a session",
+    .description =
+        "Change limits of a session, for good: they stay with it and its forks. Limits that "
+        "are not "
+        "given stay as they were. Each one applies at once where the kernel allows that while "
+        "the "
+        "session runs; else it applies at the next wake, and the line says so. `hibernate` "
+        "brings that about. A sleeping session is woken first if a limit of memory, files "
+        "or processes is lowered.",
+    .spec = SNP_SPEC(set_options, named_session),
+    .examples = "sessions set work --memory 1g --timeout 60\nsessions set work --cpus 2 --json",
+    .run = run_set,
+};
+static const struct snp_verb *const verbs[] = {
+    &verb_list, &verb_show, &verb_set, &verb_move, &verb_clear, &verb_destroy, NULL};
 
 const struct snp_verb snp_verb_sessions = {
     .name = "sessions",
-    .summary = "list, show, move, clear and end sessions",
+    .summary = "list, show, change, move, clear and end sessions",
     .verbs = verbs,
     .fallback = &verb_list,
 };

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "policy/limits.h"
 #include "text/remedy.h"
 
 enum {
@@ -11,7 +12,8 @@ enum {
 
 static const struct snp_remedy_limit limits[] = {
     {"workspace_size", "--workspace-size raises the limit, --file-size that of a single file"   },
-    {"memory",         "delete files or variables, or open the session with more --memory"      },
+    {"memory",
+     "delete files or variables, or raise it: snipara-sandbox sessions set NAME --memory SIZE"  },
     {"project_size",
      "--workspace-size and --workspace-files raise that, or choose a smaller folder"            },
     {"journal_budget", "remove sessions or snapshots, or raise SNIPARA_SANDBOX_JOURNAL_BUDGET "
@@ -19,6 +21,15 @@ static const struct snp_remedy_limit limits[] = {
     {"cost_limit",     "give the model a price (docs/reference/models.md), or --cost-limit none"},
     {NULL,             NULL                                                                     },
 };
+
+static int set_limit_add(struct snp_buf *out, const struct snp_err *err)
+{
+    char option[64];
+
+    return snp_buf_addf(out, "to change it: snipara-sandbox sessions set %s %s", err->object,
+                        snp_limit_option(err->remedy.name, (uint64_t)err->remedy.value, option,
+                                         sizeof(option)));
+}
 
 static const struct snp_remedy_words words = {
   /* Each text is one literal. */
@@ -48,6 +59,7 @@ static const struct snp_remedy_words words = {
   /* clang-format on */
     .limits = limits,
     .ways = snp_cli_remedy_ways,
+    .set_limit = set_limit_add,
 };
 
 int snp_cli_remedy_ways(struct snp_buf *out, int64_t ways, const char *session)

@@ -411,6 +411,7 @@ static const struct handler handlers[SNP_METHODS_N] = {
     [SNP_METHOD_SESSIONS_DESTROY] = {run_destroy,              NEEDS_SESSION},
     [SNP_METHOD_SESSIONS_CLEAR] = {run_clear,                NEEDS_SESSION},
     [SNP_METHOD_SESSIONS_MOVE] = {snp_run_move,             NEEDS_SESSION},
+    [SNP_METHOD_SESSIONS_SET] = {snp_run_set,              NEEDS_SESSION},
     [SNP_METHOD_CHECKPOINT] = {snp_run_checkpoint,       NEEDS_LIVE   },
     [SNP_METHOD_HIBERNATE] = {snp_run_hibernate,        NEEDS_SESSION},
     [SNP_METHOD_HISTORY] = {snp_run_history,          NEEDS_SESSION},

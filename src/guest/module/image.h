@@ -47,6 +47,9 @@ struct snp_image_given {
  */
 void snp_image_mark(bool is_new);
 
+/* Once its set-up is over: these are the limits of its sandbox. */
+void snp_image_opened(void);
+
 /*
  * rest: NULL = to the other, by the pipes that come on the socket fd. Returns 0 once it is written; -1, and why not ("" = the other says it); and 1, with *ret, in the process that
  * took it in. There -1 means that it is of no use.

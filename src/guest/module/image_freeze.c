@@ -335,6 +335,47 @@ static void keep_kernel(struct snp_image_kernel *kernel)
     (void)sigaltstack(NULL, &kernel->signal_stack);
 }
 
+static rlim_t smaller(rlim_t a, rlim_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * The limits of a session may have changed since: here the set-up has put those of now in place.
+ * What the code has lowered itself comes back, within them.
+ */
+static struct rlimit limit_here(const struct rlimit *was,
+                                const struct rlimit *opened,
+                                const struct rlimit *now)
+{
+    const bool is_lowered = was->rlim_max < opened->rlim_max;
+    const bool is_kept =
+        was->rlim_cur == opened->rlim_cur || (was->rlim_cur == was->rlim_max && !is_lowered);
+    const rlim_t most = is_lowered ? smaller(was->rlim_max, now->rlim_max) : now->rlim_max;
+
+    return (struct rlimit){.rlim_cur = smaller(is_kept ? now->rlim_cur : was->rlim_cur, most),
+                           .rlim_max = most};
+}
+
+static int restore_limits(struct snp_image_self *self)
+{
+    for (int i = 0; i < RLIM_NLIMITS; i++) {
+        struct rlimit now;
+        struct rlimit want;
+
+        if (getrlimit((__rlimit_resource_t)i, &now) < 0) {
+            return -1;
+        }
+        want = limit_here(&self->kernel.limits[i], &self->opened[i], &now);
+        if (memcmp(&now, &want, sizeof(now)) != 0 &&
+            setrlimit((__rlimit_resource_t)i, &want) < 0) {
+            return -1;
+        }
+        self->opened[i] = now;
+    }
+    return 0;
+}
+
 static int restore_kernel(const struct snp_image_kernel *kernel)
 {
     int *number = NULL;
@@ -350,14 +391,8 @@ static int restore_kernel(const struct snp_image_kernel *kernel)
             return -1;
         }
     }
-    for (int i = 0; i < RLIM_NLIMITS; i++) {
-        struct rlimit now;
-
-        if (getrlimit((__rlimit_resource_t)i, &now) < 0 ||
-            (memcmp(&now, &kernel->limits[i], sizeof(now)) != 0 &&
-             setrlimit((__rlimit_resource_t)i, &kernel->limits[i]) < 0)) {
-            return -1;
-        }
+    if (restore_limits(&snp_image_self) < 0) {
+        return -1;
     }
     (void)umask(kernel->umask);
     if ((kernel->signal_stack.ss_flags & SS_DISABLE) == 0 &&

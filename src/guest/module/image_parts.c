@@ -53,6 +53,13 @@ void snp_image_mark(bool is_new)
     }
 }
 
+void snp_image_opened(void)
+{
+    for (int i = 0; i < RLIM_NLIMITS; i++) {
+        (void)getrlimit((__rlimit_resource_t)i, &snp_image_self.opened[i]);
+    }
+}
+
 void *snp_image_room(unsigned which, size_t len)
 {
     void *want = snp_image_at(SNP_IMAGE_PLACE + which * SNP_IMAGE_ROOM_BYTES);

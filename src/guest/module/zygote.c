@@ -168,6 +168,7 @@ static void become_interpreter(struct child *c, int pristine_fd)
     if (interpreter_fds(c, pristine_fd) < 0 || limit_open_files(c->setup.spec.open_files) < 0) {
         _exit(4);
     }
+    snp_image_opened();
     name_interpreter();
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/macro.h"
+#include "policy/limits.h"
 #include "text/remedy.h"
 #include "text/text.h"
 
@@ -91,6 +92,16 @@ static const struct snp_remedy_limit limits[] = {
     {NULL,             NULL                                                                  },
 };
 
+static int set_limit_add(struct snp_buf *out, const struct snp_err *err)
+{
+    char option[64];
+
+    return snp_buf_addf(out, "the user changes it with: snipara-sandbox sessions set %s %s",
+                        err->object,
+                        snp_limit_option(err->remedy.name, (uint64_t)err->remedy.value, option,
+                                         sizeof(option)));
+}
+
 static const struct snp_remedy_words words = {
   /* Each text is one literal. */
   /* clang-format off */
@@ -113,6 +124,7 @@ static const struct snp_remedy_words words = {
   /* clang-format on */
     .limits = limits,
     .ways = ways_add,
+    .set_limit = set_limit_add,
 };
 
 void snp_mcp_remedy_say(struct snp_say *out, const struct snp_err *err, size_t max)

@@ -153,6 +153,9 @@ struct snp_tier_ops {
      */
     bool (*is_unwritten)(struct snp_sandbox *s, uint64_t *ret_bytes);
 
+    /* Give s->spec.limits the values of wanted that can be enforced while it runs. NULL = none can. */
+    void (*limit)(struct snp_sandbox *s, const struct snp_limits *wanted);
+
     /* CPU time of all its processes so far. NULL = pid 1 counts. */
     uint64_t (*cpu)(const struct snp_sandbox *s);
 

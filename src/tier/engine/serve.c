@@ -42,6 +42,7 @@ struct request {
         struct snp_tier_answer_request answer;
         struct snp_tier_rollback_request rollback;
         struct snp_tier_drop_request drop;
+        struct snp_tier_limit_request limit;
         struct snp_tier_save_request save;
         struct snp_tier_load_request load;
         struct snp_tier_clone_request clone;
@@ -639,6 +640,33 @@ static int on_memory(struct request *rq, struct snp_err *err)
     return snp_method_memory(rq->sandbox, rq->id, err);
 }
 
+static int on_limit(struct request *rq, struct snp_err *err)
+{
+    struct snp_sandbox *s = rq->sandbox;
+    uint64_t *value = s->spec.limits.value;
+    struct snp_limits wanted = s->spec.limits;
+    snp_autojson json_t *manifest = NULL;
+    snp_autojson json_t *later = json_array();
+    snp_autojson json_t *answer = NULL;
+
+    SNP_TRY(snp_limits_from_json(rq->in.limit.limits, &wanted, err));
+    if (s->supervisor->ops->limit != NULL) {
+        s->supervisor->ops->limit(s, &wanted);
+    }
+    value[SNP_LIMIT_WALL] = wanted.value[SNP_LIMIT_WALL];
+    value[SNP_LIMIT_OUTPUT] = wanted.value[SNP_LIMIT_OUTPUT];
+    for (int i = 0; i < SNP_LIMIT_N; i++) {
+        if (value[i] != wanted.value[i]) {
+            (void)json_array_append_new(later,
+                                        json_string(snp_limit_info((enum snp_limit)i)->key));
+        }
+    }
+    manifest = snp_manifest(s);
+    answer = SNP_WRITE(snp_tier_limit_answer, .manifest = manifest, .later = later);
+    snp_answer_response(rq->supervisor, rq->id, answer, NULL, 0);
+    return 0;
+}
+
 static int on_save(struct request *rq, struct snp_err *err)
 {
     const struct snp_tier_save_request *in = &rq->in.save;
@@ -699,6 +727,7 @@ static const struct {
     {"rollback",  true,  false, &snp_tier_rollback_request_form, on_rollback },
     {"drop",      true,  false, &snp_tier_drop_request_form,     on_drop     },
     {"memory",    true,  false, NULL,                            on_memory   },
+    {"limit",     true,  false, &snp_tier_limit_request_form,    on_limit    },
     {"save",      true,  true,  &snp_tier_save_request_form,     on_save     },
     {"load",      true,  true,  &snp_tier_load_request_form,     on_load     },
     {"clone",     true,  false, &snp_tier_clone_request_form,    on_clone    },

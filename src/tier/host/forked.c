@@ -267,6 +267,21 @@ static uint64_t data_limit(const struct snp_sandbox *s)
 }
 
 /*
+ * Memory stays as it is until there is another sandbox: few supervisors may raise RLIMIT_DATA of a
+ * process, and a process that holds more than a lower limit would be killed.
+ */
+void snp_forked_limit(struct snp_sandbox *s, const struct snp_limits *wanted)
+{
+    const struct snp_cgroups *groups = &s->supervisor->cgroups;
+    const uint64_t cpus = wanted->value[SNP_LIMIT_CPUS];
+
+    if (s->cgroup != NULL && snp_cgroups_has(groups, SNP_CGROUP_CPU) &&
+        snp_cgroup_set_cpus(groups, s->cgroup, cpus) == 0) {
+        s->spec.limits.value[SNP_LIMIT_CPUS] = cpus;
+    }
+}
+
+/*
  * Where a sample counts page tables, what a process can ask of them before the next is bounded:
  * 2 MiB for each GiB. Threads, arenas and arithmetic reserve far more than they use.
  */

@@ -51,6 +51,7 @@ void snp_forked_abandon(struct snp_sandbox *s);
 /* For the tables of tiers. */
 void snp_forked_await(struct snp_sandbox *s);
 uint64_t snp_forked_own_memory(const struct snp_sandbox *s, pid_t copy);
+void snp_forked_limit(struct snp_sandbox *s, const struct snp_limits *wanted);
 void snp_forked_copies_usage(const struct snp_sandbox *s,
                              const pid_t *copies,
                              size_t n,

@@ -341,6 +341,7 @@ const struct snp_host_ops snp_local_ops = {
                .others = others,
                .own_memory = snp_forked_own_memory,
                .copies_usage = snp_forked_copies_usage,
+               .limit = snp_forked_limit,
                },
     .zygote_order = SNP_ZYGOTE_PLAIN,
     .has_keeper = true,

@@ -192,6 +192,7 @@ const struct snp_host_ops snp_native_ops = {
                .is_unwritten = is_unwritten,
                .own_memory = snp_forked_own_memory,
                .copies_usage = snp_forked_copies_usage,
+               .limit = snp_forked_limit,
                },
     .zygote_order = SNP_ZYGOTE_FORK,
     .has_images = true,

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The method `sessions.set`: the policy gets the limits, then the sandbox, if there is one, then the
+ * journal. What the sandbox cannot change it keeps; the next one is opened with the policy.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "daemon/request.h"
+#include "daemon/save/journal_entry.h"
+#include "daemon/server.h"
+#include "daemon/session/exec.h"
+#include "daemon/session/executor.h"
+#include "daemon/session/life.h"
+#include "daemon/session/result.h"
+#include "daemon/session/spec.h"
+#include "daemon/session/table.h"
+#include "daemon/tier.h"
+#include "daemon/work.h"
+#include "wire/session.h"
+#include "wire/tier.h"
+
+struct setting {
+    struct snp_request *request; /* owned */
+    struct snp_session *session; /* one reference */
+    struct snp_waiter waiter;
+    json_t *asked; /* owned */
+    struct snp_limits was;
+    struct snp_limits now;
+    json_t *at_wake; /* owned: keys */
+};
+
+static void setting_free(struct setting *setting)
+{
+    json_decref(setting->asked);
+    json_decref(setting->at_wake);
+    snp_session_unref(setting->session);
+    free(setting);
+}
+
+/* What another request has changed meanwhile stays. */
+static void setting_fail(struct setting *setting, const struct snp_err *why)
+{
+    uint64_t *value = setting->session->policy.limits.value;
+    struct snp_err err = *why;
+
+    for (int i = 0; i < SNP_LIMIT_N; i++) {
+        value[i] = value[i] == setting->now.value[i] ? setting->was.value[i] : value[i];
+    }
+    (void)snp_err_wrap(&err, "the limits of session %s stay as they were",
+                       setting->session->name);
+    snp_request_fail(setting->request, &err);
+    setting_free(setting);
+}
+
+/* Without a sandbox, or one that can change nothing: what differs applies to the next one. */
+static void all_at_wake(struct setting *setting)
+{
+    for (int i = 0; i < SNP_LIMIT_N; i++) {
+        /* Each cell brings its time limit along. */
+        if (i != SNP_LIMIT_WALL && setting->now.value[i] != setting->was.value[i]) {
+            (void)json_array_append_new(setting->at_wake,
+                                        json_string(snp_limit_info((enum snp_limit)i)->key));
+        }
+    }
+}
+
+static void written(void *ctx, const struct snp_err *why)
+{
+    struct setting *setting = ctx;
+    snp_autojson json_t *was = NULL;
+    snp_autojson json_t *limits = NULL;
+    struct snp_err err;
+
+    if (why != NULL) {
+        (void)snp_fail(&err, why->code, "the journal cannot be written (%.300s)", why->msg);
+        setting_fail(setting, &err);
+        return;
+    }
+    was = snp_limits_to_json(&setting->was);
+    limits = snp_limits_to_json(&setting->now);
+    snp_request_answer(setting->request,
+                       SNP_WRITE(snp_sessions_set_answer, .was = was, .limits = limits,
+                                 .at_wake = setting->at_wake,
+                                 .state = snp_session_state_text(setting->session)));
+    setting_free(setting);
+}
+
+static void write_down(struct setting *setting)
+{
+    struct snp_err err;
+
+    if (setting->session->state == SNP_SESSION_CLOSING) {
+        (void)snp_fail(&err, SNP_E_NOT_FOUND, "it was destroyed meanwhile");
+        setting_fail(setting, &err);
+    } else if (snp_entry_session(setting->session, written, setting, &err) < 0) {
+        written(setting, &err);
+    }
+}
+
+static int limited(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
+{
+    struct setting *setting = ctx;
+    struct snp_session *session = setting->session;
+    json_t *manifest;
+    struct snp_err ignored;
+    int r;
+
+    if (answer->head == NULL) { /* it has ended meanwhile, or knows no such method */
+        all_at_wake(setting);
+        write_down(setting);
+        return 0;
+    }
+    manifest = json_object_get(answer->head, "manifest");
+    r = snp_manifest_check(manifest, ret_bad);
+    if (r == 0 && snp_tier_mark(session->policy.tier, manifest) == 0) {
+        (void)!snp_session_policy_opened(session, manifest,
+                                         &ignored); /* else the old one stays */
+    }
+    json_decref(setting->at_wake);
+    setting->at_wake = json_incref(json_object_get(answer->head, "later"));
+    write_down(setting);
+    return r;
+}
+
+static int tier_ask(struct setting *setting, struct snp_err *err)
+{
+    struct snp_executor *executor = setting->session->live.executor;
+    snp_autojson json_t *limits = snp_limits_to_json(&setting->session->policy.limits);
+    const struct snp_tier_call call = {
+        .head = SNP_WRITE(snp_tier_limit_request, .session = executor->id, .limits = limits),
+        .timeout_ms = setting->session->server->options.tier_ms,
+        .answer = &snp_tier_limit_answer_form,
+        .done = limited,
+        .ctx = setting,
+    };
+
+    return snp_tier_ask(executor->tier, &call, err);
+}
+
+/* Lowered in its sleep, a limit could cost it what it holds; once awake it is tried before it sleeps again. */
+static bool is_tighter(const struct snp_limits *wanted, const struct snp_limits *now)
+{
+    for (int i = 0; i < SNP_LIMIT_N; i++) {
+        if (i != SNP_LIMIT_WALL && i != SNP_LIMIT_CPUS && i != SNP_LIMIT_OUTPUT &&
+            wanted->value[i] < now->value[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void set(struct setting *setting)
+{
+    struct snp_session *session = setting->session;
+    struct snp_limits wanted = session->policy.limits;
+    struct snp_err err;
+
+    if (snp_limits_from_json(setting->asked, &wanted, &err) < 0) {
+        snp_request_fail(setting->request, &err);
+        setting_free(setting);
+        return;
+    }
+    if (snp_session_is_asleep(session) ? is_tighter(&wanted, &session->policy.limits)
+                                       : !snp_session_is_live(session)) {
+        snp_session_when_live(session, &setting->waiter);
+        return;
+    }
+    setting->was = session->policy.limits;
+    setting->now = wanted;
+    session->policy.limits = wanted;
+    if (snp_session_is_asleep(session) || tier_ask(setting, &err) < 0) {
+        all_at_wake(setting);
+        write_down(setting);
+    }
+}
+
+static void awake(struct snp_waiter *waiter,
+                  struct snp_session *session,
+                  const struct snp_err *err)
+{
+    struct setting *setting = snp_container_of(waiter, struct setting, waiter);
+
+    (void)session;
+    if (err != NULL) {
+        setting_fail(setting, err);
+    } else {
+        set(setting);
+    }
+}
+
+void snp_run_set(const struct snp_work *work)
+{
+    struct setting *setting;
+
+    if (work->session->name[0] == '\0') {
+        snp_request_refuse(work->request, SNP_E_INVALID,
+                           "an unnamed session ends with its call");
+        return;
+    }
+    setting = snp_request_state(work->request, sizeof(*setting));
+    if (setting == NULL) {
+        return;
+    }
+    snp_session_ref(work->session);
+    setting->request = work->request;
+    setting->session = work->session;
+    setting->waiter.run = awake;
+    setting->asked = json_incref(json_object_get(work->head, "limits"));
+    setting->at_wake = json_array();
+    set(setting);
+}
