@@ -179,7 +179,10 @@ const void *snipara_data(const struct snipara_call *call, size_t *ret_len);
 
 /* Running code --------------------------------------------------------------------------- */
 
-/* What a session is made with. A session that exists keeps its own; other values are refused (SNIPARA_INVALID). */
+/*
+ * What a session is made with. A session that exists keeps its own; other values are refused (SNIPARA_INVALID).
+ * snipara_set_limits() changes its limits.
+ */
 struct snipara_session {
     size_t size;
     const char
@@ -318,6 +321,14 @@ struct snipara_call *snipara_history(struct snipara *box,
                                      const char *session,
                                      int64_t before,
                                      int limit);
+
+/*
+ * Change limits of a session, for good: "memory=1g", "timeout=60"...; NULL ends them. Answer: all limits before and now
+ * (`was`, `limits`), and `at_wake`, the keys of those that apply when it wakes next.
+ */
+struct snipara_call *snipara_set_limits(struct snipara *box,
+                                        const char *session,
+                                        const char *const *limits);
 
 /* Save a session and end its sandbox; its next cell wakes it. */
 struct snipara_call *snipara_hibernate(struct snipara *box, const char *session);

@@ -307,6 +307,28 @@ struct snipara_call *snipara_history(struct snipara *box,
                .limit = limit <= 0 ? 50 : (uint64_t)limit);
 }
 
+struct snipara_call *snipara_set_limits(struct snipara *box,
+                                        const char *session,
+                                        const char *const *limits)
+{
+    struct snipara_call *call = snp_call_new(box);
+    snp_autojson json_t *wire = json_object();
+    struct snp_err err;
+
+    if (call == NULL) {
+        return NULL;
+    }
+    if (wire == NULL) {
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+        return snp_call_fail(call, &err);
+    }
+    if (list_take(limits, limit_take, wire, &err) < 0) {
+        return snp_call_fail(call, &err);
+    }
+    return snp_call_ask(
+        call, SNP_WRITE(snp_sessions_set_request, .session = session, .limits = wire), NULL, 0);
+}
+
 struct snipara_call *snipara_hibernate(struct snipara *box, const char *session)
 {
     return ASK(box, snp_hibernate_request, .session = session);

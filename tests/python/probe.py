@@ -145,8 +145,16 @@ def state() -> None:
         assert s.run("x").value == "1"
         a.destroy()
     del a, b
-    with Sandbox("stays") as t:
+    with Sandbox("stays", memory="256m") as t:
         t.run("x = 4")
+        assert t.set_limits(memory="1g", timeout=60) == ["memory"]
+        assert t.run("x").value == "4"  # which says its limits again
+        try:
+            Sandbox("stays", memory="256m").run("x")
+        except InvalidArgument as error:
+            assert str(error).endswith("is 1 GiB, not 256 MiB; set_limits(memory=...) changes it"), error
+        else:
+            raise AssertionError("it has another limit")
     for closed in (s, t):
         uses: List[Callable[[], object]] = [
             lambda: closed.run("1"), lambda: closed.files.list(), closed.history, closed.snapshot, closed.__enter__,

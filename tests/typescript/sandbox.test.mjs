@@ -79,7 +79,12 @@ test("files, snapshots, forks, history", async () => {
   assert.equal((await s.run("x")).value, "1");
   assert.deepEqual((await s.history(1)).map((cell) => [cell.status, cell.first_line]), [["ok", "x"]]);
   await Promise.all([s, a, b].map((one) => one.close()));
-  await (await Sandbox.create({ name: "stays" })).run("x = 4");
+  const sized = await Sandbox.create({ name: "stays", memory: "256m" });
+  await sized.run("x = 4");
+  assert.deepEqual(await sized.setLimits({ memory: "1g", timeout: 60 }), ["memory"]);
+  assert.equal((await sized.run("x")).value, "4"); // which says its limits again
+  await assert.rejects(new Sandbox({ name: "stays", memory: "256m" }).run("x"), (error) =>
+    error instanceof InvalidArgument && error.message.endsWith("is 1 GiB, not 256 MiB; setLimits() changes it"));
   const again = await Sandbox.create({ name: "stays" });
   assert.equal(await again.get("x"), 4);
   await again.close();

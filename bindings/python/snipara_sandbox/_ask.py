@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from . import _library
 from ._completion import NO_KEYS, caller, shown, tell, text_of
 from ._errors import InvalidArgument, SandboxLost
-from ._library import STOP_MS, Call, Connection, _lib, _texts, connection, loop_connection, text
+from ._library import STOP_MS, Call, Connection, _lib, texts, connection, loop_connection, text
 from .core import raised_by
 from .exceptions import ConfigValidationError, ToolExecutionError
 from .tools import Tool
@@ -43,7 +43,7 @@ _lib.snipara_answer.argtypes = [c_void_p, c_uint32, c_bool, c_char_p, c_size_t]
 
 
 def _lines(settings: Mapping[str, object]) -> Any:
-    return _texts(["{}={}".format(name, text_of(value)) for name, value in settings.items()], "settings")
+    return texts(["{}={}".format(name, text_of(value)) for name, value in settings.items()], "settings")
 
 
 def _tools(tools: Sequence[Tool]) -> Any:

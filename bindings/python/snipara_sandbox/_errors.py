@@ -17,6 +17,7 @@ VAR_KEYWORDS, COROUTINE = 0x08, 0x80  # flags of code
 # The way out by its kind (docs/wire.md): {name} and {object} are filled in.
 _WAYS: Dict[str, str] = {
     "other_name": "choose another name",
+    "set_limit": "set_limits({name}=...) changes it",
     "clear_session": "to drop its variables and files, destroy() it",
     "end_session": "destroy() a session that is not needed",
     "no_session": "`snipara-sandbox doctor` says more",

@@ -96,7 +96,7 @@ def _load() -> ctypes.CDLL:
 
 
 _POINTER_RESULTS = ("run", "open", "put", "get", "list", "snapshot", "snapshots", "rollback", "fork", "history",
-                    "hibernate", "destroy", "request", "sessions")
+                    "hibernate", "destroy", "request", "sessions", "set_limits")
 _lib = _load()
 _lib.snipara_version.restype = c_char_p
 VERSION: str = _lib.snipara_version().decode()
@@ -137,7 +137,7 @@ def text(value: Optional[str], what: str) -> Optional[bytes]:
     return value.encode("utf-8", "surrogateescape")
 
 
-def _texts(values: Sequence[str], what: str) -> Any:
+def texts(values: Sequence[str], what: str) -> Any:
     array = (c_char_p * (len(values) + 1))()
     array[:] = [*(text(value, what) for value in values), None]
     return array
@@ -153,9 +153,9 @@ class Policy:
         variables = ["{}={}".format(name, value) for name, value in env.items()]
         self.raw = _Session(
             sizeof(_Session), text(tier, "tier"), text(template, "template"), text(project, "project"),
-            _texts(limits, "limits") if limits else None, _texts(variables, "env") if variables else None,
+            texts(limits, "limits") if limits else None, texts(variables, "env") if variables else None,
             allow_degraded, require_exact, text(rootfs, "docker_image"), network, temporary,
-            _texts(guarantees, "guarantees") if guarantees else None)
+            texts(guarantees, "guarantees") if guarantees else None)
 
 
 # Calls --------------------------------------------------------------------------------------

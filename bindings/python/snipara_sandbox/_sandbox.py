@@ -62,6 +62,16 @@ def _nothing(call: Call) -> None:
     call.check()
 
 
+def _check_limits(names: Iterable[str]) -> None:
+    for name in names:
+        if name not in LIMITS:
+            raise InvalidArgument("limits: there is no limit {!r}{}".format(name, nearest(str(name), LIMITS)))
+
+
+def _limit_texts(limits: Mapping[str, object]) -> List[str]:
+    return ["{}={}".format(key, value) for key, value in limits.items()]
+
+
 def _bytes_of(data: Union[str, bytes, bytearray, memoryview], name: str) -> bytes:
     try:
         return data.encode() if isinstance(data, str) else bytes(memoryview(data))
@@ -116,9 +126,7 @@ class Session(RLM):
         super().__init__(backend, model, environment, config, tools, verbose, max_depth=max_depth,
                          max_subcalls=max_subcalls, token_budget=token_budget, **settings)
         given = self._given
-        for limit in limits or ():
-            if limit not in LIMITS:
-                raise InvalidArgument("limits: there is no limit {!r}{}".format(limit, nearest(str(limit), LIMITS)))
+        _check_limits(limits or ())
         if tier is not None and given.get("environment", tier) != tier:
             raise InvalidArgument("tier={!r} and environment={!r} contradict each other; give one of them".format(
                 tier, given["environment"]))
@@ -137,7 +145,7 @@ class Session(RLM):
         self._options: Dict[str, Any] = {
             "tier": tier if tier is not None else given.get("environment"), "template": template,
             "project": None if project is None else os.fspath(project),
-            "limits": ["{}={}".format(key, value) for key, value in chosen.items()], "env": dict(env or {}),
+            "limits": _limit_texts(chosen), "env": dict(env or {}),
             "allow_degraded": allow_degraded, "require_exact": require_exact,
             "guarantees": [word.strip() for word in wanted.split(",")] if isinstance(wanted, str) else list(wanted)}
         self._policy: Optional[Policy] = None
@@ -260,6 +268,18 @@ class Session(RLM):
 
     def _ask_name(self, function: str, read: Callable[[Call], T]) -> Ask[T]:
         return Ask(lambda box: box.ask(function, self._key), read)
+
+    def _ask_limits(self, limits: Mapping[str, object]) -> Ask[List[str]]:
+        from ._library import texts
+        _check_limits(limits)
+
+        def read(call: Call) -> List[str]:
+            later: List[str] = call.answer()["at_wake"]
+            given = dict(limit.split("=", 1) for limit in self._options["limits"])  # each cell says them again
+            self._options["limits"] = _limit_texts({key: limits.get(key, value) for key, value in given.items()})
+            self._policy = None
+            return later
+        return Ask(lambda box: box.ask("set_limits", self._key, texts(_limit_texts(limits), "limits")), read)
 
     def _ask_show(self) -> Ask[None]:
         return Ask(lambda box: box.request("sessions.show", session=self.name), _nothing)
@@ -611,6 +631,13 @@ class Sandbox(Session):
         """Interrupt the cell that runs, from another thread. True: one ran; its status will be "interrupted"."""
         return not self._is_new() and _do(self._ask_interrupt())
 
+    def set_limits(self, **limits: object) -> List[str]:
+        """Change limits of the session, for good: set_limits(memory="1g", timeout=60).
+
+        Returns the names of those that apply when it wakes next; hibernate() ends its sandbox.
+        """
+        return self._opened(self._ask_limits(limits))
+
     def hibernate(self) -> None:
         """Save the session and end its sandbox; the next cell wakes it."""
         self._opened(self._ask_name("hibernate", _nothing))
@@ -856,6 +883,10 @@ class AsyncSandbox(Session):
     async def interrupt(self) -> bool:
         """Interrupt the cell that runs, from another task."""
         return not self._is_new() and await _do_async(self._ask_interrupt())
+
+    async def set_limits(self, **limits: object) -> List[str]:
+        """Change limits of the session, for good; returns the names of those that apply when it wakes next."""
+        return await self._opened(self._ask_limits(limits))
 
     async def hibernate(self) -> None:
         """Save the session and end its sandbox; the next cell wakes it."""

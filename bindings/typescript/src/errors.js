@@ -8,6 +8,7 @@
 /** @type {Record<string, string>} */
 const WAYS = {
   other_name: "choose another name",
+  set_limit: "setLimits() changes it",
   clear_session: "to drop its variables and files, destroy() it",
   end_session: "destroy() a session that is not needed",
   no_session: "`snipara-sandbox doctor` says more",

@@ -485,6 +485,21 @@ export class Sandbox {
     return this.#mayExist && (await ask("interrupt", { session: this.name })).answer.interrupted;
   }
 
+  /**
+   * Change limits of the session, for good. Returns the names of those that apply when it wakes next; hibernate() ends its sandbox.
+   * @param {Limits} limits as in {memory: "1g", timeout: 60}
+   * @returns {Promise<string[]>}
+   */
+  async setLimits(limits) {
+    const wanted = limitsFor(limits);
+    await this.open();
+    const { answer } = await ask("sessions.set", { session: this.name, limits: wanted });
+    for (const name of Object.keys(this.#policy.limits ?? {})) { // each cell says them again
+      if (this.#policy.limits && name in wanted) this.#policy.limits[name] = wanted[name];
+    }
+    return answer.at_wake;
+  }
+
   /** Save the session and end its sandbox; the next cell wakes it. */
   async hibernate() {
     await this.open();

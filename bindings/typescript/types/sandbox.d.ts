@@ -218,6 +218,12 @@ export declare class Sandbox {
     history(limit?: number): Promise<Cell[]>;
     /** Interrupt the cell that runs. True: one ran; its status will be "interrupted". */
     interrupt(): Promise<boolean>;
+    /**
+     * Change limits of the session, for good. Returns the names of those that apply when it wakes next; hibernate() ends its sandbox.
+     * @param {Limits} limits as in {memory: "1g", timeout: 60}
+     * @returns {Promise<string[]>}
+     */
+    setLimits(limits: Limits): Promise<string[]>;
     /** Save the session and end its sandbox; the next cell wakes it. */
     hibernate(): Promise<void>;
     /** End the session for good, with its files and snapshots. */
