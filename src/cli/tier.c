@@ -111,6 +111,17 @@ const char *snp_cli_tier(const struct snp_config *config)
     return snp_tier_files_find(&files, &ignored) < 0 ? NULL : tier_of(name, &files);
 }
 
+const char *snp_cli_tier_to_stay(const struct snp_config *config)
+{
+    snp_autotierfiles struct snp_tier_files files = {0};
+    const char *name = configured(config);
+    struct snp_err ignored;
+
+    return snp_tier_files_find(&files, &ignored) == 0 && snp_tier_files_of(&files, name) != NULL
+               ? name
+               : snp_cli_tier(config);
+}
+
 static int guarantees_check(const struct snp_config *config, struct snp_err *err)
 {
     const char *const *names = NULL;

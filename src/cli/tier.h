@@ -25,6 +25,12 @@ void snp_cli_tier_differs(const struct snp_cli *cli,
                           const char *tier);
 
 /*
+ * The same for a session that stays, which would be in the other tier when its own is there again: none takes
+ * the place of one that is installed. The daemon says why that cannot run.
+ */
+const char *snp_cli_tier_to_stay(const struct snp_config *config);
+
+/*
  * SNP_E_UNSUPPORTED, naming where it comes from: there is no such tier. SNP_E_DENIED: one of the
  * user's folder, named by a file that nobody has trusted.
  */

@@ -468,11 +468,17 @@ def test_an_engine_that_goes_away_and_comes_back(fresh_sandbox: Callable[..., li
     try:
         box = lib.Sandbox("user", tier="docker", env=own.env)
         box.exec("x = 1", "s")
+        assert box.cli("export", box.home + "/s.snp", "s").returncode == 0
         assert box.cli("hibernate", "s").returncode == 0
         own.stop()
         done = box.cli("exec", "-s", "s", "x")
         assert done.returncode != 0 and "no container engine answers" in done.stderr and "start docker" in done.stderr
-        # a new session takes what is there
+        # one that stays is made nowhere else
+        for words in (["exec", "-s", "new", "1"], ["import", box.home + "/s.snp", "--name", "new"]):
+            done = box.cli(*words, "--env", "docker")
+            assert done.returncode == 1 and "no container engine answers" in done.stderr, done
+        assert box.cli("sessions", "list", "--names").stdout == "s\n"
+        # what ends with its call takes what is there
         done = box.cli("exec", "--env", "docker", "--json", "1")
         assert json.loads(done.stdout)["manifest"]["tier"] == "native"
         assert "no docker tier here (--env); code runs in native" in done.stderr

@@ -182,7 +182,8 @@ class Session(RLM):
         if self._policy is None and self._has_policy:
             from ._library import Policy
             options = self._options
-            if options["tier"] in STOOD_IN_FOR:
+            if options["tier"] in STOOD_IN_FOR and not (options["tier"] == "docker" and self.is_kept and
+                                                        tier_of("docker") != "docker"):  # the daemon says why not
                 options = {**options, "tier": tier_of(options["tier"])}
                 if options["tier"] == "docker":
                     options.update(self._in_docker())

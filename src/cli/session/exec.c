@@ -354,6 +354,8 @@ static int head_make(struct job *job, struct snp_err *err)
     bool has_checkpoint =
         snp_config_origin(job->config, SNP_KEY_CHECKPOINT) != SNP_ORIGIN_DEFAULT;
     bool has_tier = snp_config_origin(job->config, SNP_KEY_ENVIRONMENT) == SNP_ORIGIN_CLI;
+    const char *tier =
+        session == NULL ? snp_cli_tier(job->config) : snp_cli_tier_to_stay(job->config);
     snp_autofree char *project = NULL;
     snp_autofree char *rootfs = NULL;
     snp_autojson json_t *env = json_object();
@@ -378,12 +380,13 @@ static int head_make(struct job *job, struct snp_err *err)
     if (r < 0) {
         return r;
     }
+    (void)json_object_set_new(defaults, "tier", json_string(tier));
     job->head = SNP_WRITE(
         snp_exec_request, .session = session, .kind = job->is_command ? "command" : "python",
         .code_len = job->code_len, .stdin = job->has_stdin, .argv = job->argv,
         .tell_wait =
             session != NULL && !snp_opts_flag(job->opts, "quiet", false) && !job->cli->is_json,
-        .tier = has_tier ? snp_cli_tier(job->config) : NULL,
+        .tier = has_tier ? tier : NULL,
         .template = has_template ? snp_config_str(job->config, SNP_KEY_TEMPLATE) : NULL,
         .limits = limits, .defaults = defaults, .project = project, .rootfs = rootfs,
         .env = env, .allow_degraded = snp_opts_flag(job->opts, "allow-degraded", false),

@@ -158,7 +158,7 @@ static json_t *begin_head(const struct snp_config *config,
     has = snp_limits_to_json(&limits);
     return SNP_WRITE(snp_import_begin_request, .name = name, .limits = has,
                      .given = json_object_size(given) > 0 ? given : NULL,
-                     .tier = snp_cli_tier(config),
+                     .tier = snp_cli_tier_to_stay(config),
                      .allow_degraded = snp_opts_flag(opts, "allow-degraded", false),
                      .require_exact = snp_config_bool(config, SNP_KEY_REQUIRE_EXACT));
 }
@@ -195,10 +195,7 @@ static int run_import(struct snp_cli *cli, const struct snp_opts *opts)
     }
     r = r < 0 ? r : snp_cli_config(cli, opts, &config, &err);
     r = r < 0 ? r : snp_cli_tier_check(config, &err);
-    if (r == 0) {
-        snp_cli_tier_stand_in(cli, config);
-        r = source_open(path, &fd, &err);
-    }
+    r = r < 0 ? r : source_open(path, &fd, &err);
     if (r == 0) {
         r = import_from(cli, fd < 0 ? STDIN_FILENO : fd, begin_head(config, opts, name), &reply,
                         &err);
