@@ -58,6 +58,17 @@ int snp_remote_find(struct snp_cli *cli, struct snp_err *err)
     return cli->client != NULL ? 0 : connect_now(cli, false, err);
 }
 
+/* A daemon that does not know a method or member of ours is of an older version. */
+static bool is_older(const struct snp_call *call, const struct snp_err *err)
+{
+    snp_autofree char *member =
+        snp_need_format("%s: unknown member ", snp_json_str(call->head, "method", "?"));
+
+    return err->code == SNP_E_UNSUPPORTED
+               ? snp_has_prefix(err->msg, "unknown method ")
+               : err->code == SNP_E_INVALID && snp_has_prefix(err->msg, member);
+}
+
 int snp_remote_send(struct snp_cli *cli,
                     const struct snp_call *call,
                     struct snp_reply *ret,
@@ -65,7 +76,17 @@ int snp_remote_send(struct snp_cli *cli,
 {
     int r = cli->client != NULL ? 0 : connect_now(cli, true, err);
 
-    return r < 0 ? r : snp_client_call(cli->client, call, ret, err);
+    r = r < 0 ? r : snp_client_call(cli->client, call, ret, err);
+    if (r < 0 && is_older(call, err)) {
+        struct snp_err said = *err;
+
+        return snp_fail(
+            err, SNP_E_UNSUPPORTED,
+            "the running daemon is older than this program (%.*s); restart it with: "
+            "snipara-sandbox daemon stop",
+            (int)strcspn(said.msg, ";"), said.msg);
+    }
+    return r;
 }
 
 int snp_remote_call(struct snp_cli *cli,

@@ -780,6 +780,17 @@ def test_tables_fit_80_columns() -> None:
         assert max(map(len, lines)) <= 80 and fix in " ".join(" ".join(lines).split()), lines
 
 
+@pytest.mark.parametrize("code, message", [
+    ("unsupported", "unknown method 'sessions.set'; did you mean 'sessions.list'?"),
+    ("invalid", "sessions.set: unknown member 'limits'")])
+def test_an_older_daemon_is_to_be_restarted(code: str, message: str) -> None:
+    with ScriptedDaemon({"sessions.set": Failure(code, message)}) as daemon:
+        done = daemon.cli("sessions", "set", "work", "--cpus", "2")
+    assert done.returncode == 1 and done.stderr == (
+        f"snipara-sandbox sessions set: the running daemon is older than this program ({message.split(';')[0]})\n"
+        "  restart it with: snipara-sandbox daemon stop\n"), done
+
+
 def test_sessions_clear() -> None:
     with ScriptedDaemon({"sessions.clear": {"session": "work", "epoch": 2}}) as daemon:
         assert daemon.cli("sessions", "clear", "work").stdout.startswith("cleared work: ")
