@@ -77,6 +77,14 @@ int snp_remote_send(struct snp_cli *cli,
     int r = cli->client != NULL ? 0 : connect_now(cli, true, err);
 
     r = r < 0 ? r : snp_client_call(cli->client, call, ret, err);
+    if (r == SNP_E_PEER && snp_json_str(call->head, "session", NULL) != NULL) {
+        struct snp_err said = *err;
+
+        return snp_fail(err, SNP_E_PEER,
+                        "%.300s; the next call restores the session, or names the cells that "
+                        "are missing",
+                        said.msg);
+    }
     if (r < 0 && is_older(call, err)) {
         struct snp_err said = *err;
 

@@ -570,7 +570,7 @@ def test_a_session_that_lacks_cells_has_a_state_of_its_own(start: Callable[..., 
     for method, members in (("hibernate", of_it), ("snapshot", of_it), ("checkpoint", of_it), ("export", from_it),
                             ("fork", {**from_it, "n": 1})):
         why = refused(client, method, **members)
-        assert ("session s was lost" in why["message"] and "cells 2, 3" in why["message"] and
+        assert ("session s was last saved after cell " in why["message"] and "cells 2, 3" in why["message"] and
                 "replay" in lib.ways(why)), (method, why)
     assert client.call("snapshots.list")[1]["snapshots"] == [] and len(history(client)) == 4
     assert result(client, "len(seen)", recover="replay")["value"] == "2"

@@ -210,10 +210,11 @@ def test_a_cell_that_was_running_is_unknown_and_asked_about(box: lib.Sandbox) ->
         assert lib.some(client.stdout).readline() == "in\n"
         assert lib.wait_for(lambda: len(cells(box)) == 2)  # its intent is in the journal
         restart(box, *SOON)
-        client.wait(lib.PATIENCE)
+        assert "the next call restores the session, or names the cells that are missing" in client.communicate()[1]
     assert listed(box)["state"] == "unknown"
     asked = box.cli("exec", *box.exec_options, "--session", "s", "seen")
     assert asked.returncode == 1 and "cell 2" in asked.stderr and "--recover replay" in asked.stderr
+    assert "session s was last saved after cell 1; missing: cell 2" in asked.stderr.replace("\n  ", "; "), asked
     assert [cell["status"] for cell in cells(box)] == ["unknown", "ok"]
     done = box.exec(LOOK, "s", options=["--recover", "checkpoint"])
     assert done["value"] == SEEN and done["restored"]["missing"] == [2]

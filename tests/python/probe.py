@@ -605,6 +605,9 @@ def notebook() -> None:
         book.close()
 
 
+LOST = "; the next call restores the session, or names the cells that are missing"
+
+
 def daemon_dies() -> None:
     s = Sandbox("survivor")
     s.run("x = 1")
@@ -613,7 +616,7 @@ def daemon_dies() -> None:
         s.run("print('running', flush=True)\nimport time\ntime.sleep(600)", timeout=600,
               on_output=lambda piece: print(end=piece, flush=True))
     except SandboxLost as error:
-        print(error.code, str(error).endswith("; the session is still there: history() says what it has run"))
+        print(error.code, str(error).endswith(LOST))
     r = s.run("x", recover="checkpoint")
     print(r.value, [cell.number for cell in s.history()][-1])
 
@@ -627,7 +630,7 @@ def daemon_dies_awaited() -> None:
             async for piece in s.stream("print('running', flush=True)\nimport time\ntime.sleep(600)", timeout=600):
                 print(end=piece, flush=True)
         except SandboxLost as error:
-            print(error.code, str(error).endswith("; the session is still there: history() says what it has run"))
+            print(error.code, str(error).endswith(LOST))
         print((await s.run("x", recover="checkpoint")).value, [cell.number for cell in await s.history()][-1])
 
     asyncio.run(main())

@@ -195,13 +195,13 @@ class SandboxTimeout(SandboxError, TimeoutError):
 
 
 class SandboxLost(SandboxError, ConnectionError):
-    """The daemon went away in the middle. The session is still there with the next call; whether a call that was
-    open had begun is not known: look at history()."""
+    """The daemon went away in the middle. The next call restores the session, or names the cells that are missing;
+    whether a call that was open had begun is not known: look at history()."""
 
     code = "peer"
 
     def _way(self) -> str:
-        return super()._way() or "the session is still there: history() says what it has run"
+        return super()._way() or "the next call restores the session, or names the cells that are missing"
 
 
 class CellFailed(SandboxError):

@@ -535,7 +535,7 @@ class Sandbox(Session):
 
     Threads may share it: each has its own connection, and cells of a session run one after the other. `async with
     Sandbox() as s` gives an AsyncSandbox. Every method may raise SandboxError; SandboxLost if the daemon went away, and
-    the session is still there then. Ctrl-C ends the cell with KeyboardInterrupt, and the session goes on.
+    the next call restores the session then. Ctrl-C ends the cell with KeyboardInterrupt, and the session goes on.
     """
 
     @property

@@ -115,13 +115,13 @@ export class Unsupported extends SandboxError {}
 export class SandboxTimeout extends SandboxError {}
 
 /**
- * The daemon went away in the middle. The session is still there with the next call; whether a call that was open had
- * begun is not known: look at history().
+ * The daemon went away in the middle. The next call restores the session, or names the cells that are missing; whether
+ * a call that was open had begun is not known: look at history().
  */
 export class SandboxLost extends SandboxError {
   /** @param {string} message @param {Partial<Failure>} [failure] @internal */
   constructor(message, failure) {
-    const way = failure?.remedy ? "" : "; the session is still there: history() says what it has run";
+    const way = failure?.remedy ? "" : "; the next call restores the session, or names the cells that are missing";
     super(message + way, { code: "peer", ...failure });
   }
 }

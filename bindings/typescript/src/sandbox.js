@@ -279,7 +279,7 @@ export class Files {
  *     (await s.run("6 * 7")).value    // "42"
  *
  * Cells of a session run one after the other. Every method may fail with a SandboxError; SandboxLost if the daemon
- * went away, and the session is still there then.
+ * went away; the next call restores the session then.
  */
 export class Sandbox {
   /** Name of the session. */

@@ -35,8 +35,8 @@ export declare class Unsupported extends SandboxError {
 export declare class SandboxTimeout extends SandboxError {
 }
 /**
- * The daemon went away in the middle. The session is still there with the next call; whether a call that was open had
- * begun is not known: look at history().
+ * The daemon went away in the middle. The next call restores the session, or names the cells that are missing; whether
+ * a call that was open had begun is not known: look at history().
  */
 export declare class SandboxLost extends SandboxError {
 }

@@ -138,7 +138,7 @@ export declare class Files {
  *     (await s.run("6 * 7")).value    // "42"
  *
  * Cells of a session run one after the other. Every method may fail with a SandboxError; SandboxLost if the daemon
- * went away, and the session is still there then.
+ * went away; the next call restores the session then.
  */
 export declare class Sandbox {
     #private;

@@ -396,7 +396,7 @@ void snp_session_lost(struct snp_session *session, const char *reason)
     if (next == SNP_LIFE_STAYS) {
         return; /* who wakes it or rolls it back finds out */
     }
-    (void)snp_fail(&err, SNP_E_PEER, "the session was lost: %s", session->live.loss);
+    (void)snp_fail(&err, SNP_E_PEER, "the sandbox ended: %s", session->live.loss);
     if (session->name[0] == '\0') {
         (void)snp_exec_fail_waiting(session, &err);
         snp_session_remove(session);

@@ -251,7 +251,7 @@ int snp_missing_fail(const struct snp_missing *missing,
                        (unsigned long long)place->checkpoint_cell);
     }
     (void)snp_fail_with(err, SNP_E_DENIED, SNP_REMEDY_RECOVER, NULL, ways_out(missing),
-                        "session %.64s was lost. It was %s; missing: %s", name, origin, what);
+                        "session %.64s was %s; missing: %s", name, origin, what);
     snp_err_about(err, name);
     return err->code;
 }
