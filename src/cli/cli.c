@@ -18,6 +18,7 @@
 #include "cli/run/caller.h"
 #include "cli/show/remedy.h"
 #include "cli/show/term.h"
+#include "cli/show/unsaved.h"
 #include "client/client.h"
 #include "text/escape.h"
 
@@ -524,6 +525,11 @@ int snp_cli_run(const struct snp_verb *const *verbs, int argc, char *const *argv
         snp_autojson json_t *answer = json_object();
         (void)snp_cli_print_json(answer);
     }
+    if (cli.unsaved != NULL) {
+        snp_autofree char *text = snp_unsaved_text(cli.unsaved);
+        snp_cli_warn(&cli, "%s", text);
+    }
+    json_decref(SNP_TAKE_PTR(cli.unsaved));
     json_decref(SNP_TAKE_PTR(json_answer.error));
     status = snp_cli_exit(&cli, status);
     snp_client_free(cli.client);

@@ -44,6 +44,7 @@ struct snp_cli {
     int signal_no; /* that stopped what ran, where the client does not know of it; 0 = none */
     struct snp_config *config; /* owned; NULL = not loaded yet */
     struct snp_client *client; /* owned; NULL = nothing was asked of the daemon yet */
+    json_t *unsaved; /* owned: the session asked about last could not be saved; or NULL */
     struct snp_caller
         *caller; /* the program that this runs for; NULL = who typed the command */
     const struct snp_cli_setting *settings; /* NULL = none */

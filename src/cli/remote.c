@@ -94,7 +94,13 @@ int snp_remote_send(struct snp_cli *cli,
             "snipara-sandbox daemon stop",
             (int)strcspn(said.msg, ";"), said.msg);
     }
-    return r;
+    SNP_TRY(r);
+    if (json_object_get(call->head, "session") !=
+        NULL) { /* reported at the end of the command */
+        json_decref(cli->unsaved);
+        cli->unsaved = json_incref(json_object_get(ret->head, "unsaved"));
+    }
+    return 0;
 }
 
 int snp_remote_call(struct snp_cli *cli,

@@ -81,16 +81,30 @@ void *snp_request_state(struct snp_request *request, size_t n)
     return state;
 }
 
+/* Each answer about a session says that the session could not be saved. NULL: nothing to add. */
+static char *unsaved_add(const struct snp_request *request, const char *head, size_t head_len)
+{
+    snp_autojson json_t *row =
+        request->session[0] == '\0'
+            ? NULL
+            : request->server->hooks->unsaved(request->server, request->session);
+    snp_autojson json_t *whole = row == NULL ? NULL : json_loadb(head, head_len, 0, NULL);
+
+    return whole == NULL || json_object_set(whole, "unsaved", row) < 0 ? NULL
+                                                                       : snp_json_text(whole);
+}
+
 void snp_request_pass(struct snp_request *request,
                       const char *head,
                       size_t head_len,
                       const void *raw,
                       size_t raw_len)
 {
+    snp_autofree char *more = unsaved_add(request, head, head_len);
     struct snp_frame frame = {.type = SNP_RPC_RESPONSE,
                               .id = request->id,
-                              .head = head,
-                              .head_len = head_len,
+                              .head = more == NULL ? head : more,
+                              .head_len = more == NULL ? head_len : strlen(more),
                               .raw = raw,
                               .raw_len = raw_len};
 

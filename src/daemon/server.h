@@ -33,7 +33,8 @@ struct snp_request {
     struct snp_server *server; /* borrowed */
     struct snp_peer *peer;     /* borrowed; NULL once the client is gone */
     uint32_t id;
-    struct snp_exec *exec; /* borrowed; the cell it waits for, or NULL */
+    struct snp_exec *exec;                /* borrowed; the cell it waits for, or NULL */
+    char session[SNP_SESSION_ID_LEN + 1]; /* the session it is about; "" = none */
 };
 
 /* Executors that are not gone, in chains by hash of their id. */
@@ -66,6 +67,8 @@ struct snp_hooks {
     void (*executor_gone)(struct snp_session *session);
     /* A checkpoint of it was made, or could not be. */
     void (*saved)(struct snp_session *session, bool is_made);
+    /* What an answer about the session of this id says of its unsaved work: new, or NULL. */
+    json_t *(*unsaved)(const struct snp_server *server, const char *id);
     /* Its memory goes. */
     void (*forget)(struct snp_session *session);
     /* There may be room for one more executor. */

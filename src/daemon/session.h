@@ -129,6 +129,8 @@ struct snp_session_unsaved {
     uint64_t saved_changes;  /* of these: the latest checkpoint has them */
     uint64_t end_changes;    /* of these: when it was saved for the end of the daemon */
     unsigned end_tries;      /* to save it as it was then */
+    struct snp_err failed;   /* why the latest attempt to save it failed; unsaved.c's */
+    uint64_t retry_ms;       /* how long the next attempt waits after another failure */
     unsigned n_putting;      /* files on their way into it: nothing is taken of it meanwhile */
     bool has_begun_putting;  /* a file was on its way in when its running cell began */
     struct snp_save *save;   /* owned by checkpoint.c; NULL = none is being made */

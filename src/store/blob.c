@@ -180,10 +180,9 @@ static int fail_write(const struct snp_blob_place *place, uint64_t needed, struc
     if (statvfs(place->dir, &fs) == 0) {
         (void)snp_format_bytes((uint64_t)fs.f_bavail * fs.f_frsize, have, sizeof(have));
     }
-    return snp_fail_with(
-        err, SNP_E_LIMIT, SNP_REMEDY_STATE_DIR, NULL, 0,
-        "%s needs %s more, but only %s are free; free space on that disk, or remove sessions",
-        place->dir, snp_format_bytes(needed, need, sizeof(need)), have);
+    return snp_fail_with(err, SNP_E_LIMIT, SNP_REMEDY_STATE_DIR, NULL, 0,
+                         "%s needs %s more, but only %s are free; free space on that disk",
+                         place->dir, snp_format_bytes(needed, need, sizeof(need)), have);
 }
 
 /* What files take ----------------------------------------------------------------------- */

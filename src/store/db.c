@@ -40,7 +40,7 @@ static int fail_full(struct snp_db *db, struct snp_err *err)
     }
     return snp_fail_with(err, SNP_E_LIMIT, SNP_REMEDY_STATE_DIR, NULL, 0,
                          "%s cannot grow: it needs %s, but only %s are free; free space on "
-                         "that disk, or remove sessions",
+                         "that disk",
                          db->path, need, have);
 }
 

@@ -117,7 +117,8 @@ extern const char *const snp_wait_reasons[];
 #define SNP_RESULT_ADDED(F, S) \
     F(S, STR,  name,      NIL,    0, 0, "attested; of the session, null for an unnamed one") \
     F(S, OBJ,  restored,  NIL,    0, &snp_result_restored_form, "attested; of the first cell after the session was woken, else null") \
-    F(S, OBJ,  checkpoint, OPT,   0, &snp_result_saved_form, "attested; only with `checkpoint: \"cell\"`")
+    F(S, OBJ,  checkpoint, OPT,   0, &snp_result_saved_form, "attested; only with `checkpoint: \"cell\"`") \
+    F(S, OBJ,  unsaved,   OPT,    0, NULL, "attested; only while the session could not be saved: {`session`, `cell`, `reason`, `text`, `error`}, of docs/wire.md")
 
 #define SNP_EVENT_GAP(F, S) \
     F(S, WORD, stream,    MUST,   16, snp_result_streams, "which output") \

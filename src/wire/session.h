@@ -41,6 +41,12 @@
     F(S, NUM,  rollback,  NIL,    0, 0, "the cell it went back to, if the checkpoint is older than that") \
     F(S, TEXT, text,      MUST,   0, 0, "all of it for people") \
     F(S, STRS, recover,   MUST,   0, 0, "what `exec` may be told")
+#define SNP_UNSAVED(F, S) \
+    F(S, STR,  session,   MUST,   SNP_SESSION_NAME_MAX, 0, "its name") \
+    F(S, INT,  cell,      MUST,   0, 0, "it was last saved after this cell; 0: never after a cell") \
+    F(S, TEXT, reason,    MUST,   0, 0, "`disk full`, `journal budget reached`, or another failure") \
+    F(S, TEXT, text,      MUST,   0, 0, "`not saved since cell N: REASON`") \
+    F(S, OBJ,  error,     MUST,   0, NULL, "the failure, as the head of an ERROR; its remedy is the fix")
 #define SNP_SESSION_ROW(F, S) \
     F(S, STR,  id,        MUST,   0, 0, "32 hex digits") \
     F(S, STR,  name,      NIL,    0, 0, "null: an unnamed session") \
@@ -60,7 +66,8 @@
     F(S, INT,  checkpoint_cell, MUST, 0, 0, "the cell its checkpoint was taken after") \
     F(S, INT,  snapshots_bytes, MUST, 0, 0, "memory that only its snapshots have, as last measured") \
     F(S, OBJ,  missing,   NIL,    0, &snp_missing_row_form, "of a session that is incomplete, unknown or lost") \
-    F(S, INT,  client,    OPT,    0, 0, "process id of the client that used it last, while that is connected")
+    F(S, INT,  client,    OPT,    0, 0, "process id of the client that used it last, while that is connected") \
+    F(S, OBJ,  unsaved,   OPT,    0, &snp_unsaved_row_form, "of a session whose latest save failed")
 #define SNP_SESSIONS_LIST_ANSWER(F, S) \
     F(S, ARR,  sessions,  MUST,   0, &snp_session_row_form, "all of them")
 #define SNP_SESSIONS_SHOW_ANSWER(F, S) \
@@ -193,7 +200,8 @@
     F(S, INT,  sessions,  MUST,   0, 0, "open") \
     F(S, INT,  clients,   MUST,   0, 0, "connected") \
     F(S, INT,  rss_bytes, MUST,   0, 0, "memory of the daemon") \
-    F(S, INT,  pid,       MUST,   0, 0, "of the daemon")
+    F(S, INT,  pid,       MUST,   0, 0, "of the daemon") \
+    F(S, ARR,  unsaved,   OPT,    0, &snp_unsaved_row_form, "sessions whose latest save failed")
 
 #define SNP_PROBE_REQUEST(F, S) \
     F(S, STR,  tier,      OPT,    32, 0, "name of a tier; else the strongest")
@@ -230,6 +238,7 @@
     R(snp_answer_request, "answer", SNP_ANSWER_REQUEST, .tag = "method") \
     R(snp_answer_answer, "answer", SNP_ANSWER_ANSWER) \
     R(snp_missing_row, "missing", SNP_MISSING) \
+    R(snp_unsaved_row, "unsaved", SNP_UNSAVED) \
     R(snp_session_row, "sessions.list", SNP_SESSION_ROW) \
     R(snp_sessions_list_request, "sessions.list", SNP_NO_FIELDS, .tag = "method") \
     R(snp_sessions_list_answer, "sessions.list", SNP_SESSIONS_LIST_ANSWER) \

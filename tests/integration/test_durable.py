@@ -324,6 +324,8 @@ def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place: str, bin_folder:
         # One that the journal has no row of: nothing can be saved of it, and it stays as it is.
         error = client.fail("globals().update(x=1), '%s'" % os.urandom(100000).hex(), "new")
         assert "cell 1 ran" in error["message"], error
+        unsaved = {one["session"]: one["text"] for one in client.call("stats")[1]["unsaved"]}
+        assert unsaved == dict.fromkeys(("s", "new"), "not saved since it began: disk full")
         refused: list[tuple[str, dict[str, Any]]] = [
             ("hibernate", {"session": "new"}), ("checkpoint", {"session": "new"}),
             ("snapshot", {"session": "new", "wait": True}), ("fork", {"from": "new"})]
@@ -336,6 +338,59 @@ def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place: str, bin_folder:
         # What ran is there, although it could not be written down when it ended.
         assert [(cell["cell"], cell["status"]) for cell in history(client)][-2:] == [(2, "unknown"), (1, "ok")]
         assert {cell["status"] for cell in history(client)} == {"ok", "unknown"}
+    finally:
+        kill(daemon)
+        subprocess.run(["umount", "-l", place])
+
+
+def leave(place: str, room: int) -> str:
+    """Fill the disk up to so many bytes; the file that does it."""
+    ballast = os.path.join(place, "ballast")
+    free = os.statvfs(place)
+    with open(ballast, "wb") as out:
+        os.posix_fallocate(out.fileno(), 0, free.f_bavail * free.f_frsize - room)
+    return ballast
+
+
+def cli(daemon: Daemon, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command line, on this daemon."""
+    place = os.path.dirname(daemon.socket)
+    run = os.path.join(place, "run")
+    if not os.path.isdir(run):
+        os.mkdir(run, 0o700)
+        os.symlink(daemon.socket, os.path.join(run, "sandboxd.sock"))
+    env = {**os.environ, "SNIPARA_SANDBOX_RUNTIME_DIR": run, "SNIPARA_SANDBOX_STATE_DIR": place}
+    program = os.path.join(os.path.dirname(os.readlink(f"/proc/{daemon.process.pid}/exe")), "snipara-sandbox")
+    return subprocess.run([program, *words], capture_output=True, text=True, env=env, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
+def test_what_a_full_disk_leaves_unsaved_is_said_until_there_is_room(place: str, bin_folder: str) -> None:
+    """Cells still fit into the journal, and succeed; each answer says that the session could not be saved."""
+    small_disk(place, "16m")
+    daemon = Daemon(place, bin_folder, *SOON)
+    told = "not saved since cell 1: disk full"
+    try:
+        client = daemon.client()
+        client.run("globals().update(x=1)", "s")
+        assert saved(client, 1)
+        ballast = leave(place, 2 << 20)
+        assert result(client, "globals().update(big=__import__('os').urandom(4 << 20))")["status"] == "ok"
+        assert wait_for(lambda: row(client).get("unsaved"))
+        answers = [row(client), result(client, "x"), client.call("ls", session="s", path=".")[1],
+                   client.call("history", session="s")[1], client.call("sessions.list")[1]["sessions"][0]]
+        assert [answer["unsaved"]["text"] for answer in answers] == [told] * len(answers)
+        unsaved = client.call("stats")[1]["unsaved"]
+        assert [(one["session"], one["cell"], one["reason"]) for one in unsaved] == [("s", 1, "disk full")]
+        assert unsaved[0]["error"]["remedy"]["kind"] == "state_dir"
+        assert "unsaved" not in client.end_of(client.start("1"))[1]  # without a session all goes on
+        for words in ("sessions", "doctor", "daemon status", "history -s s"):
+            done = cli(daemon, *words.split())
+            said = done.stdout + done.stderr
+            assert f"session s: {told}; {place}/journal" in said and "STATE_DIR" in said and "destroy" not in said, done
+        os.unlink(ballast)
+        assert wait_for(lambda: row(client)["checkpoint_cell"] == 3)
+        assert "unsaved" not in row(client) and client.call("stats")[1]["unsaved"] == []
     finally:
         kill(daemon)
         subprocess.run(["umount", "-l", place])

@@ -164,6 +164,19 @@ export interface Methods {
         } | null;
         /** process id of the client that used it last, while that is connected */
         client?: number;
+        /** of a session whose latest save failed */
+        unsaved?: {
+          /** its name */
+          session: string;
+          /** it was last saved after this cell; 0: never after a cell */
+          cell: number;
+          /** `disk full`, `journal budget reached`, or another failure */
+          reason: string;
+          /** `not saved since cell N: REASON` */
+          text: string;
+          /** the failure, as the head of an ERROR; its remedy is the fix */
+          error: Record<string, unknown>;
+        };
       }[];
     };
   };
@@ -227,6 +240,19 @@ export interface Methods {
       } | null;
       /** process id of the client that used it last, while that is connected */
       client?: number;
+      /** of a session whose latest save failed */
+      unsaved?: {
+        /** its name */
+        session: string;
+        /** it was last saved after this cell; 0: never after a cell */
+        cell: number;
+        /** `disk full`, `journal budget reached`, or another failure */
+        reason: string;
+        /** `not saved since cell N: REASON` */
+        text: string;
+        /** the failure, as the head of an ERROR; its remedy is the fix */
+        error: Record<string, unknown>;
+      };
       /** as `limits.h` writes them */
       limits: Record<string, unknown>;
       /** docs/result.md; null: it has not run yet */
@@ -943,6 +969,19 @@ export interface Methods {
       rss_bytes: number;
       /** of the daemon */
       pid: number;
+      /** sessions whose latest save failed */
+      unsaved?: {
+        /** its name */
+        session: string;
+        /** it was last saved after this cell; 0: never after a cell */
+        cell: number;
+        /** `disk full`, `journal budget reached`, or another failure */
+        reason: string;
+        /** `not saved since cell N: REASON` */
+        text: string;
+        /** the failure, as the head of an ERROR; its remedy is the fix */
+        error: Record<string, unknown>;
+      }[];
     };
   };
   /** Reports what this host can do. */
@@ -1224,6 +1263,8 @@ export interface RawResult {
     /** why there is none */
     error: string | null;
   };
+  /** attested; only while the session could not be saved: {`session`, `cell`, `reason`, `text`, `error`}, of docs/wire.md */
+  unsaved?: Record<string, unknown>;
 }
 
 /** Events before the answer, by name. */

@@ -92,7 +92,7 @@ static int run_gc(struct snp_cli *cli, const struct snp_opts *opts)
         (void)snp_fail(
             &err, SNP_E_LIMIT,
             "the journal uses %s, more than its limit of %s: sessions and snapshots use all of "
-            "it; make room with snapshots remove or sessions destroy (export keeps a copy)",
+            "it; make room with snapshots remove",
             snp_human_bytes(done.bytes).text, snp_human_bytes(done.budget_bytes).text);
         return snp_cli_fail(cli, &err);
     }

@@ -129,6 +129,10 @@ int snp_sessions_tell(struct snp_cli *cli, const char *next)
     {
         SNP_READ(snp_session_row, row, item);
         snp_missing_tell(item, row.name == NULL ? row.id : row.name);
+        if (row.unsaved != NULL) {
+            snp_autofree char *text = snp_unsaved_text(row.unsaved);
+            snp_cli_warn(cli, "%s", text);
+        }
     }
     if (next != NULL) {
         snp_cli_next(cli, json_array_size(list) > 0 ? next : "exec --session NAME CODE");
@@ -178,6 +182,7 @@ static const struct {
     {"limits",            FORM_HIDDEN,  NULL          }, /* the manifest has them, with who holds them */
     {"manifest",          FORM_HIDDEN,  NULL          },
     {"missing",           FORM_HIDDEN,  NULL          }, /* told as a sentence */
+    {"unsaved",           FORM_HIDDEN,  NULL          }, /* the same */
 };
 
 static void field_put(const char *label, const char *text)

@@ -27,6 +27,16 @@ static int stats_get(struct snp_cli *cli, struct snp_reply *ret, struct snp_err 
     return snp_remote_call(cli, snp_record_write(&snp_stats_request_form, NULL), ret, err);
 }
 
+/* A line for each session whose latest save failed. */
+static void unsaved_warn(const struct snp_cli *cli, const json_t *rows)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        snp_autofree char *text = snp_unsaved_text(json_array_get(rows, i));
+
+        snp_cli_warn(cli, "%s", text);
+    }
+}
+
 /* status ---------------------------------------------------------------------------------- */
 
 static int run_status(struct snp_cli *cli, const struct snp_opts *opts)
@@ -60,6 +70,9 @@ static int run_status(struct snp_cli *cli, const struct snp_opts *opts)
                        daemon.program, "pid", (json_int_t)now.pid, "uptime_ms",
                        (json_int_t)daemon.uptime_ms, "sessions", (json_int_t)now.sessions,
                        "rss_bytes", (json_int_t)now.rss_bytes, "socket", socket);
+    if (json_array_size(now.unsaved) > 0) {
+        (void)json_object_set(status, "unsaved", now.unsaved);
+    }
     if (cli->is_json) {
         return snp_cli_print_json(status);
     }
@@ -67,6 +80,7 @@ static int run_status(struct snp_cli *cli, const struct snp_opts *opts)
                  " session%s, %s\n",
                  daemon.program, now.pid, daemon.uptime_ms / 1000, now.sessions,
                  now.sessions == 1 ? "" : "s", socket);
+    unsaved_warn(cli, now.unsaved);
     return SNP_EXIT_OK;
 }
 

@@ -19,6 +19,7 @@
 #include "cli/remote.h"
 #include "cli/show/human.h"
 #include "cli/show/term.h"
+#include "cli/show/unsaved.h"
 #include "cli/tier.h"
 #include "config/config.h"
 #include "policy/guarantee.h"
@@ -443,8 +444,18 @@ static void check_seal(struct report *report, const json_t *head)
     report_add(report, "store key", CHECK_OK, row);
 }
 
+/* What unsaved sessions say in place of the journal's events; the caller frees. */
+static char *unsaved_text(const json_t *rows)
+{
+    snp_autofree char *first = snp_unsaved_text(json_array_get(rows, 0));
+    size_t n = json_array_size(rows);
+
+    return n == 1 ? SNP_TAKE_PTR(first)
+                  : snp_need_format("%zu sessions are not saved, such as %s", n, first);
+}
+
 /* Whether sessions can be kept, and what recovery had to do. */
-static void check_journal(struct report *report)
+static void check_journal(struct report *report, const json_t *unsaved)
 {
     snp_autoreply struct snp_reply reply = {0};
     json_t *events;
@@ -466,9 +477,17 @@ static void check_journal(struct report *report)
     events = json_object_get(reply.head, "events");
     loss = loss_find(events, &cost, &fix);
     said = loss != NULL ? loss : json_array_get(events, 0);
-    row = details(said == NULL ? "in use" : snp_json_str(said, "text", "?"), cost, fix);
+    if (json_array_size(unsaved) > 0) {
+        snp_autofree char *text = unsaved_text(unsaved);
+
+        row = details(text, "what they did since is lost if the daemon is killed", NULL);
+        (void)json_object_set(row, "unsaved", (json_t *)(uintptr_t)unsaved);
+    } else {
+        row = details(said == NULL ? "in use" : snp_json_str(said, "text", "?"), cost, fix);
+    }
     (void)json_object_set(row, "events", events);
-    report_add(report, "journal", loss == NULL ? CHECK_OK : CHECK_WARNING, row);
+    report_add(report, "journal",
+               loss == NULL && json_array_size(unsaved) == 0 ? CHECK_OK : CHECK_WARNING, row);
     check_seal(report, reply.head);
 }
 
@@ -498,7 +517,7 @@ static void check_daemon(struct report *report)
     text = snp_need_format("version %s, pid %" PRIu64 ", %" PRIu64 " sessions", daemon.program,
                            now.pid, now.sessions);
     report_add(report, "daemon", CHECK_OK, details(text, NULL, NULL));
-    check_journal(report);
+    check_journal(report, now.unsaved);
     check_tiers(report);
     check_guarantees(report);
     check_container(report);

@@ -11,15 +11,15 @@ enum {
 };
 
 static const struct snp_remedy_limit limits[] = {
-    {"workspace_size", "--workspace-size raises the limit, --file-size that of a single file"   },
+    {"workspace_size", "--workspace-size raises the limit, --file-size that of a single file"                      },
     {"memory",
-     "delete files or variables, or raise it: snipara-sandbox sessions set NAME --memory SIZE"  },
+     "delete files or variables, or raise it: snipara-sandbox sessions set NAME --memory SIZE"                     },
     {"project_size",
-     "--workspace-size and --workspace-files raise that, or choose a smaller folder"            },
-    {"journal_budget", "remove sessions or snapshots, or raise SNIPARA_SANDBOX_JOURNAL_BUDGET "
-                       "(snipara-sandboxd --journal-budget)"              },
-    {"cost_limit",     "give the model a price (docs/reference/models.md), or --cost-limit none"},
-    {NULL,             NULL                                                                     },
+     "--workspace-size and --workspace-files raise that, or choose a smaller folder"                               },
+    {"journal_budget", "snapshots remove makes room; SNIPARA_SANDBOX_JOURNAL_BUDGET "
+                       "(snipara-sandboxd --journal-budget) raises it from the next start on"},
+    {"cost_limit",     "give the model a price (docs/reference/models.md), or --cost-limit none"                   },
+    {NULL,             NULL                                                                                        },
 };
 
 static int set_limit_add(struct snp_buf *out, const struct snp_err *err)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/str.h"
 #include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/show/remedy.h"
@@ -34,6 +35,21 @@ void snp_missing_tell(const json_t *row, const char *session)
         snp_term_put(stderr, SNP_STYLE_YELLOW, snp_json_str(row, "state", "incomplete"));
         (void)fprintf(stderr, ": %s lacks %s; %s\n", session, shown, snp_buf_cstr(&ways));
     }
+}
+
+char *snp_unsaved_text(const json_t *row)
+{
+    SNP_READ(snp_unsaved_row, unsaved, row);
+    snp_autojson json_t *words = NULL;
+    const char *why;
+    struct snp_err err;
+
+    (void)snp_json_to_err(unsaved.error, &err);
+    words = snp_cli_remedy_text(&err);
+    why = snp_streq(err.msg, snp_json_str(row, "reason", "")) ? NULL : json_string_value(words);
+    return snp_need_format("session %s: %s%s%s", snp_json_str(row, "session", "?"),
+                           snp_json_str(row, "text", "not saved"), why == NULL ? "" : "; ",
+                           why == NULL ? "" : why);
 }
 
 void snp_lost_tell(const json_t *list, const char *what)

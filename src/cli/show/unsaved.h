@@ -15,6 +15,9 @@ void snp_lost_tell(const json_t *list, const char *what);
 /* What of rows that an image of the memory holds. */
 #define SNP_LOST_IMAGE "saved by image only"
 
+/* "session NAME: not saved since cell N: disk full; WHY; FIX", of a row of SNP_UNSAVED; the caller frees. */
+char *snp_unsaved_text(const json_t *row);
+
 /*
  * A line on stderr about a session that lacks something: what, and the ways out. row: of
  * sessions.list, or the answer of history; nothing is said if nothing is missing.

@@ -166,6 +166,7 @@ void snp_exec_start(struct snp_request *request, json_t *head, const char *raw, 
     SNP_ASSERT(session != NULL);
     snp_session_ref(session);
     exec->session = session;
+    memcpy(request->session, session->id, sizeof(request->session));
     if (exec_enqueue(exec, raw, &err) < 0) {
         if (session->name[0] == '\0' && session->state == SNP_SESSION_OPENING) {
             snp_session_end(session, NULL);

@@ -22,6 +22,7 @@
 #include "daemon/request.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/journal_entry.h"
+#include "daemon/save/unsaved.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
 #include "daemon/session/life.h"
@@ -330,8 +331,13 @@ static void run_list(const struct snp_work *work)
         const struct snp_session *session = table->slots[i];
 
         if (session != NULL && session->state != SNP_SESSION_CLOSING) {
+            json_t *row = snp_session_to_json(session, false);
+
+            if (snp_unsaved_is(session)) {
+                (void)json_object_set_new(row, "unsaved", snp_unsaved_row(session));
+            }
             /* A NULL row (out of memory) is refused and noticed. */
-            if (json_array_append_new(list, snp_session_to_json(session, false)) < 0) {
+            if (json_array_append_new(list, row) < 0) {
                 json_decref(list);
                 list = NULL;
                 break;
@@ -386,9 +392,10 @@ static uint64_t rss_bytes(void)
 static void run_stats(const struct snp_work *work)
 {
     const struct snp_server *server = work->request->server;
+    snp_autojson json_t *unsaved = snp_unsaved_list(server);
 
     snp_request_answer(work->request,
-                       SNP_WRITE(snp_stats_answer,
+                       SNP_WRITE(snp_stats_answer, .unsaved = unsaved,
                                  .sessions = snp_sessions_open(&server->sessions),
                                  .clients = server->n_peers, .rss_bytes = rss_bytes(),
                                  .pid = (uint64_t)getpid()));
@@ -564,6 +571,9 @@ void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, si
     needs = r == 0 ? handler_of(work.method)->needs : 0;
     if (r == 0 && (needs & (NEEDS_SESSION | NEEDS_LIVE)) != 0) {
         r = session_need(&work, &err);
+        if (r == 0) {
+            memcpy(request->session, work.session->id, sizeof(request->session));
+        }
     }
     if (r == 0 && (needs & NEEDS_TIER) != 0) {
         r = tier_need(&work, &err);

@@ -9,8 +9,10 @@
 #include "daemon/save/journal_entry.h"
 #include "daemon/save/memory.h"
 #include "daemon/save/room.h"
+#include "daemon/save/unsaved.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
+#include "daemon/session/table.h"
 #include "daemon/session/turn.h"
 #include "daemon/snapshot/project.h"
 
@@ -26,6 +28,13 @@ static void saved(struct snp_session *session, bool is_made)
     }
     snp_room_serve(session->server);
     snp_server_saved(session->server);
+}
+
+static json_t *unsaved(const struct snp_server *server, const char *id)
+{
+    const struct snp_session *session = snp_sessions_find(server, id);
+
+    return session == NULL ? NULL : snp_unsaved_row(session);
 }
 
 static void forget(struct snp_session *session)
@@ -69,6 +78,7 @@ const struct snp_hooks snp_daemon_hooks = {
     .lost = snp_session_lost,
     .executor_gone = snp_memory_check,
     .saved = saved,
+    .unsaved = unsaved,
     .forget = forget,
     .room = snp_room_serve,
     .recover = recover,

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/save/at_rest.h"
+#include "daemon/save/journal_entry.h"
 #include "daemon/save/unsaved.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
@@ -44,6 +45,7 @@ struct snp_save {
     bool is_beside; /* a running cell: of the state before it */
     bool is_late;   /* that cell had ended when the tier was asked */
     bool is_again;
+    bool is_journals; /* the journal failed, not the tier */
     bool wants_image; /* too: variables cannot hold all */
     bool is_aside;    /* nobody needs the session to stay as it is until the end */
     bool has_copy;
@@ -102,6 +104,7 @@ static void note_made(struct snp_save *save)
     session->unsaved.is_dirty =
         session->cells > save->cell || session->unsaved.changes != save->changes;
     session->durable.has_puts &= save->is_beside || session->unsaved.changes != save->changes;
+    snp_unsaved_clear(session);
     snp_rest_look(session);
 }
 
@@ -156,6 +159,37 @@ static void save_later(struct snp_session *session)
     }
 }
 
+/* When there may be room: the next attempt, each time after twice as long. */
+static void save_again(struct snp_session *session)
+{
+    uint64_t ms = session->unsaved.retry_ms * 2;
+
+    ms = ms < SNP_CAP_RETRY_MIN_MS ? SNP_CAP_RETRY_MIN_MS : ms;
+    session->unsaved.retry_ms = ms > SNP_CAP_RETRY_MAX_MS ? SNP_CAP_RETRY_MAX_MS : ms;
+    session->unsaved.due_us = snp_now_us() + session->unsaved.retry_ms * 1000;
+}
+
+/* A save of the present state failed. One beside a cell is followed by another after the cell. */
+static void save_failed(const struct snp_save *save)
+{
+    struct snp_session *session = save->session;
+
+    if (save->has_copy || save->is_beside || save->executor == NULL ||
+        session->live.executor != save->executor) {
+        return;
+    }
+    if (save->is_aside && save->err.code == SNP_E_LIMIT && !save->is_journals) {
+        /* Its memory is short for a copy: from now on cells wait, or it would never be saved. */
+        session->unsaved.is_short = true;
+        save_later(session);
+        return;
+    }
+    snp_unsaved_note(session, &save->err);
+    if (save->is_journals && session->unsaved.when != SNP_CHECKPOINT_OFF) {
+        save_again(session);
+    }
+}
+
 static void save_end(struct snp_save *save)
 {
     struct snp_session *session = save->session;
@@ -164,10 +198,6 @@ static void save_end(struct snp_save *save)
 
     session->unsaved.save = next;
     server->n_saving--;
-    /* Its memory is short for a copy beside a cell: from now on cells wait, or it would never be saved. */
-    session->unsaved.is_short =
-        session->unsaved.is_short ||
-        (save->is_aside && save->report == NULL && save->err.code == SNP_E_LIMIT);
     if (save->report != NULL) {
         note_made(save);
     } else if (save->first != NULL) {
@@ -175,6 +205,7 @@ static void save_end(struct snp_save *save)
     } else {
         snp_log(SNP_LOG_WARN, "checkpoint", "session=%s cell=%llu error=\"%s\"", session->id,
                 (unsigned long long)save->cell, save->err.msg);
+        save_failed(save);
     }
     snp_session_event(session, SNP_EV_SAVED);
     if (next != NULL) {
@@ -241,6 +272,7 @@ static void stored(void *arg,
         /* What the tier says of its own failure is better than that the stream was torn; that
          * the disk is full is better than that nobody reads. */
         save->err = *err;
+        save->is_journals = true;
     }
     step_end(save);
 }
@@ -347,6 +379,7 @@ static void known(void *arg, const struct snp_err *err)
 
     if (err->code != SNP_OK) {
         save->err = *err;
+        save->is_journals = true;
     } else if (save->executor->state != SNP_EXECUTOR_OPEN) {
         (void)snp_fail(&save->err, SNP_E_PEER, "the session ended before it was saved");
     } else {
@@ -552,6 +585,7 @@ void snp_checkpoint_unplan(struct snp_session *session)
 void snp_checkpoint_unneeded(struct snp_session *session)
 {
     session->unsaved.is_dirty = false;
+    snp_unsaved_clear(session);
 }
 
 void snp_checkpoint_schedule(struct snp_session *session)
@@ -581,11 +615,18 @@ void snp_checkpoint_tick(struct snp_server *server)
         if (session == NULL || !may_be_saved(session)) {
             continue;
         }
+        if (session->unsaved.due_us <= now + 500) {
+            (void)snp_entry_pay(session, NULL, NULL);
+            if (!session->durable.is_recorded) {
+                save_again(session); /* it is once that is paid */
+            } else if (server->n_saving < SNP_CAP_SAVING) {
+                snp_checkpoint_make_aside(session, NULL, NULL);
+                continue;
+            } /* else the end of one of those looks again */
+        }
         if (session->unsaved.due_us > now + 500) {
             next = session->unsaved.due_us < next ? session->unsaved.due_us : next;
-        } else if (server->n_saving < SNP_CAP_SAVING) {
-            snp_checkpoint_make_aside(session, NULL, NULL);
-        } /* else the end of one of those looks again */
+        }
     }
     if (next != UINT64_MAX) {
         (void)uv_timer_start(&server->checkpoints, on_timer, (next - now) / 1000 + 1, 0);

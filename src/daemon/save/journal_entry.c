@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "daemon/save/unsaved.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
@@ -158,8 +159,9 @@ static void debt_add(struct snp_session *session, struct snp_entry *debt)
 }
 
 /* Cells that have run and are not written down stay owed: what the job was to pay, and its own. */
-static void owe(struct snp_session *session, struct snp_entry *entry)
+static void owe(struct snp_session *session, struct snp_entry *entry, const struct snp_err *err)
 {
+    session->durable.is_suspect = true;
     while (entry->debt != NULL) {
         struct snp_entry *debt = entry->debt;
 
@@ -173,6 +175,9 @@ static void owe(struct snp_session *session, struct snp_entry *entry)
             debt_add(session, debt);
         }
     }
+    if (session->durable.debt != NULL) {
+        snp_unsaved_note(session, err);
+    }
 }
 
 static void job_done(void *arg, const struct snp_err *err)
@@ -182,13 +187,15 @@ static void job_done(void *arg, const struct snp_err *err)
 
     if (session != NULL && err->code == SNP_OK) {
         session->durable.is_suspect = session->durable.debt != NULL;
+        if (entry->debt != NULL && session->unsaved.when == SNP_CHECKPOINT_OFF) {
+            snp_unsaved_clear(session); /* no save follows that would do it */
+        }
         session->durable.is_recorded |= entry->has_row || entry->debt != NULL;
     } else if (err->code != SNP_OK) {
         snp_log(SNP_LOG_ERROR, "journal", "session=%s cell=%llu error=\"%s\"", entry->id,
                 (unsigned long long)entry->cell, err->msg);
         if (session != NULL) {
-            session->durable.is_suspect = true;
-            owe(session, entry);
+            owe(session, entry, err);
         }
     }
     if (entry->done != NULL) {
@@ -210,8 +217,7 @@ static int submit(struct snp_server *server,
 
     if (r < 0) {
         if (entry->session != NULL) {
-            entry->session->durable.is_suspect = true;
-            owe(entry->session, entry);
+            owe(entry->session, entry, err);
         }
         entry_free(entry);
     }

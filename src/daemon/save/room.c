@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "daemon/save/hibernate.h"
 #include "daemon/save/memory.h"
+#include "daemon/save/unsaved.h"
 #include "daemon/server.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
@@ -105,6 +106,15 @@ int snp_room_find(struct snp_server *server, struct snp_err *err)
     }
     if (living.n_leaving > 0 || living.n_busy > 0) {
         return 1;
+    }
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        session = server->sessions.slots[i];
+        if (session != NULL && snp_unsaved_is(session)) { /* room for it helps all of them */
+            *err = session->unsaved.failed;
+            return snp_err_wrap(err,
+                                "%llu sessions are awake (the limit), and %s cannot hibernate",
+                                (unsigned long long)living.n, session->name);
+        }
     }
     (void)snp_fail_with(err, SNP_E_LIMIT, SNP_REMEDY_END_SESSION, NULL, 0,
                         "%llu sessions are awake (the limit), and none can hibernate: each "

@@ -1,9 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/save/unsaved.h"
 
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/str.h"
 #include "daemon/save/journal_entry.h"
 #include "daemon/server.h"
 #include "wire/session.h"
+
+void snp_unsaved_note(struct snp_session *session, const struct snp_err *err)
+{
+    session->unsaved.failed = *err;
+}
+
+void snp_unsaved_clear(struct snp_session *session)
+{
+    session->unsaved.failed = (struct snp_err){.code = SNP_OK};
+    session->unsaved.retry_ms = 0;
+}
+
+/* Of a session without an executor `missing` reports what is lost. */
+bool snp_unsaved_is(const struct snp_session *session)
+{
+    return session->unsaved.failed.code != SNP_OK && session->live.executor != NULL &&
+           (session->unsaved.is_dirty || session->durable.debt != NULL);
+}
+
+static const char *reason_of(const struct snp_err *err)
+{
+    if (err->remedy.kind == SNP_REMEDY_RAISE_LIMIT) {
+        return "journal budget reached";
+    }
+    return err->code == SNP_E_LIMIT && err->remedy.kind == SNP_REMEDY_STATE_DIR ? "disk full"
+           : err->sys_errno == ENOSPC || err->sys_errno == EDQUOT               ? "disk full"
+                                                                                : err->msg;
+}
+
+json_t *snp_unsaved_row(const struct snp_session *session)
+{
+    const struct snp_err *err = &session->unsaved.failed;
+    snp_autojson json_t *error = snp_unsaved_is(session) ? snp_json_from_err(err) : NULL;
+    snp_autojson json_t *reason = NULL;
+    snp_autojson json_t *text = NULL;
+    char since[32] = "it began";
+
+    if (error == NULL) {
+        return NULL;
+    }
+    if (session->durable.checkpoint_cell > 0) {
+        (void)snprintf(since, sizeof(since), "cell %llu",
+                       (unsigned long long)session->durable.checkpoint_cell);
+    }
+    reason = json_string(reason_of(err));
+    text = json_sprintf("not saved since %s: %s", since, reason_of(err));
+    return SNP_WRITE(snp_unsaved_row, .session = session->name,
+                     .cell = session->durable.checkpoint_cell, .reason = reason, .text = text,
+                     .error = error);
+}
+
+json_t *snp_unsaved_list(const struct snp_server *server)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        const struct snp_session *session = server->sessions.slots[i];
+
+        if (session != NULL && session->state != SNP_SESSION_CLOSING &&
+            snp_unsaved_is(session)) {
+            (void)json_array_append_new(list, snp_unsaved_row(session));
+        }
+    }
+    return list;
+}
 
 size_t snp_lost_count(const json_t *lost, const json_t **ret_first)
 {

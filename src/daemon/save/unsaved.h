@@ -2,14 +2,30 @@
 #ifndef SNP_DAEMON_SAVE_UNSAVED_H
 #define SNP_DAEMON_SAVE_UNSAVED_H
 
-/* What of a session is on no disk, or did not come back when that was tried; and telling it. */
+/*
+ * What of a session is on no disk, or did not come back when that was tried; and telling it. Also the one place that
+ * knows which sessions could not be saved.
+ */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
 #include "base/json.h"
 
+struct snp_server;
 struct snp_session;
+
+/* A checkpoint of its present state failed, or the journal did not take a cell that ran. */
+void snp_unsaved_note(struct snp_session *session, const struct snp_err *err);
+/* It was saved, or holds nothing that needs saving. */
+void snp_unsaved_clear(struct snp_session *session);
+/* Saving it failed, and what it did since is on no disk. */
+bool snp_unsaved_is(const struct snp_session *session);
+/* What answers say of it (wire/session.h): new, or NULL if nothing is unsaved or there is no memory. */
+json_t *snp_unsaved_row(const struct snp_session *session);
+/* The rows of all such sessions: a new array, or NULL. */
+json_t *snp_unsaved_list(const struct snp_server *server);
 
 /*
  * How many of what could not be saved keep a session awake; *ret_first: the first of them, borrowed. Folders for

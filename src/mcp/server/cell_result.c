@@ -424,6 +424,7 @@ static void state_add(struct making *m)
     const char *state = snp_json_str(m->view->head, "state", "kept");
     const char *error =
         snp_json_str(json_object_get(m->view->head, "checkpoint"), "error", NULL);
+    const char *unsaved = snp_json_str(json_object_get(m->view->head, "unsaved"), "text", NULL);
 
     if (snp_json_bool(m->view->head, "restarted", false)) {
         line_begin(m);
@@ -438,6 +439,11 @@ static void state_add(struct making *m)
             snp_say(&m->text, "[session] %s: %s", state, rows[i].text);
             put(m, "state", json_string(state));
         }
+    }
+    if (unsaved != NULL) {
+        line_begin(m);
+        snp_say(&m->text, "[session] %.300s", unsaved);
+        put(m, "unsaved", snp_json_bytes(unsaved, strlen(unsaved)));
     }
     if (error != NULL) {
         line_begin(m);

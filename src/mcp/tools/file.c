@@ -169,12 +169,14 @@ static void chunk_put(struct snp_task *task);
 
 static void on_put(struct snp_task *task, json_t *head)
 {
-    (void)head;
+    const char *unsaved = snp_json_str(json_object_get(head, "unsaved"), "text", NULL);
+
     if (task->fetch.from < task->work.len && !task->is_cancelled) {
         chunk_put(task);
     } else {
-        snp_task_sayf(task, false, "Wrote %zu bytes to %.300s", task->work.len,
-                      snp_task_arg(task, "path", ""));
+        snp_task_sayf(task, false, "Wrote %zu bytes to %.300s%s%.300s", task->work.len,
+                      snp_task_arg(task, "path", ""), unsaved == NULL ? "" : "\n[session] ",
+                      unsaved == NULL ? "" : unsaved);
     }
 }
 
