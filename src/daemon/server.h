@@ -139,6 +139,9 @@ struct snp_server {
     struct snp_request *shutdown; /* owned; who asked for the end, or NULL */
     uint64_t started_us;
     uint64_t busy_us; /* when there last was a client or a session */
+    void (*settled)(struct snp_server *server, bool is_saved); /* settle.c's; or NULL */
+    unsigned n_settling;                                       /* sessions it still saves */
+    uint64_t settle_us; /* monotonic: no end that nobody asked for is tried before */
     bool is_ending;
     bool has_ended_tiers; /* sessions are saved, or the time for it is over */
     unsigned n_end_saves; /* sessions still being saved for the end */

@@ -222,6 +222,8 @@
     F(S, OBJ,  limits,    MUST_3_1, 0, NULL, "of each limit's key how it is enforced; `approximate: ...` where not exactly") \
     F(S, STRS, degraded,  OPT,    64, NULL, "controls that are weaker on this host, as in the manifest: `NAME: reason`")
 
+#define SNP_SHUTDOWN_REQUEST(F, S) \
+    F(S, BOOL, force,     OPT,    0, 0, "also if sessions cannot be saved; what they did since is lost")
 #define SNP_SHUTDOWN_LOST(F, S) \
     F(S, STR,  session,   MUST,   0, 0, "name or id") \
     F(S, STR,  reason,    MUST,   0, 0, "why it could not be saved, or empty") \
@@ -274,7 +276,7 @@
     R(snp_probe_request, "probe", SNP_PROBE_REQUEST, .tag = "method") \
     R(snp_feature_row, "probe.features", SNP_FEATURE_ROW) \
     R(snp_probe_answer, "probe", SNP_PROBE_ANSWER) \
-    R(snp_shutdown_request, "shutdown", SNP_NO_FIELDS, .tag = "method") \
+    R(snp_shutdown_request, "shutdown", SNP_SHUTDOWN_REQUEST, .tag = "method") \
     R(snp_shutdown_row, "shutdown.lost", SNP_SHUTDOWN_LOST) \
     R(snp_shutdown_answer, "shutdown", SNP_SHUTDOWN_ANSWER)
 SNP_SESSION_RECORDS(SNP_RECORD_DECLARE)

@@ -403,7 +403,7 @@ class Harness:
             daemon.terminate()
         else:
             with contextlib.suppress(OSError, EOFError), lib.Client(self.box.socket, self.box.uid) as rpc:
-                rpc.call("shutdown")
+                rpc.call("shutdown", force=True)
         with contextlib.suppress(Exception):
             daemon.wait(4 * lib.PATIENCE)
         daemon.kill()

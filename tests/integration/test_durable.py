@@ -6,6 +6,7 @@ The tier is scripted_tier.py (see test_daemon.py), whose variables are what a se
 
 import contextlib
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -393,6 +394,45 @@ def test_what_a_full_disk_leaves_unsaved_is_said_until_there_is_room(place: str,
         assert "unsaved" not in row(client) and client.call("stats")[1]["unsaved"] == []
     finally:
         kill(daemon)
+        subprocess.run(["umount", "-l", place])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
+def test_an_end_does_not_lose_what_a_full_disk_leaves_unsaved(place: str, bin_folder: str) -> None:
+    """`daemon stop` refuses, unless forced; an upgrade waits until there is room."""
+    small_disk(place, "16m")
+    try:
+        daemon = Daemon(place, bin_folder, *LATER)
+        client = daemon.client()
+        client.run("globals().update(x=1)", "s")
+        client.run("globals().update(x=1)", "small")
+        ballast = leave(place, 2 << 20)
+        client.run("globals().update(big=__import__('os').urandom(4 << 20), n=1)", "s")
+        done = cli(daemon, "daemon", "stop")
+        assert done.returncode == 1 and "session s: not saved since it began: disk full" in done.stderr, done
+        assert "--force" in done.stderr and "destroy" not in done.stderr and "small" not in done.stderr, done
+        assert row(client, "small")["checkpoint_cell"] == 1 and client.run("n", "s") == "1"
+        # An upgrade in place: who connects is served by this daemon until all is saved.
+        program = os.path.join(bin_folder, "snipara-sandboxd")
+        os.rename(program, program + ".old")
+        shutil.copy(program + ".old", program)
+        assert daemon.client().call("hello", version=1)[1]["pid"] == daemon.process.pid
+        assert wait_for(lambda: "end-waits" in daemon.text()) and client.run("n", "s") == "1"
+        done = cli(daemon, "daemon", "stop", "--force")
+        assert done.returncode == 0 and "session s: " in done.stderr, done
+        daemon.process.wait(lib.PATIENCE)
+        os.unlink(ballast)
+        daemon = Daemon(place, bin_folder, *LATER)
+        client = daemon.client()
+        assert "cells 1, 2" in client.fail("n", "s")["message"]  # told, not silent
+        client.run("globals().update(x=2)", "small")
+        assert cli(daemon, "daemon", "stop").returncode == 0
+        daemon.process.wait(lib.PATIENCE)
+        daemon = Daemon(place, bin_folder, *LATER)
+        assert daemon.client().run("x", "small") == "2"
+    finally:
+        for one in Daemon.started:
+            kill(one)
         subprocess.run(["umount", "-l", place])
 
 

@@ -1022,9 +1022,12 @@ export interface Methods {
       degraded?: string[];
     };
   };
-  /** Saves all sessions and ends the daemon. Requests that wait for a session are refused (`peer`). A running cell is cut off, and the state before the cell is saved; if that is not possible, or files were put beside the cell, the cell has 5 s to end. Snapshots in memory are written first. */
+  /** Saves all sessions and ends the daemon. `denied`: sessions could not be saved, and nothing ends. Requests that wait for a session are refused (`peer`). A running cell is cut off, and the state before the cell is saved; if that is not possible, or files were put beside the cell, the cell has 5 s to end. Snapshots in memory are written first. */
   "shutdown": {
-    request: Record<string, never>;
+    request: {
+      /** also if sessions cannot be saved; what they did since is lost */
+      force?: boolean;
+    };
     answer: {
       /** sessions that will not come back whole, snapshots that could not be written */
       lost: {

@@ -156,10 +156,37 @@ static int stop_print(const struct snp_cli *cli, uint64_t pid, json_t *lost)
     return snp_cli_print_json(answer);
 }
 
+/* A daemon older than this program knows no `force`, and always stops. */
+static int shutdown_call(struct snp_cli *cli,
+                         bool is_forced,
+                         struct snp_reply *ret,
+                         struct snp_err *err)
+{
+    int r = snp_remote_call(cli, SNP_WRITE(snp_shutdown_request, .force = is_forced), ret, err);
+
+    return r == SNP_E_INVALID && is_forced
+               ? snp_remote_call(cli, SNP_WRITE(snp_shutdown_request, .force = false), ret, err)
+               : r;
+}
+
+/* It stays because sessions could not be saved: which, and why. */
+static int refused_tell(struct snp_cli *cli, struct snp_err *err)
+{
+    snp_autoreply struct snp_reply stats = {0};
+    struct snp_err ignored;
+
+    if (stats_get(cli, &stats, &ignored) == 0) {
+        unsaved_warn(cli, json_object_get(stats.head, "unsaved"));
+    }
+    return snp_err_wrap(err,
+                        "the daemon still runs; --force stops it and loses what is not saved");
+}
+
 static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autoreply struct snp_reply stats = {0};
     snp_autoreply struct snp_reply reply = {0};
+    bool is_forced = snp_opts_flag(opts, "force", false);
     struct snp_stats_answer now;
     struct snp_err err;
     int r = snp_remote_find(cli, &err);
@@ -170,12 +197,12 @@ static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
     r = r < 0 ? r : stats_get(cli, &stats, &err);
     snp_record_read(stats.head, &snp_stats_answer_form, &now);
     /* One that cannot open its journal has none, and cannot say which. */
-    if (r == 0 && now.sessions > 0 && !snp_opts_flag(opts, "force", false)) {
+    if (r == 0 && now.sessions > 0 && !is_forced) {
         r = unused_check(cli, &err);
     }
     if (r == 0) {
-        r = snp_remote_call(cli, snp_record_write(&snp_shutdown_request_form, NULL), &reply,
-                            &err);
+        r = shutdown_call(cli, is_forced, &reply, &err);
+        r = r == SNP_E_DENIED ? refused_tell(cli, &err) : r;
     }
     return r < 0 ? snp_cli_fail(cli, &err)
                  : stop_print(cli, now.pid, json_object_get(reply.head, "lost"));
@@ -185,7 +212,7 @@ static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_opt status_options[] = {SNP_CLI_OPT_JSON};
 static const struct snp_opt stop_options[] = {
-    {"force", 'f', SNP_OPT_FLAG, NULL, "even if sessions run cells", 0},
+    {"force", 'f', SNP_OPT_FLAG, NULL, "even if sessions run cells or cannot be saved", 0},
     SNP_CLI_OPT_JSON,
 };
 
@@ -202,9 +229,12 @@ static const struct snp_verb verb_stop = {
     .description =
         "Stop the daemon. Named sessions are saved first; the next command starts a new daemon "
         "(after an upgrade the new version), which finds them. Unnamed cells end. While "
-        "sessions run cells it refuses, unless --force is given, which cuts the cells off.",
+        "sessions run cells it refuses, unless --force is given, which cuts the cells off. If "
+        "sessions cannot be saved, such as to a full disk, it names them and refuses, unless "
+        "--force is given, which loses what they did since they were last saved.",
     .spec = SNP_OPTIONS(stop_options),
-    .exit_codes = "0  no daemon runs now\n1  failed, or a session runs a cell\n2  used wrongly",
+    .exit_codes = "0  no daemon runs now\n1  failed, or a session runs a cell or cannot be "
+                  "saved\n2  used wrongly",
     .run = run_stop,
 };
 static const struct snp_verb *const verbs[] = {&verb_status, &verb_stop, NULL};

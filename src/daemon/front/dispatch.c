@@ -403,7 +403,11 @@ static void run_stats(const struct snp_work *work)
 
 static void run_shutdown(const struct snp_work *work)
 {
-    snp_server_end(work->request->server, work->request);
+    if (snp_json_bool(work->head, "force", false)) {
+        snp_server_end(work->request->server, work->request);
+    } else {
+        snp_server_stop(work->request->server, work->request);
+    }
 }
 
 /* The table ------------------------------------------------------------------------------ */

@@ -5,11 +5,13 @@
  */
 #include "daemon/front/end.h"
 
+#include <stdio.h>
 #include <unistd.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/front/settle.h"
 #include "daemon/request.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/hibernate.h"
@@ -270,7 +272,12 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
         return;
     }
     server->is_ending = true;
-    server->shutdown = request;
+    if (server->shutdown != NULL && request != NULL) {
+        snp_request_refuse(server->shutdown, SNP_E_PEER, "the daemon is ending");
+        server->shutdown = request;
+    } else if (request != NULL) {
+        server->shutdown = request;
+    } /* else it was asked to, and sessions were still being saved */
     server->end_lost = json_array();
     uv_close((uv_handle_t *)&server->listener, NULL);
     snp_closep(&server->listen_fd);
@@ -285,6 +292,50 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
     uv_close((uv_handle_t *)&server->intents, NULL);
     uv_close((uv_handle_t *)&server->waits, NULL);
     end_begin(server);
+}
+
+/* "a, b": those that could not be saved, as many as fit. */
+static void names_of(const json_t *rows, char *out, size_t out_len)
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < json_array_size(rows) && used < out_len; i++) {
+        used += (size_t)snprintf(out + used, out_len - used, "%s%s", i == 0 ? "" : ", ",
+                                 snp_json_str(json_array_get(rows, i), "session", "?"));
+    }
+}
+
+static void stop_settled(struct snp_server *server, bool is_saved)
+{
+    struct snp_request *request = SNP_TAKE_PTR(server->shutdown);
+    snp_autojson json_t *unsaved = snp_unsaved_list(server);
+    size_t n = json_array_size(unsaved);
+    char names[200];
+
+    if (is_saved) {
+        snp_server_end(server, request);
+    } else if (n == 0) {
+        snp_request_refuse(request, SNP_E_DENIED, "sessions were not saved within %d s",
+                           SNP_CAP_END_SAVE_MS / 1000);
+    } else {
+        names_of(unsaved, names, sizeof(names));
+        snp_request_refuse(request, SNP_E_DENIED, "%zu session%s could not be saved: %s", n,
+                           n == 1 ? "" : "s", names);
+    }
+}
+
+void snp_server_stop(struct snp_server *server, struct snp_request *request)
+{
+    if (server->shutdown == NULL) {
+        server->shutdown = request;
+        if (snp_server_settle(server, stop_settled)) {
+            return;
+        }
+        server->shutdown = NULL;
+    }
+    snp_request_refuse(request, SNP_E_LIMIT,
+                       "sessions are being saved already; try again in a moment");
 }
 
 void snp_server_tier_gone(struct snp_server *server)

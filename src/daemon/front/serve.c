@@ -26,6 +26,7 @@
 #include "daemon/front/end.h"
 #include "daemon/front/hooks.h"
 #include "daemon/front/recover.h"
+#include "daemon/front/settle.h"
 #include "daemon/request.h"
 #include "daemon/save/room.h"
 #include "daemon/session/life.h"
@@ -222,11 +223,29 @@ static bool is_quiet(const struct snp_server *server)
     return !has_requests(server);
 }
 
-/* After an upgrade: save everything, and leave the rest to the next daemon, which who is connected finds by himself. */
-static bool hand_over(struct snp_server *server)
+/* An end that was not asked for waits until all is saved. False: not yet. */
+static bool may_settle(const struct snp_server *server)
 {
-    if (server->is_ending || is_current(server) || !is_quiet(server)) {
-        return server->is_ending;
+    return !server->is_ending && server->settled == NULL && snp_now_us() >= server->settle_us;
+}
+
+static bool is_settled(struct snp_server *server, bool is_saved)
+{
+    if (!is_saved) {
+        server->settle_us = snp_now_us() + (uint64_t)SNP_CAP_RETRY_MAX_MS * 1000;
+        snp_log(SNP_LOG_WARN, "end-waits", "why=\"sessions could not be saved\"");
+    }
+    return is_saved;
+}
+
+static void on_listener(uv_poll_t *poll, int status, int events);
+
+/* Who is connected finds the next daemon by himself. */
+static void hand_over_settled(struct snp_server *server, bool is_saved)
+{
+    if (!is_settled(server, is_saved) || !is_quiet(server)) {
+        (void)uv_poll_start(&server->listener, UV_READABLE, on_listener);
+        return;
     }
     snp_log(SNP_LOG_INFO, "replaced", "why=\"the programs were upgraded or removed\"");
     snp_server_end(server, NULL);
@@ -234,6 +253,19 @@ static bool hand_over(struct snp_server *server)
         if (server->peers[i] != NULL) {
             snp_conn_end(&server->peers[i]->conn);
         }
+    }
+}
+
+/* After an upgrade: save everything, and leave the rest to the next daemon. Who connects meanwhile waits. */
+static bool hand_over(struct snp_server *server)
+{
+    if (!may_settle(server) || is_current(server) || !is_quiet(server)) {
+        return server->is_ending;
+    }
+    (void)uv_poll_stop(&server->listener);
+    if (!snp_server_settle(server, hand_over_settled)) {
+        (void)uv_poll_start(&server->listener, UV_READABLE, on_listener);
+        return false;
     }
     return true;
 }
@@ -263,15 +295,22 @@ static void on_listener(uv_poll_t *poll, int status, int events)
 
 /* The end -------------------------------------------------------------------------------- */
 
+static void unreachable_settled(struct snp_server *server, bool is_saved)
+{
+    if (is_settled(server, is_saved) && !has_requests(server)) {
+        snp_log(SNP_LOG_WARN, "socket-gone", "path=%s", server->options.socket_path);
+        snp_server_end(server, NULL);
+    }
+}
+
 /* Nobody finds us: save everything and go, once nobody waits for an answer. */
 static void reachable_check(struct snp_server *server)
 {
-    if (server->is_ending || snp_server_is_reachable(server)) {
+    if (!may_settle(server) || snp_server_is_reachable(server)) {
         return;
     }
     if (!has_requests(server)) {
-        snp_log(SNP_LOG_WARN, "socket-gone", "path=%s", server->options.socket_path);
-        snp_server_end(server, NULL);
+        (void)snp_server_settle(server, unreachable_settled);
     } else if (uv_timer_get_repeat(&server->ticker) > TICK_LOST_MS) {
         uv_timer_set_repeat(&server->ticker, TICK_LOST_MS);
         (void)uv_timer_again(&server->ticker);
