@@ -175,7 +175,9 @@ static void owe(struct snp_session *session, struct snp_entry *entry, const stru
             debt_add(session, debt);
         }
     }
-    if (session->durable.debt != NULL) {
+    /* An outcome whose intent is missing fails for that; why the intent failed was noted before. */
+    if (session->durable.debt != NULL &&
+        (err->code != SNP_E_NOT_FOUND || session->unsaved.failed.code == SNP_OK)) {
         snp_unsaved_note(session, err);
     }
 }
@@ -699,7 +701,7 @@ int snp_entry_put(struct snp_session *session,
     SNP_TRY_MEMORY(entry, err);
     entry->done = done;
     entry->ctx = ctx;
-    /* Synced, because the file itself is not: without the note nobody is told that it is gone. */
+    /* Synced, because the file itself may not be: without the note nobody is told that it is gone. */
     return submit(session->server, entry, run_effect, SNP_DURABILITY_SYNCED, err);
 }
 
