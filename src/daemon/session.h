@@ -119,6 +119,7 @@ struct snp_session_durable {
 struct snp_session_unsaved {
     enum snp_checkpoint_when when;
     bool is_dirty;     /* it holds what no checkpoint holds */
+    bool is_unsynced;  /* its latest cell was to survive our own end only; so are files */
     bool is_short;     /* there was no memory for a copy that is saved beside a cell */
     uint64_t dirty_us; /* monotonic: since when it is dirty */
     uint64_t due_us;   /* monotonic: when to save it; 0 = not planned */

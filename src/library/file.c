@@ -50,7 +50,9 @@ static struct snipara_call *put_part(struct snipara_call *call)
     size_t n = rest < SNP_FILE_CHUNK_MAX ? rest : SNP_FILE_CHUNK_MAX;
     size_t at = call->at;
 
-    call->at += n;
+    call->at += n < SNP_FILE_CHUNK_MAX
+                    ? n + 1
+                    : n; /* a shorter part is the last, perhaps an empty one */
     return snp_call_ask(call,
                         SNP_WRITE(snp_put_request, .session = call->session, .path = call->path,
                                   .offset = at, .truncate = true, .mode = call->mode),
@@ -62,7 +64,7 @@ static bool put_more(struct snipara_call *call, json_t *answer, const char *raw,
     (void)answer;
     (void)raw;
     (void)raw_len;
-    if (call->at == call->data.len) {
+    if (call->at > call->data.len) {
         snp_buf_done(&call->data);
         return false;
     }

@@ -68,7 +68,7 @@ const struct snp_method_form snp_methods[SNP_METHODS_N] = {
     [SNP_METHOD_IMPORT_BEGIN] = {&snp_import_begin_request_form, &snp_import_begin_answer_form, 0, "Begins an import."},
     [SNP_METHOD_IMPORT_DATA] = {&snp_import_data_request_form, NULL, SNP_FILE_CHUNK_MAX, "Receives a part of the file. raw = at most 1 MiB."},
     [SNP_METHOD_IMPORT_END] = {&snp_import_end_request_form, &snp_import_end_answer_form, 0, "Makes a session from the file."},
-    [SNP_METHOD_PUT] = {&snp_put_request_form, &snp_put_answer_form, SNP_FILE_CHUNK_MAX, "Writes into a file; a path that ends in a slash makes a folder. raw = at most 1 MiB."},
+    [SNP_METHOD_PUT] = {&snp_put_request_form, &snp_put_answer_form, SNP_FILE_CHUNK_MAX, "Writes into a file; a path that ends in a slash makes a folder. raw = at most 1 MiB. Where `durability` of the latest `exec` is `synced`, the session is saved before the answer, or `unsaved` of the answer says why not. A part of 1 MiB, or one with `more`, is saved with the next one, which may be empty."},
     [SNP_METHOD_GET] = {&snp_get_request_form, &snp_get_answer_form, 0, "Reads from a file. raw of the answer = bytes."},
     [SNP_METHOD_LS] = {&snp_ls_request_form, &snp_ls_answer_form, 0, "Lists a folder."},
     [SNP_METHOD_OUTPUT] = {&snp_output_request_form, &snp_output_answer_form, 0, "Reads stored output of a cell. raw of the answer = bytes."},

@@ -88,6 +88,7 @@ class World:
         self.exists = False
         self.log: Log = []
         self.files: Files = {}
+        self.saved: set[str] = set()  # of these: put, and on disk when that was answered
         self.cells: dict[int, Known | None] = {}  # by number; None = unknown what became of it
         self.unknown: dict[int, str] = {}  # number: token that such a cell leaves if it is run again
         self.snapshots: dict[str, tuple[Log, Files, int, int]] = {}  # name: (log, files, cell, fresh_from)
@@ -273,8 +274,11 @@ class Story:
     def put(self, path: str, data: bytes) -> None:
         def after(world: World) -> None:
             world.files[path] = hashlib.sha256(data).hexdigest()
+            world.saved.discard(path)
 
-        self.ask("put", after, data, session=self.name, path=path, offset=0, truncate=True, mode=0)
+        done = self.ask("put", after, data, session=self.name, path=path, offset=0, truncate=True, mode=0)
+        if "unsaved" not in done and self.options.get("durability") != "process":
+            self.world.saved.add(path)
 
     def checkpoint(self) -> lib.Json:
         return self.ask("checkpoint", lambda world: None, session=self.name)
@@ -304,7 +308,7 @@ class Story:
     def rollback(self, name: str) -> lib.Json:
         def after(world: World) -> None:
             log, files, at, world.fresh_from = world.snapshots[name]
-            world.log, world.files = list(log), dict(files)
+            world.log, world.files, world.saved = list(log), dict(files), set()
             for number, known in world.cells.items():
                 if number > at and known is not None:
                     world.cells[number] = (known[0], "undone", known[2])
@@ -500,7 +504,7 @@ class Story:
                 bad.append(f"unreported: effects of cells {sorted(hidden)} are missing, told were {restored}")
         if variable != held:
             bad.append(f"lost: variable {variable}, should be {held} (restored: {restored})")
-        told = set((restored or {}).get("missing_puts", ()))
+        told = set((restored or {}).get("missing_puts", ())) - world.saved
         changed = {name for name in set(files) | set(world.files) if files.get(name) != world.files.get(name)} - told
         if changed:
             bad.append(f"lost: files {sorted(changed)} are not what they should be (restored: {restored})")

@@ -187,7 +187,7 @@ def test_a_stopped_replay_can_go_on_without_the_cell(start: Callable[..., Daemon
 def test_a_stopped_replay_forgets_nothing(start: Callable[..., Daemon], tmp_path: Path) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
-    client.run(f"open({str(tmp_path / 'mark')!r}, 'x').close()", "s")
+    client.run(f"open({str(tmp_path / 'mark')!r}, 'x').close()", "s", durability="process")
     put(client, "f")
     client = start(*LATER).client()
     assert "cell 2: it ended with ok before and with error now" in client.fail("1", "s", recover="replay")["message"]
@@ -621,7 +621,7 @@ def put(client: lib.Client, path: str, data: bytes = b"data") -> tuple[int, Json
 
 def test_a_put_that_no_checkpoint_has_is_told(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
-    client.run("1", "s")
+    client.run("1", "s", durability="process")
     put(client, "early")
     client.call("checkpoint", session="s")
     for name in ("late", "later"):
@@ -686,7 +686,7 @@ def test_it_lacks_what_it_did_also_when_only_its_executor_went(start: Callable[.
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     client.call("checkpoint", session="s")
-    client.run("globals().update(x=2)", "s")
+    client.run("globals().update(x=2)", "s", durability="process")
     put(client, "f")
     client.end_of(client.start("gone()", "s"))
     assert wait_for(lambda: row(client)["missing"] is not None)
@@ -699,7 +699,7 @@ def test_it_lacks_what_it_did_also_when_only_its_executor_went(start: Callable[.
 
 def test_a_file_alone_can_be_missing(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
-    client.run("1", "s")
+    client.run("1", "s", durability="process")
     client.call("checkpoint", session="s")
     put(client, "late")
     client = start(*LATER).client()
@@ -732,7 +732,7 @@ def test_what_comes_while_a_copy_is_saved_does_not_wait(start: Callable[..., Dae
         asked = client.send({"method": "checkpoint", "session": "s"})
     elif when == "idle":
         assert wait_for(lambda: " saving session=" in daemon.text())
-    client.run("x.append(2)", "s")
+    client.run("x.append(2)", "s", durability="process")
     put(client, "late")
     client.run(f"open({go!r}, 'x').close()", "s")
     if when is None:
@@ -748,7 +748,7 @@ def test_what_comes_while_a_copy_is_saved_does_not_wait(start: Callable[..., Dae
 def test_a_put_beside_a_checkpoint_counts_as_not_in_it(start: Callable[..., Daemon], tmp_path: Path) -> None:
     daemon, go = start(*LATER), tmp_path / "go"
     client, other = daemon.client(), daemon.client()
-    client.run(f"slow({str(go)!r})", "s")
+    client.run(f"slow({str(go)!r})", "s", durability="process")
     put(client, "first")
     asked = client.send({"method": "checkpoint", "session": "s"})
     during = client.send({"method": "put", "session": "s", "path": "during", "offset": 0, "truncate": True,
@@ -817,6 +817,42 @@ def test_nothing_sleeps_that_was_not_seen_to_come_back(start: Callable[..., Daem
     done = result(client, "x, 'heavy' in globals()")
     assert done["value"] == "(1, False)"
     assert [one["name"] for one in done["restored"]["failed"]] == ["heavy"], "all else came back"
+
+
+def test_a_file_is_on_disk_before_its_put_is_answered(start: Callable[..., Daemon], tmp_path: Path) -> None:
+    """Where it cannot be, the answer says so."""
+    def put(session: str, name: str, data: bytes = b"data") -> Json:
+        kind, head, _, _ = client.call("put", data, session=session, path=name, offset=0, truncate=True)
+        assert kind == RESPONSE, head
+        return head
+
+    daemon = start(*LATER)
+    client = daemon.client()
+    client.run("globals().update(x=1)", "s")
+    client.run("1", "light", durability="process")
+    client.run("1", "off", checkpoint="off")
+    part = bytes(1 << 20)
+    assert put("s", "a") == {"size": 4} and put("light", "a") == {"size": 4}
+    assert put("off", "a")["unsaved"]["reason"] == "automatic saving is off"
+    assert "saved with the next" in put("s", "large", part)["unsaved"]["reason"]
+    asked = [client.send({"method": "put", "session": "s", "path": name, "offset": 0}, b"b") for name in "bcd"]
+    asked.append(client.send({"method": "put", "session": "s", "path": "large", "offset": 1 << 20}))
+    assert all("unsaved" not in client.end_of(one)[1] for one in asked)
+    for n in range(2):  # a folder is saved once, with its last file
+        (tmp_path / f"f{n}").write_bytes(b"in")
+    done = cli(daemon, "put", "-r", str(tmp_path), "s:tree")
+    assert done.returncode == 0 and "not saved" not in done.stderr, done
+    client = start(*LATER).client()  # kill -9
+    for name, data in [("tree/f0", b"in"), ("tree/f1", b"in"), ("a", b"data"),
+                       ("b", b"b"), ("c", b"b"), ("d", b"b"), ("large", part)]:
+        kind, head, raw, _ = client.call("get", session="s", path=name, offset=0, length=1 << 20)
+        assert kind == RESPONSE and (raw, head["size"]) == (data, len(data)), (name, head)
+    assert "1 file put into it (a)" in client.fail("x", "light")["message"]
+    cell = client.start("wait()", "s")
+    assert wait_for(lambda: row(client)["state"] == "running")
+    assert put("s", "e")["unsaved"]["text"] == "not saved since cell 1: cell 2 runs; the file is saved after it"
+    client.call("interrupt", session="s")
+    client.end_of(cell)
 
 
 def test_a_torn_checkpoint_leaves_the_one_before(start: Callable[..., Daemon]) -> None:
@@ -1182,7 +1218,7 @@ def test_a_replay_that_leaves_something_else_says_so(start: Callable[..., Daemon
 
 def test_each_replay_without_a_file_that_was_put_names_it(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
-    client.run("globals().update(x=1)", "s")
+    client.run("globals().update(x=1)", "s", durability="process")
     put(client, "f")
     client.run("globals().update(x=2)", "s")
     for _ in range(2):

@@ -346,7 +346,7 @@ def test_a_file_put_while_a_snapshot_is_written_is_not_in_it(start: Callable[...
     daemon = start(*LATER)
     client = daemon.client()
     go = tmp_path / "go"
-    client.run(f"globals().update(x=1), slow({str(go)!r})", "s")
+    client.run(f"globals().update(x=1), slow({str(go)!r})", "s", durability="process")
     put(client, "before", b"0")
     take(client, "a", wait=False)
     put(client, "after", b"1")
@@ -900,7 +900,7 @@ def test_a_put_that_was_rolled_back_is_not_missed_and_a_later_one_is(start: Call
     put(client, "undone", b"1")
     good(client.call("rollback", snapshot="a"))
     client = start(*LATER).client()
-    assert client.run("x", "s") == "1" and get(client, "undone") is None
+    assert client.run("x", "s", durability="process") == "1" and get(client, "undone") is None
     good(client.call("rollback", snapshot="a"))
     put(client, "late", b"2")
     client = start(*LATER).client()

@@ -254,11 +254,12 @@ export class Files {
     const bytes = bytesOf(data, "the data of a file");
     await this.#sandbox.open();
     let offset = 0;
-    do {
-      const part = bytes.subarray(offset, offset + CHUNK);
+    let part;
+    do { // a part shorter than CHUNK is the last, perhaps an empty one
+      part = bytes.subarray(offset, offset + CHUNK);
       await ask("put", { session: this.#sandbox.name, path, offset, truncate: true, mode }, part);
       offset += CHUNK;
-    } while (offset < bytes.length);
+    } while (part.length === CHUNK);
   }
 
   /**

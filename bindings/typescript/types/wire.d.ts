@@ -864,7 +864,7 @@ export interface Methods {
       failed: unknown[];
     };
   };
-  /** Writes into a file; a path that ends in a slash makes a folder. raw = at most 1 MiB. */
+  /** Writes into a file; a path that ends in a slash makes a folder. raw = at most 1 MiB. Where `durability` of the latest `exec` is `synced`, the session is saved before the answer, or `unsaved` of the answer says why not. A part of 1 MiB, or one with `more`, is saved with the next one, which may be empty. */
   "put": {
     request: {
       /** id or name */
@@ -877,6 +877,8 @@ export interface Methods {
       truncate?: boolean;
       /** permissions; 0: 0644 */
       mode?: number;
+      /** others follow, and the session is saved with the last */
+      more?: boolean;
     };
     answer: {
       /** of the file */

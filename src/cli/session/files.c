@@ -136,14 +136,19 @@ static int put_chunk(const struct snp_remote_file *transfer,
                      size_t n,
                      struct snp_err *err)
 {
-    snp_autojson json_t *head =
-        SNP_WRITE(snp_put_request, .session = transfer->session, .path = transfer->path,
-                  .offset = offset, .truncate = truncate, .mode = transfer->mode);
+    snp_autojson json_t *head = SNP_WRITE(
+        snp_put_request, .session = transfer->session, .path = transfer->path, .offset = offset,
+        .truncate = truncate, .mode = transfer->mode, .more = transfer->has_more);
     snp_autoreply struct snp_reply reply = {0};
     const struct snp_call call = {.head = head, .raw = bytes, .raw_len = n};
+    int r = head == NULL ? snp_fail(err, SNP_E_INVALID, "the path is not UTF-8")
+                         : snp_remote_send(transfer->cli, &call, &reply, err);
 
-    return head == NULL ? snp_fail(err, SNP_E_INVALID, "the path is not UTF-8")
-                        : snp_remote_send(transfer->cli, &call, &reply, err);
+    if (r == SNP_E_INVALID && transfer->has_more && head != NULL) {
+        (void)json_object_del(head, "more"); /* a daemon older than this program */
+        r = snp_remote_send(transfer->cli, &call, &reply, err);
+    }
+    return r;
 }
 
 /* Where the bytes at offset end: at a hole that is worth a call of its own, or after a chunk. */
@@ -198,6 +203,8 @@ int snp_file_put(const struct snp_remote_file *to,
     /* A pipe, a device, or somebody has read of it. */
     bool is_stream = fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || lseek(fd, 0, SEEK_CUR) != 0;
     bool is_first = true;
+    bool is_open = false; /* the session is not saved with what was sent */
+    struct snp_remote_file part = *to;
     ssize_t n;
 
     do {
@@ -207,19 +214,28 @@ int snp_file_put(const struct snp_remote_file *to,
         if (n < 0) {
             return snp_fail_sys(err, errno, "read the file");
         }
+        part.has_more =
+            to->last != NULL ||
+            (n > 0 && (is_stream ? n == SNP_FILE_CHUNK_MAX : (off_t)offset + n < st.st_size));
         /* Cut to where the bytes begin: so it is new, or ends in a hole. */
-        if (n > 0 || is_first || offset > sent) {
-            r = put_chunk(to, offset, is_first || (n == 0 && offset > sent), chunk, (size_t)n,
-                          err);
+        if (n > 0 || is_first || offset > sent || is_open) {
+            r = put_chunk(&part, offset, is_first || (n == 0 && offset > sent), chunk,
+                          (size_t)n, err);
         }
         if (r < 0) {
             return r;
         }
         is_first = false;
+        is_open = to->last == NULL && (part.has_more || n == SNP_FILE_CHUNK_MAX);
         sent = offset += (uint64_t)n;
     } while (n > 0);
     *ret_size = offset;
     return 0;
+}
+
+int snp_file_put_end(const struct snp_remote_file *to, struct snp_err *err)
+{
+    return put_chunk(to, 0, false, "", 0, err);
 }
 
 /* One file or folder that goes over; put and get begin with the place, and fill in the rest. */

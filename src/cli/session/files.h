@@ -16,6 +16,9 @@ struct snp_remote_file {
     const char *path;
     unsigned mode;   /* put: to be set; get: out */
     bool is_written; /* get: the code wrote it, it is none of a project's */
+    bool has_more;   /* put: others follow, and the session is saved with the last */
+    struct snp_remote_file
+        *last; /* put: others may follow; which file was put last, its path owned; or NULL */
 };
 
 /* What went over. */
@@ -32,6 +35,9 @@ int snp_file_put(const struct snp_remote_file *to,
                  int fd,
                  uint64_t *ret_size,
                  struct snp_err *err) SNP_NODISCARD;
+
+/* Have all saved that was put, this file last. */
+int snp_file_put_end(const struct snp_remote_file *to, struct snp_err *err) SNP_NODISCARD;
 
 /*
  * Copy a file of the session to fd, and add its bytes to moved. Into a new file its holes stay holes.

@@ -91,6 +91,10 @@ static int put_entry(const struct snp_remote_file *to,
         return snp_err_wrap(err, "%.100s", path);
     }
     moved->bytes += size;
+    free((char *)(uintptr_t)to->last->path);
+    *to->last = below;
+    to->last->path = SNP_TAKE_PTR(path);
+    to->last->last = NULL;
     return 0;
 }
 
@@ -142,12 +146,21 @@ int snp_tree_put(const struct snp_remote_file *to,
                  struct snp_err *err)
 {
     int fd = open(source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct snp_remote_file all = *to;
+    struct snp_remote_file last = {0};
+    int r;
 
     *moved = (struct snp_moved){0};
     if (fd < 0) {
         return snp_fail_sys(err, errno, "open %.150s", source);
     }
-    return put_folder(to, fd, 0, moved, err);
+    all.last = &last;
+    r = put_folder(&all, fd, 0, moved, err);
+    if (r == 0 && last.path != NULL) {
+        r = snp_file_put_end(&last, err);
+    }
+    free((char *)(uintptr_t)last.path);
+    return r;
 }
 
 /* get -------------------------------------------------------------------------------------- */

@@ -508,6 +508,7 @@ static int lasting_run(struct snp_exec *exec, struct snp_err *err)
     if (exec->spec.has_checkpoint) {
         session->unsaved.when = exec->spec.checkpoint;
     }
+    session->unsaved.is_unsynced = exec->spec.durability != SNP_DURABILITY_SYNCED;
     if (snp_entry_is_suspect(session)) {
         return snp_entry_begin(exec, begin_written, err);
     }

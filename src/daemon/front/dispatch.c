@@ -29,6 +29,7 @@
 #include "daemon/session/show.h"
 #include "daemon/session/table.h"
 #include "daemon/tier.h"
+#include "daemon/tiers.h"
 #include "daemon/work.h"
 #include "store/store.h"
 #include "wire/methods.h"
@@ -55,6 +56,7 @@ struct handler {
 struct passing {
     struct snp_request *request;  /* owned */
     uint64_t raw_max;             /* bytes asked for */
+    bool has_more;                /* what is put is saved with the next one */
     struct snp_session *put_into; /* one reference, and counted in n_putting; or NULL */
 };
 
@@ -71,6 +73,81 @@ static void put_ended(struct snp_session *session)
     snp_session_unref(session);
 }
 
+/* A file that is in its session, and is answered when that is on disk. */
+struct put_kept {
+    struct snp_request *request; /* owned */
+    struct snp_session *session; /* one reference */
+    json_t *answer;              /* owned */
+};
+
+/* err: why the file is not on disk, or NULL. */
+static void put_answer(const struct put_kept *kept, const struct snp_err *err)
+{
+    if (err != NULL) {
+        (void)json_object_set_new(kept->answer, "unsaved", snp_unsaved_why(kept->session, err));
+    }
+    snp_request_answer(kept->request, kept->answer);
+}
+
+static void put_saved(void *ctx, const json_t *report, const struct snp_err *err)
+{
+    struct put_kept *kept = ctx;
+
+    (void)report;
+    put_answer(kept, err);
+    snp_session_unref(kept->session);
+    free(kept);
+}
+
+/* A file can be saved before its answer: 0, else why not. */
+static int put_may_save(const struct snp_session *session, bool has_more, struct snp_err *err)
+{
+    if (has_more) {
+        return snp_fail(err, SNP_E_LIMIT, "the file is saved with the next part or file");
+    }
+    if (session->unsaved.when == SNP_CHECKPOINT_OFF) {
+        return snp_fail(err, SNP_E_DENIED, "automatic saving is off");
+    }
+    if (!snp_tier_can(session->policy.tier, "save")) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "the %s tier cannot save sessions",
+                        session->policy.tier->name);
+    }
+    if (session->state == SNP_SESSION_RUNNING) {
+        return snp_fail(err, SNP_E_LIMIT, "cell %llu runs; the file is saved after it",
+                        (unsigned long long)session->cells);
+    }
+    return session->live.executor != NULL &&
+                   (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_SAVING)
+               ? 0
+               : snp_fail(err, SNP_E_PEER, "the session was lost meanwhile");
+}
+
+/* The tier has written the file. In a session whose durability is synced it is on disk before it is answered. */
+static void put_end(const struct passing *passing, json_t *answer)
+{
+    struct snp_session *session = passing->put_into;
+    struct put_kept now = {passing->request, session, json_incref(answer)};
+    struct put_kept *kept = NULL;
+    struct snp_err err;
+
+    if (session->unsaved.is_unsynced) {
+        put_answer(&now, NULL);
+        return;
+    }
+    if (put_may_save(session, passing->has_more, &err) == 0) {
+        kept = malloc(sizeof(*kept));
+        (void)snp_fail(&err, SNP_E_NOMEM, "out of memory");
+    }
+    if (kept == NULL) {
+        put_answer(&now, &err);
+        return;
+    }
+    *kept = now;
+    snp_session_ref(session);
+    snp_checkpoint_make_aside(session, put_saved,
+                              kept); /* it begins when no file is on its way */
+}
+
 static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     struct passing *passing = ctx;
@@ -83,6 +160,8 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         r = snp_fail(ret_bad, SNP_E_INVALID, "more bytes than asked for");
         snp_request_refuse(request, SNP_E_PEER, "the tier sent an invalid answer: %s",
                            ret_bad->msg);
+    } else if (passing->put_into != NULL) {
+        put_end(passing, answer->head);
     } else {
         snp_request_pass(request, answer->text, answer->text_len, answer->raw, answer->raw_len);
     }
@@ -117,6 +196,9 @@ static void pass(const struct snp_work *work, struct snp_session *put_into)
         passing->request = work->request;
         passing->raw_max = (uint64_t)snp_json_int(head, "length", 0);
         passing->put_into = put_into;
+        passing->has_more =
+            work->raw_len == SNP_FILE_CHUNK_MAX || snp_json_bool(head, "more", false);
+        (void)json_object_del(head, "more"); /* not every tier knows it */
         r = snp_tier_ask(work->tier, &call, &err);
     }
     if (r < 0) {

@@ -37,17 +37,13 @@ static const char *reason_of(const struct snp_err *err)
                                                                                 : err->msg;
 }
 
-json_t *snp_unsaved_row(const struct snp_session *session)
+json_t *snp_unsaved_why(const struct snp_session *session, const struct snp_err *err)
 {
-    const struct snp_err *err = &session->unsaved.failed;
-    snp_autojson json_t *error = snp_unsaved_is(session) ? snp_json_from_err(err) : NULL;
+    snp_autojson json_t *error = snp_json_from_err(err);
     snp_autojson json_t *reason = NULL;
     snp_autojson json_t *text = NULL;
     char since[32] = "it began";
 
-    if (error == NULL) {
-        return NULL;
-    }
     if (session->durable.checkpoint_cell > 0) {
         (void)snprintf(since, sizeof(since), "cell %llu",
                        (unsigned long long)session->durable.checkpoint_cell);
@@ -57,6 +53,11 @@ json_t *snp_unsaved_row(const struct snp_session *session)
     return SNP_WRITE(snp_unsaved_row, .session = session->name,
                      .cell = session->durable.checkpoint_cell, .reason = reason, .text = text,
                      .error = error);
+}
+
+json_t *snp_unsaved_row(const struct snp_session *session)
+{
+    return snp_unsaved_is(session) ? snp_unsaved_why(session, &session->unsaved.failed) : NULL;
 }
 
 json_t *snp_unsaved_list(const struct snp_server *server)

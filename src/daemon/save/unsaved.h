@@ -24,6 +24,8 @@ void snp_unsaved_clear(struct snp_session *session);
 bool snp_unsaved_is(const struct snp_session *session);
 /* What answers say of it (wire/session.h): new, or NULL if nothing is unsaved or there is no memory. */
 json_t *snp_unsaved_row(const struct snp_session *session);
+/* The same for another reason why it is not saved. */
+json_t *snp_unsaved_why(const struct snp_session *session, const struct snp_err *err);
 /* The rows of all such sessions: a new array, or NULL. */
 json_t *snp_unsaved_list(const struct snp_server *server);
 

@@ -171,7 +171,7 @@ static void on_put(struct snp_task *task, json_t *head)
 {
     const char *unsaved = snp_json_str(json_object_get(head, "unsaved"), "text", NULL);
 
-    if (task->fetch.from < task->work.len && !task->is_cancelled) {
+    if (task->fetch.from <= task->work.len && !task->is_cancelled) {
         chunk_put(task);
     } else {
         snp_task_sayf(task, false, "Wrote %zu bytes to %.300s%s%.300s", task->work.len,
@@ -186,7 +186,7 @@ static void chunk_put(struct snp_task *task)
     size_t n = task->work.len - at < SNP_FILE_CHUNK_MAX ? task->work.len - (size_t)at
                                                         : SNP_FILE_CHUNK_MAX;
 
-    task->fetch.from += n;
+    task->fetch.from += n < SNP_FILE_CHUNK_MAX ? n + 1 : n; /* a shorter part is the last */
     snp_session_ask(task,
                     SNP_WRITE(snp_put_request, .session = task->session,
                               .path = snp_task_arg(task, "path", ""), .offset = at,
