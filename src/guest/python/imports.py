@@ -15,8 +15,8 @@ from typing import Any
 from stream import _importers, _modules, clean
 
 OWN = ("_snp", "display", "errors", "imports", "notebook", "openfiles", "state", "state_ambient", "state_classes",
-       "state_load", "state_names", "state_objects", "state_same", "state_stream", "state_texts", "state_views",
-       "stdio", "stream", "templates")
+       "state_load", "state_modules", "state_names", "state_objects", "state_same", "state_stream", "state_texts",
+       "state_views", "stdio", "stream", "templates")
 
 
 class Own:

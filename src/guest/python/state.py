@@ -51,11 +51,12 @@ from os import listdir
 from time import monotonic
 from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
-from state_ambient import FINALIZERS, Baseline, finalizers, interpreter_settings, is_noted
-from state_ambient import note_modules as note_modules  # noqa: F401: the templates ask for it here
-from state_ambient import read_ambient, read_descriptors, sources
+from state_ambient import FINALIZERS, Baseline, finalizers, interpreter_settings, read_ambient, read_descriptors
+from state_ambient import sources
 from state_classes import class_state, skeleton_of
 from state_load import Loader as Loader  # noqa: F401: the driver asks for it here
+from state_modules import is_noted
+from state_modules import note_modules as note_modules  # noqa: F401: the templates ask for it here
 from state_names import FUNCTION_PARTS, OURSELVES, STATE, _body, _cell, _cell_set, _CloudPickler
 from state_names import _cloud_modules, _code, _fill, _function, _function_set, _module, _module_set, _ref
 from state_objects import REDUCERS, _lost, _stdio, is_heap, is_plain, plan_of, work
