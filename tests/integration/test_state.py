@@ -401,6 +401,41 @@ KINDS = [
 ]
 
 
+SHOP = """
+import functools, threading
+RATE, ITEMS, _private, MISSING, _lock = 1, [], {}, object(), threading.Lock()
+class State: pass
+STATE, NONE = State(), State()
+def counted(f):
+    seen = {'n': 0}
+    @functools.wraps(f)
+    def wrapper(*args):
+        seen['n'] += 1
+        return f(*args)
+    wrapper.seen = seen
+    return wrapper
+@counted
+def use(a=MISSING, b=NONE): return a is MISSING, b is NONE
+def note(v, log=[]):
+    log.append(v)
+    note.calls = 1
+    return log
+def counter():
+    n = 0
+    def inc():
+        nonlocal n
+        n += 1
+        return n
+    return inc
+count = counter()
+class Shop:
+    total, items = 0, ITEMS
+    class Inner: z = {}
+    def add(self, log=[]):
+        log.append(1)
+        return len(log)
+"""
+
 # What a wake must not change without a word: (name, code, expressions that must be true after it).
 SAME = [
     ("time zone", "import os, time\nos.environ['TZ'] = 'UTC-3'; time.tzset()",
@@ -443,7 +478,52 @@ SAME = [
      ["math.pi == 3 and json.dumps(1) == 'mine' and shout() == 'HO' and sys.displayhook is hook"]),
     ("patched classes", "import fractions\nfractions.Fraction.double = lambda self: self * 2",
      ["fractions.Fraction(3).double() == 6"]),
-    ("workspace module", "open('conf.py', 'w').write('RATE = 1\\n')\nimport conf\nconf.RATE = 7", ["conf.RATE == 7"]),
+    ("settings of libraries",
+     "import calendar, csv, faulthandler, mimetypes, multiprocessing, resource, ssl, sys, threading, tracemalloc\n"
+     "calendar.setfirstweekday(6); csv.register_dialect('pipes', delimiter='|'); csv.unregister_dialect('unix'); _ = "
+     "csv.field_size_limit(777)\nmimetypes.add_type('text/mine', '.mine'); multiprocessing.set_start_method('spawn'); "
+     "resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); faulthandler.enable(); tracemalloc.start(3)\n"
+     "ssl._create_default_https_context = ssl._create_unverified_context; threading.stack_size(1 << 20)\n"
+     "def thread_hook(args): pass\nthreading.excepthook = thread_hook; sys.__stdout__.reconfigure(errors='replace')",
+     ["calendar.firstweekday() == 6 and csv.get_dialect('pipes').delimiter == '|' and 'unix' not in "
+      "csv.list_dialects() and csv.field_size_limit() == 777",
+      "mimetypes.guess_type('a.mine')[0] == mimetypes.types_map['.mine'] == 'text/mine' and "
+      "multiprocessing.get_start_method() == 'spawn' and resource.getrlimit(resource.RLIMIT_CORE) == (0, 0) and "
+      "faulthandler.is_enabled() and tracemalloc.get_traceback_limit() == 3",
+      "ssl._create_default_https_context is ssl._create_unverified_context and threading.stack_size() == 1 << 20 and "
+      "threading.excepthook is thread_hook and sys.__stdout__.errors == 'replace'"]),
+    ("registries",
+     "import codecs, copyreg, datetime, pickle, sqlite3, shutil, urllib.parse, xml.etree.ElementTree\n"
+     "class Point: pass\nclass Finder:\n    def find_spec(self, *_): return None\nsys.meta_path.insert(0, Finder())\n"
+     "sqlite3.register_adapter(Point, lambda p: 'adapted'); sqlite3.register_adapter(datetime.date, lambda d: 'day'); "
+     "sqlite3.register_converter('point', lambda b: 5)\ncopyreg.pickle(Point, lambda p: (int, (7,)))\n"
+     "def find(name): return codecs.lookup('utf-8') if name == 'mine' else None\ncodecs.register(find); "
+     "codecs.register_error('mine', lambda error: ('!', error.end))\nshutil.unregister_archive_format('zip'); "
+     "urllib.parse.uses_netloc.append('s3'); xml.etree.ElementTree.register_namespace('mine', 'http://mine')",
+     ["sqlite3.connect(':memory:').execute('select ?, ?', (Point(), datetime.date(2020, 1, 1))).fetchone() == "
+      "('adapted', 'day') and sqlite3.converters['POINT'](b'') == 5 and pickle.loads(pickle.dumps(Point())) == 7",
+      "'a'.encode('mine') == b'a' and 'é'.encode('ascii', 'mine') == b'!' and type(sys.meta_path[0]) is Finder and "
+      "sum(type(one) is Finder for one in sys.meta_path) == 1",
+      "'zip' not in dict(shutil.get_archive_formats()) and urllib.parse.uses_netloc.count('s3') == 1 and "
+      "xml.etree.ElementTree._namespace_map['http://mine'] == 'mine'"]),
+    ("registered with abstract classes",
+     "import collections.abc, numbers\nclass Like: pass\n_ = collections.abc.Sequence.register(Like), "
+     "numbers.Number.register(Like), numbers.Number.register(bytearray)",
+     ["isinstance(Like(), collections.abc.Sequence) and issubclass(Like, numbers.Number) and "
+      "issubclass(bytearray, numbers.Number)"]),
+    ("workspace module",
+     f"open('shop.py', 'w').write({SHOP!r})\nimport shop\nfrom shop import ITEMS as goods, MISSING\n"
+     "shop.RATE = 7; goods.append(1); shop._private['k'] = goods; shop.STATE.n = [5]; shop.NEW = {6}; shop.note(2); "
+     "shop.use(); shop.Shop.total = 3; shop.Shop.Inner.z['q'] = 1; shop.Shop.twice = lambda self: 2; _ = shop.count()\n"
+     "corner = shop.Shop(); _ = corner.add()",
+     ["shop.RATE == 7 and goods is shop.ITEMS is shop.Shop.items is shop._private['k'] and goods[0] == 1 and "
+      "shop.STATE.n == [5] and shop.NEW == {6}",
+      "shop.note.calls == 1 and shop.note(3) == [2, 3] and shop.use() == (True, True) and shop.use.seen['n'] == 2 and "
+      "shop.count() == 2 and MISSING is shop.MISSING",
+      "(shop.Shop.total, shop.Shop.Inner.z, corner.twice(), corner.add()) == (3, {'q': 1}, 2, 2) and type(corner) is "
+      "shop.Shop and shop._lock.acquire(False)"]),
+    ("workspace module that no variable names", "open('quiet.py', 'w').write('LOG = []\\ndef tell(v):\\n"
+     "    LOG.append(v)\\n    return LOG\\n')\nfrom quiet import tell\n_ = tell(1)", ["tell(2) == [1, 2]"]),
     ("stdout", "kept_out = io.StringIO()\nsys.stderr = kept_out", ["sys.stderr is kept_out"]),
     ("context variables",
      "import contextvars\nvar = contextvars.ContextVar('var', default=1); token = var.set(2); del token\n"
@@ -726,6 +806,29 @@ def test_only_what_cannot_be_kept_is_lost(python: str) -> None:
             second.ok(f"assert {check}, {check!r}")
         again = second.save()
         assert again.lost() == {}, "what stands in its place is kept"
+
+
+def test_what_of_a_workspace_module_is_lost_is_named() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "half.py").write_text("NUMBERS = (i for i in [1])\nITEMS = []\nRATE = 1\nclass C: n = 0\n")
+        with Guest(cwd=folder) as first:
+            first.ok("import half\nhalf.ITEMS.append(next(half.NUMBERS)); half.RATE = 2; half.C.n = 3")
+            bundle = first.save()
+        assert list(bundle.lost()) == ["state of half.NUMBERS"]
+        pathlib.Path(folder, "half.py").write_text("ITEMS = []\n")
+        with Guest(cwd=folder) as second:
+            (failed,) = second.load(bundle)
+            assert failed == {"name": "state of half.C.n", "reason": "its file does not define it any more"}
+            second.ok("assert half.ITEMS == [1] and half.RATE == 2")
+        pathlib.Path(folder, "half.py").write_text("raise SystemExit('no')\n")
+        with Guest(cwd=folder) as third:
+            assert sorted(one["name"] for one in third.load(bundle)) == ["half", "state of half"]
+
+
+def test_hooks_that_cannot_be_kept_are_named() -> None:
+    round_trip(lib.PYTHON, "import asyncio, threading\nclass Policy(asyncio.DefaultEventLoopPolicy): pass\n"
+               "asyncio.set_event_loop_policy(Policy()); threading.settrace(len); threading.setprofile(len)", "pass",
+               lost=["the policy of event loops", "threading.setprofile()", "threading.settrace()"])
 
 
 def test_random_numbers_are_renewed() -> None:
@@ -1260,7 +1363,9 @@ def test_numpy_and_pandas() -> None:
         "* 500), 's': 'x'}).set_index('n')\n"
         "g = df.groupby('c').size(); ts = pd.Timestamp('2020'); rng = np.random.default_rng(5); state = "
         "rng.bit_generator.state\n"
-        "np.set_printoptions(precision=3); pd.set_option('display.max_rows', 7)\nfrom numpy.random import rand\n"
+        "np.set_printoptions(precision=3, formatter={'bool': lambda v: 'B'}); pd.set_option('display.max_rows', 7)\n"
+        "pd.set_option('display.float_format', lambda v: '<%.1f>' % v); _ = np.seterr(divide='call'), "
+        "np.setbufsize(16384)\ndef on_error(*_): pass\n_ = np.seterrcall(on_error)\nfrom numpy.random import rand\n"
         "np.random.seed(4); np.random.randn(3); old = np.random.get_state()\n"
         "mapped = np.memmap('map', 'i4', 'w+', shape=(5, 2)); mapped[0] = 7; same_map = [mapped]\n"
         "try: import matplotlib.pyplot as plt\nexcept ImportError: pass",
@@ -1273,11 +1378,22 @@ def test_numpy_and_pandas() -> None:
         "g['u'] == 500\n"
         "df['new'] = 1; df.loc[0, 'new'] = 3; assert df.new.sum() == 1002\n"
         "assert np.get_printoptions()['precision'] == 3 and pd.get_option('display.max_rows') == 7\n"
+        "assert '<1.0>' in repr(pd.Series([1.0])) and repr(np.array([True])) == 'array([B])'\n"
+        "assert np.geterr()['divide'] == 'call' and np.geterrcall() is on_error and np.getbufsize() == 16384\n"
         "assert rand.__self__ is np.random.mtrand._rand and (np.random.get_state()[1] == old[1]).all() and "
         "np.random.get_state()[2:] == old[2:]\n"
         "assert same_map[0] is mapped and mapped[0, 1] == 7\nmapped[1] = 8; mapped.flush()\n"
         "assert np.fromfile('map', 'i4')[2] == 8",
         template="data")
+
+
+@pytest.mark.skipif(not has_data(), reason="numpy, pandas: not installed")
+@pytest.mark.parametrize(("template", "code"), [
+    ("base", "import numpy, pandas"),  # which register types and abstract classes of their own
+    ("plot", "import matplotlib.pyplot as plt"),  # whose show() is ours
+])
+def test_what_libraries_do_when_imported_is_no_loss(template: str, code: str) -> None:
+    round_trip(lib.PYTHON, code, "pass", template=template)
 
 
 @pytest.mark.skipif(not has_data(), reason="numpy, pandas: not installed")

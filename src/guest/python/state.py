@@ -55,7 +55,7 @@ from state_ambient import FINALIZERS, Baseline, finalizers, interpreter_settings
 from state_ambient import sources
 from state_classes import class_state, skeleton_of
 from state_load import Loader as Loader  # noqa: F401: the driver asks for it here
-from state_modules import is_noted
+from state_modules import STATE_OF, is_noted, sentinels, workspace_modules
 from state_modules import note_modules as note_modules  # noqa: F401: the templates ask for it here
 from state_names import FUNCTION_PARTS, OURSELVES, STATE, _body, _cell, _cell_set, _CloudPickler
 from state_names import _cloud_modules, _code, _fill, _function, _function_set, _module, _module_set, _ref
@@ -487,6 +487,7 @@ class Saver:
         self._room = ROOTS_KEPT_MAX
         self._kinds: Dict[type, bool] = {}  # whether their objects are told apart
         self._of_classes: Set[int] = set()
+        self._workspace: Set[str] = set()  # names of its modules
         self._sources: Set[str] = set()
         self._limit: Optional[float] = None
         self._deadline = 0.0
@@ -519,7 +520,10 @@ class Saver:
     def save(self, sink: Sink, budget_s: float, settings: Any) -> None:
         """Write the part. settings: what the driver adds to the interpreter's own."""
         self._deadline = monotonic() + budget_s
-        ambient = read_ambient(settings["baseline"], self.names, self.own, settings, self.lose)
+        ambient = read_ambient(settings["baseline"], self.names, self.is_part, settings, self.lose)
+        for name, module in workspace_modules((settings["base"] or "/workspace") + "/"):
+            self._workspace.add(name)
+            self.known_things.update({id(one): (getattr, (module, key)) for key, one in sentinels(module)})
         gc.disable()
         self._main = _modules.get("__main__")
         # What looks itself up by name there must not be saved as that name.
@@ -650,9 +654,11 @@ class Saver:
 
     def _name_parts(self, root: Root) -> None:
         named = False
+        is_state = root.special is not None and root.special.startswith(STATE_OF)
         for where, part in self._walk(root.value):
             if id(part) in self._lost_parts:
                 named = True
+                where = re.sub(r"^\['(.*?)'\]", r".\1", where) if is_state else where
                 label = clean(root.label() + where, NAME_MAX)
                 self.lose(label, *self._lost_parts[id(part)][1:])
         if not named:
@@ -937,7 +943,7 @@ class Saver:
     def _note_class(self, kind: type) -> None:
         """What all instances of a class that is imported have from it is not shared by them."""
         for base in kind.__mro__:
-            if id(base) not in self._refs:
+            if id(base) not in self._refs and _type_dict(base).get("__module__") not in self._workspace:
                 self._of_classes.update([id(value) for value in _type_dict(base).values()])
 
     @staticmethod

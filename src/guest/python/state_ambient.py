@@ -7,6 +7,7 @@ import builtins
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]
 
 import contextlib
+import copy
 import fcntl
 import gc
 import importlib
@@ -15,10 +16,12 @@ import pickle
 import stat
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
-from state_modules import note_modules, read_patches, write_patches
-from state_texts import ATOMS, reason_of
+from state_modules import STATE_OF, note_modules, read_abstract, read_modules, read_patches, read_registries
+from state_modules import write_abstract, write_patches, write_registry
+from state_objects import Lost
+from state_texts import ATOMS, class_name, reason_of
 
 SOURCES_MAX = 4 << 20  # characters of cells kept for tracebacks
 
@@ -57,8 +60,9 @@ class Baseline:
         self.recursion_limit = sys.getrecursionlimit()
         self.aspects: Dict[str, Any] = {}
         for name in ASPECTS:
-            with contextlib.suppress(Exception):
-                self.aspects[name] = _read_aspect(name)
+            if name not in FROM_DEFAULTS:
+                with contextlib.suppress(Exception):
+                    self.aspects[name] = _read_aspect(name)
         self.loggers = dict(_loggers())
         self.finalizers = set(_finalizers())
         self.descriptors = _descriptors()
@@ -84,52 +88,7 @@ def interpreter_settings(given: Dict[str, Any], order: List[Any], lose: Any) -> 
             data["cwd"] = os.getcwd()
         except OSError:
             lose("the current folder", "str", "the folder was removed")
-    data["options"] = {}
-    for name, (read, _) in OPTIONS.items():
-        if name in _modules:
-            try:
-                options = read(_modules[name])
-                data["options"][name] = pickle.dumps(options, 5)
-            except Exception as error:
-                lose("options of " + name, "dict", reason_of(error))
     return data
-
-
-def _read_pandas(pandas: Any) -> Dict[str, Any]:
-    registered = pandas._config.config._registered_options
-    found = {}
-    for key, option in registered.items():
-        value = pandas._config.config._get_option(key, silent=True)
-        if type(value) in ATOMS and value != option.defval:
-            found[key] = value
-    return found
-
-
-def _write_pandas(pandas: Any, options: Dict[str, Any]) -> None:
-    for key, value in options.items():
-        pandas.set_option(key, value)
-
-
-def _read_matplotlib(matplotlib: Any) -> Dict[str, Any]:
-    default = matplotlib.rcParamsDefault
-    found = {}
-    for key, value in dict.items(matplotlib.rcParams):
-        if key.startswith(("backend", "interactive")) or key not in default:
-            continue
-        if value != dict.__getitem__(default, key):
-            found[key] = value
-    return found
-
-
-# Options of libraries that people set once and expect to stay.
-OPTIONS: Dict[str, Tuple[Callable[..., Any], Callable[..., object]]] = {
-    "numpy": (
-        lambda numpy: numpy.get_printoptions(),
-        lambda numpy, options: numpy.set_printoptions(**options),
-    ),
-    "pandas": (_read_pandas, _write_pandas),
-    "matplotlib": (_read_matplotlib, lambda plot, options: plot.rcParams.update(options)),
-}
 
 
 def restore_settings(
@@ -158,16 +117,17 @@ def _restore_path(settings: Dict[str, Any], baseline: Baseline, moved: Callable[
 
 
 def restore_options(options: Dict[str, bytes], fail: Callable[[str, BaseException], None]) -> None:
+    """Of an older checkpoint, which has them here."""
     for name, data in options.items():
         try:
-            OPTIONS[name][1](importlib.import_module(name), pickle.loads(data))
+            write_ambient("options of " + name, pickle.loads(data), str)
         except Exception as error:
             fail("options of " + name, error)
 
 
 # What one sets and expects to stay ------------------------------------------------------------
 #
-# Each aspect is read as a plain value, which is compared with what it was before the first cell.
+# Each aspect is read as a value, which is compared with what it was before the first cell.
 
 
 def _zone() -> Any:
@@ -228,6 +188,113 @@ def _read_numpy() -> Any:
     inner = dict(found["state"])
     inner["key"] = inner["key"].tolist()
     return dict(found, state=inner)
+
+
+def _numpy_errors() -> Any:
+    numpy = _modules["numpy"]
+    return numpy.geterr(), numpy.geterrcall(), numpy.getbufsize()
+
+
+def _write_numpy_errors(value: Any) -> None:
+    numpy = _modules["numpy"]
+    numpy.seterr(**value[0])
+    numpy.seterrcall(value[1])
+    numpy.setbufsize(value[2])
+
+
+def _read_pandas() -> Any:
+    config = _modules["pandas"]._config.config
+    found = {}
+    for key, option in config._registered_options.items():
+        value = config._get_option(key, silent=True)
+        if value is not option.defval and value != option.defval:
+            found[key] = value
+    return found or None
+
+
+def _write_pandas(value: Dict[str, Any]) -> None:
+    for key, one in kept(value).items():
+        _modules["pandas"].set_option(key, one)
+
+
+def _read_matplotlib() -> Any:
+    default, found = _modules["matplotlib"].rcParamsDefault, {}
+    for key, value in dict.items(_modules["matplotlib"].rcParams):
+        if not key.startswith(("backend", "interactive")) and key in default:
+            if value != dict.__getitem__(default, key):
+                found[key] = value
+    return found or None
+
+
+DIALECT = "delimiter doublequote escapechar lineterminator quotechar quoting skipinitialspace strict".split()
+
+
+def _read_csv() -> Any:
+    csv = _modules["csv"]
+    dialects = {name: csv.get_dialect(name) for name in csv.list_dialects()}
+    found = {name: {key: getattr(dialect, key) for key in DIALECT} for name, dialect in dialects.items()}
+    return found, csv.field_size_limit()
+
+
+def _write_csv(value: Any) -> None:
+    csv = _modules["csv"]
+    dialects, limit = value
+    for name in csv.list_dialects():
+        if name not in dialects:
+            csv.unregister_dialect(name)
+    for name, how in dialects.items():
+        csv.register_dialect(name, **how)
+    csv.field_size_limit(limit)
+
+
+TYPES = ("encodings_map", "suffix_map", "types_map", "types_map_inv")
+
+
+def _read_types() -> Any:
+    """None until a type is first asked for."""
+    known = _modules["mimetypes"]._db
+    return known and [copy.deepcopy(getattr(known, name)) for name in TYPES]
+
+
+def _write_types(value: Any) -> None:
+    mimetypes = _modules["mimetypes"]
+    mimetypes.init()
+    known = mimetypes._db
+    for name, one in zip(TYPES, value):
+        setattr(known, name, one)
+    mimetypes.encodings_map, mimetypes.suffix_map = known.encodings_map, known.suffix_map
+    mimetypes.common_types, mimetypes.types_map = known.types_map
+
+
+def _read_resources() -> Any:
+    resource = _modules["resource"]
+    numbers = {name: getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
+    return {name: resource.getrlimit(number) for name, number in numbers.items()}
+
+
+def _write_resources(value: Dict[str, Any]) -> None:
+    resource = _modules["resource"]
+    for name, limit in value.items():
+        resource.setrlimit(getattr(resource, name), limit)
+
+
+def _read_streams() -> Any:
+    found = []
+    for name in ("stdin", "stdout", "stderr"):
+        stream = getattr(sys, "__{}__".format(name))
+        found.append({key: getattr(stream, key) for key in ("encoding", "errors", "line_buffering", "write_through")})
+    return found
+
+
+def _write_streams(value: Any) -> None:
+    for name, how in zip(("stdin", "stdout", "stderr"), value):
+        getattr(sys, "__{}__".format(name)).reconfigure(**how)
+
+
+def _write_threads(value: Any) -> None:
+    threading = _modules["threading"]
+    threading.stack_size(value[0])
+    threading.excepthook = value[1]
 
 
 def _read_logging() -> Any:
@@ -316,7 +383,64 @@ ASPECTS: Dict[str, Tuple[str, Callable[[], Any], Write]] = {
     ),
     "limits of the interpreter": ("sys", _read_limits, _write_limits),
     "garbage collection": ("gc", _read_gc, _write_gc),
+    "options of numpy": (
+        "numpy",
+        lambda: _modules["numpy"].get_printoptions(),
+        lambda value: _modules["numpy"].set_printoptions(**kept(value)),
+    ),
+    "errors of numpy": ("numpy", _numpy_errors, _write_numpy_errors),
+    "options of pandas": ("pandas", _read_pandas, _write_pandas),
+    "options of matplotlib": (
+        "matplotlib",
+        _read_matplotlib,
+        lambda value: _modules["matplotlib"].rcParams.update(kept(value)),
+    ),
+    "the first day of weeks": (
+        "calendar",
+        lambda: _modules["calendar"].firstweekday(),
+        lambda value: _modules["calendar"].setfirstweekday(value),
+    ),
+    "dialects of csv": ("csv", _read_csv, _write_csv),
+    "types of files": ("mimetypes", _read_types, _write_types),
+    "limits of resources": ("resource", _read_resources, _write_resources),
+    "standard streams": ("sys", _read_streams, _write_streams),
+    "settings of threads": (
+        "threading",
+        lambda: (_modules["threading"].stack_size(), _modules["threading"].excepthook),
+        _write_threads,
+    ),
+    "how processes are started": (
+        "multiprocessing",
+        lambda: _modules["multiprocessing"].get_start_method(allow_none=True),
+        lambda value: _modules["multiprocessing"].set_start_method(value, force=True),
+    ),
+    "certificates of https": (
+        "ssl",
+        lambda: _modules["ssl"]._create_default_https_context,
+        lambda value: setattr(_modules["ssl"], "_create_default_https_context", value),
+    ),
+    "the path of time zones": (
+        "zoneinfo",
+        lambda: _modules["zoneinfo"].TZPATH,
+        lambda value: _modules["zoneinfo"].reset_tzpath(value),
+    ),
+    "faulthandler": (
+        "faulthandler",
+        lambda: _modules["faulthandler"].is_enabled() or None,
+        lambda _: _modules["faulthandler"].enable(2),
+    ),
+    "tracemalloc": (
+        "tracemalloc",
+        lambda: _modules["tracemalloc"].is_tracing() and _modules["tracemalloc"].get_traceback_limit() or None,
+        lambda value: _modules["tracemalloc"].start(value),
+    ),
 }
+FROM_DEFAULTS = ("options of pandas", "options of matplotlib")  # read without what is as the library has it
+
+
+def kept(value: Dict[str, Any]) -> Dict[str, Any]:
+    """Without what could not be saved."""
+    return {key: one for key, one in value.items() if type(one) is not Lost}
 
 
 def _read_aspect(name: str) -> Any:
@@ -422,7 +546,8 @@ def restore_descriptors(
 
 # All of it ------------------------------------------------------------------------------------
 
-LOGGER, PATCHES = "logger ", "changes to module "
+LOGGER, PATCHES, REGISTRY = "logger ", "changes to module ", "entries of "
+ABSTRACT = "registrations with "
 FINALIZERS = "finalizers"
 
 
@@ -444,9 +569,9 @@ def finalizers(baseline: Baseline, is_saved: Callable[[int], bool]) -> List[Any]
 
 
 def read_ambient(
-    baseline: Baseline, names: Dict[Any, Any], own_names: Any, given: Dict[str, Any], lose: Any
+    baseline: Baseline, names: Dict[Any, Any], is_part: Callable[[Any], bool], given: Dict[str, Any], lose: Any
 ) -> Dict[str, Any]:
-    """What is not as it was before the first cell: {what: value}. own_names: the driver's."""
+    """What is not as it was before the first cell: {what: value}. is_part: whether a namespace is the driver's."""
     found: Dict[str, Any] = {}
     for name in ASPECTS:
         try:
@@ -454,17 +579,38 @@ def read_ambient(
             if value is not None and value != baseline.aspects.get(name):
                 if name == "the time zone":
                     _write_zone(value)
+                elif name == "limits of resources":  # the others are those of the sandbox
+                    value = dict(value.items() - baseline.aspects[name].items())
                 found[name] = value
         except Exception as error:
             lose(name, "setting", reason_of(error))
     for name, value in _loggers():
         if value != baseline.loggers.get(name):
             found[LOGGER + name] = value
-    for name, value in read_patches(names, own_names, given["base"]):
-        found[PATCHES + name] = value
-    for what, is_set in (("sys.settrace()", sys.gettrace()), ("sys.setprofile()", sys.getprofile())):
+    workspace = (given["base"] or "/workspace") + "/"
+    parts: Tuple[Tuple[str, Callable[[], Iterable[Tuple[str, Any]]]], ...] = (
+        (STATE_OF, lambda: read_modules(workspace)),
+        (PATCHES, lambda: read_patches(names, is_part, workspace)),
+        (REGISTRY, lambda: read_registries(workspace)),
+        (ABSTRACT, read_abstract),
+    )
+    for prefix, read in parts:
+        try:
+            found.update({prefix + name: value for name, value in read()})
+        except Exception as error:
+            lose(prefix + "modules", "setting", reason_of(error))
+    threading = _modules.get("threading")
+    for what, is_set in (
+        ("sys.settrace()", sys.gettrace()),
+        ("sys.setprofile()", sys.getprofile()),
+        ("threading.settrace()", getattr(threading, "_trace_hook", None)),
+        ("threading.setprofile()", getattr(threading, "_profile_hook", None)),
+    ):
         if is_set is not None:
             lose(what, "function", "trace functions apply to running code only")
+    policy = getattr(_modules.get("asyncio.events"), "_event_loop_policy", None)
+    if policy is not None and not type(policy).__module__.startswith("asyncio"):
+        lose("the policy of event loops", class_name(type(policy)), "event loops cannot be saved")
     return found
 
 
@@ -473,6 +619,10 @@ def write_ambient(name: str, value: Any, moved: Callable[[str], str]) -> None:
         _write_logger(name[len(LOGGER) :], value)
     elif name.startswith(PATCHES):
         write_patches(name[len(PATCHES) :], value, moved)
+    elif name.startswith(REGISTRY):
+        write_registry(name[len(REGISTRY) :], value)
+    elif name.startswith(ABSTRACT):
+        write_abstract(value)
     elif name in ASPECTS:
         module, _, write = ASPECTS[name]
         importlib.import_module(module)

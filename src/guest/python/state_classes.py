@@ -10,7 +10,7 @@ import enum
 import functools
 import types
 from abc import ABCMeta
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, List, Tuple
 
 from state_texts import ATOMS, _type_bases, _type_dict, _type_name, _type_qualname
 
@@ -82,6 +82,12 @@ EARLY = ATOMS | frozenset(
 )
 
 
+def registered(kind: Any) -> List[Any]:
+    """With an abstract class."""
+    found = [reference() for reference in abc_dump(kind)[0]] if abc_dump is not None else []
+    return [one for one in found if one is not None]
+
+
 def class_state(kind: Any) -> Tuple[Dict[str, Any], Dict[str, Any]]:
     """The body of a class: what is to be there first, and the rest."""
     own = _type_dict(kind)
@@ -104,9 +110,8 @@ def class_state(kind: Any) -> Tuple[Dict[str, Any], Dict[str, Any]]:
             name: {k: v for k, v in vars(member).items() if k not in MEMBER_OWN}
             for name, member in members.items()
         }
-    if abc_dump is not None and isinstance(kind, ABCMeta):
-        found = [reference() for reference in abc_dump(kind)[0]]
-        state["registry"] = [one for one in found if one is not None]
+    if isinstance(kind, ABCMeta):
+        state["registry"] = registered(kind)
     return {"attributes": early}, state
 
 

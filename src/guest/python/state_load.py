@@ -17,9 +17,10 @@ import sys
 from time import monotonic
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from state_ambient import Baseline, restore_descriptors, restore_options, restore_settings, restore_sources
+from state_ambient import PATCHES, Baseline, restore_descriptors, restore_options, restore_settings, restore_sources
 from state_ambient import write_ambient
 from state_classes import make_class
+from state_modules import STATE_OF, write_module
 from state_names import BY_NAME, CLOUD, STATE, _cloud_modules
 from state_objects import work
 from state_stream import _CONTENT, _LENGTH, _MAGIC, BUFFERS_MAX, Pieces, Source, Torn, writable
@@ -166,6 +167,7 @@ class Loader:
             self._restore_interpreter(baseline, base)
             with bounded(self._room):
                 self._restore_all()
+                self._restore_modules()
             self._reorder()
         finally:
             self._limit = None
@@ -206,13 +208,19 @@ class Loader:
                 return item
         return None
 
-    def _load(self, data: Any, buffers: Any) -> Any:
+    @contextlib.contextmanager
+    def _limited(self) -> Iterator[None]:
+        """In time for what is left to do."""
         now = monotonic()
         self._limit = now + max((self._deadline - now) * ROOT_PART, TICK_S)
         try:
-            return Unpickler(self, data, buffers).load()
+            yield
         finally:
             self._limit = None
+
+    def _load(self, data: Any, buffers: Any) -> Any:
+        with self._limited():
+            return Unpickler(self, data, buffers).load()
 
     def _fail_all(self, names: List[str], why: Dict[str, str]) -> None:
         self.failed += [{"name": clean(name, NAME_MAX), **why} for name in names]
@@ -294,11 +302,21 @@ class Loader:
                 item.release()
             return False
 
+    def _restore_modules(self) -> None:
+        """Of the workspace; their code runs, if nothing has imported them yet."""
+        for name in [name for name in self._ambient if name.startswith(STATE_OF)]:
+            try:
+                with self._limited():
+                    write_module(name[len(STATE_OF) :], self._ambient.pop(name), self.moved, self._fail)
+            except BaseException as error:
+                self._fail(name, error)
+
     def _restore_ambient(self) -> None:
         """At the end: what is loaded changes some of it."""
         if "_" in self._ambient:
             builtins._ = self._ambient.pop("_")  # type: ignore[attr-defined]
-        for name, value in self._ambient.items():
+        # Attributes of modules first: settings are some of these.
+        for name, value in sorted(self._ambient.items(), key=lambda one: not one[0].startswith(PATCHES)):
             try:
                 write_ambient(name, value, self.moved)
             except Exception as error:
