@@ -64,6 +64,7 @@
     F(S, INT,  memory_peak_bytes, MUST, 0, 0, "of its last cell; 0: it is asleep") \
     F(S, INT,  disk_bytes, MUST,  0, 0, "of its checkpoints") \
     F(S, INT,  checkpoint_cell, MUST, 0, 0, "the cell its checkpoint was taken after") \
+    F(S, STR,  no_image,  OPT,    0, 0, "why its checkpoint has no image of the memory, which would hold what variables cannot") \
     F(S, INT,  snapshots_bytes, MUST, 0, 0, "memory that only its snapshots have, as last measured") \
     F(S, OBJ,  missing,   NIL,    0, &snp_missing_row_form, "of a session that is incomplete, unknown or lost") \
     F(S, INT,  client,    OPT,    0, 0, "process id of the client that used it last, while that is connected") \

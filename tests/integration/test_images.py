@@ -272,6 +272,20 @@ def test_what_an_image_cannot_hold_is_said_and_pickled(sandbox: Sandbox, named: 
     assert value(sandbox, "next(gen)", name) == "3"
 
 
+def test_a_checkpoint_without_an_image_says_why(sandbox: Sandbox, named: Any) -> None:
+    name = named("why")
+    value(sandbox, "import os; kept_list = [1]; gen = (n for n in [1]); ends = os.pipe()", name)
+    saved = json.loads(sandbox.cli("checkpoint", name, "--json").stdout)
+    (why,) = [row["reason"] for row in saved["lost"] if row["name"] == "image of memory"]
+    assert why.startswith("pipes, sockets or deleted files are open: pipe:"), saved
+    sleep(sandbox, name)
+    assert json.loads(sandbox.cli("sessions", "show", name, "--json").stdout)["no_image"] == why
+    restored = woken(sandbox, name)
+    assert restored["no_image"] == why, restored
+    assert "gen" in [row["name"] for row in restored["failed"]], restored
+    assert "image of memory" not in [row["name"] for row in restored["failed"]], restored
+
+
 HOSTILE = {
     "stack": "import ctypes; at = id(ctypes); c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p\n"
              "low = [int(l.split('-')[0], 16) for l in open('/proc/self/maps') if '[stack]' in l][0]\n"

@@ -143,6 +143,8 @@ export interface Methods {
         disk_bytes: number;
         /** the cell its checkpoint was taken after */
         checkpoint_cell: number;
+        /** why its checkpoint has no image of the memory, which would hold what variables cannot */
+        no_image?: string;
         /** memory that only its snapshots have, as last measured */
         snapshots_bytes: number;
         /** of a session that is incomplete, unknown or lost */
@@ -219,6 +221,8 @@ export interface Methods {
       disk_bytes: number;
       /** the cell its checkpoint was taken after */
       checkpoint_cell: number;
+      /** why its checkpoint has no image of the memory, which would hold what variables cannot */
+      no_image?: string;
       /** memory that only its snapshots have, as last measured */
       snapshots_bytes: number;
       /** of a session that is incomplete, unknown or lost */

@@ -36,6 +36,7 @@
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
 #include "daemon/session/life.h"
+#include "daemon/session/no_image.h"
 #include "daemon/session/project.h"
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
@@ -682,6 +683,9 @@ static int load_start(struct snp_wake *wake, struct snp_err *err)
                        ? json_array()
                        : json_deep_copy(session->durable.checkpoint_lost);
     SNP_TRY_MEMORY(wake->failed, err);
+    if (wake->no_image[0] != '\0') {
+        snp_no_image_drop(wake->failed); /* which has a member of its own in the answer */
+    }
     r = snp_load_start(session->live.executor, wake->checkpoint, wake->effort, load_ended, wake,
                        err);
     wake->pending += r == 0 ? 1 : 0;
@@ -772,6 +776,7 @@ static void image_ended(void *ctx, json_t *failed, const struct snp_err *why)
 {
     struct snp_wake *wake = ctx;
     struct snp_session *session = wake->session;
+    const char *reason;
 
     if (!step_end(wake)) {
         return;
@@ -783,11 +788,13 @@ static void image_ended(void *ctx, json_t *failed, const struct snp_err *why)
         wake_filled(wake);
         return;
     }
-    (void)snprintf(wake->no_image, sizeof(wake->no_image), "%.190s", why->msg);
+    reason = snp_no_image_reason(session->durable.checkpoint_lost);
+    (void)snprintf(wake->no_image, sizeof(wake->no_image), "%.190s",
+                   reason != NULL ? reason : why->msg);
     if (session->live.fork_of.why[0] == '\0') {
         memcpy(session->live.fork_of.why, wake->no_image, sizeof(wake->no_image));
     }
-    snp_log(SNP_LOG_INFO, "wake", "session=%s no_image=\"%s\"", session->id, why->msg);
+    snp_log(SNP_LOG_INFO, "wake", "session=%s no_image=\"%s\"", session->id, wake->no_image);
     go_on_without(wake, why);
 }
 

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "daemon/save/journal_entry.h"
 #include "daemon/server.h"
+#include "daemon/session/no_image.h"
 #include "wire/session.h"
 
 void snp_unsaved_note(struct snp_session *session, const struct snp_err *err)
@@ -83,7 +84,7 @@ size_t snp_lost_count(const json_t *lost, const json_t **ret_first)
 
     json_array_foreach((json_t *)(uintptr_t)lost, i, one)
     {
-        if (snp_json_str(one, "name", "")[0] != '/') { /* no variable has such a name */
+        if (snp_json_str(one, "name", "")[0] != '/' && !snp_no_image_is(one)) {
             *ret_first = n++ == 0 ? one : *ret_first;
         }
     }

@@ -5,6 +5,7 @@
 #include "daemon/server.h"
 #include "daemon/session/life.h"
 #include "daemon/session/missing_cells.h"
+#include "daemon/session/no_image.h"
 #include "daemon/tiers.h"
 #include "wire/session.h"
 
@@ -43,6 +44,7 @@ json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
         .memory_peak_bytes = session->live.executor == NULL ? 0 : session->live.memory_bytes,
         .disk_bytes = session->durable.disk_bytes,
         .checkpoint_cell = session->durable.checkpoint_cell,
+        .no_image = snp_no_image_reason(session->durable.checkpoint_lost),
         .snapshots_bytes = session->live.executor == NULL ? 0 : session->live.copies_bytes,
         .missing = snp_session_missing(session),
         .client = client_of(session),

@@ -357,10 +357,10 @@ class Session:
             self._freeze(order)
             return
         if members.get("final"):
-            items = self._keep(order) if members.get("keep") else 0
+            items, why = self._keep(order) if members.get("keep") else (0, members.get("no_image", ""))
             if items < 0:
                 return
-            text = self._save_here(order, members, [], {}, items=items)
+            text = self._save_here(order, members, [], {}, items=items, no_image=why)
             self._stream.answer(SAVED, order, {"ok": not text, "error": text})
             _exit(EXIT_GONE)
         text, error = self._guarded(self._save_aside, order, members)
@@ -378,9 +378,11 @@ class Session:
         also: Tuple[int, ...] = (),
         items: int = 0,
         locks: Sequence[str] = (),
+        no_image: str = "",
     ) -> str:
         """In a process that does nothing else from now on; what went wrong. before: what a child
-        would not have as it was. items: that the part has already. locks: on these files."""
+        would not have as it was. items: that the part has already. locks: on these files.
+        no_image: why the part has no image, if one was wanted."""
         if ours.state is None:
             return ours.state_error
         mute()
@@ -401,6 +403,7 @@ class Session:
             "processes": members.get("processes", 0),
             "settings": settings,
             "items": items,
+            "no_image": no_image,
         }
         _, error = self._guarded(ours.state.save, order.fd, self._names, OURS, order.raw, how)
         close_quietly(order.fd)
@@ -424,19 +427,21 @@ class Session:
         self._stream.answer(SAVED, order, {"ok": False, "error": why})
         _exit(EXIT_GONE)
 
-    def _keep(self, order: Order) -> int:
-        """In such a copy: write all it has as the first items of the part; how many. -1 in who has thawed them."""
+    def _keep(self, order: Order) -> Tuple[int, str]:
+        """In such a copy: write all it has as the first items of the part. (how many, why there are none);
+        -1 in the interpreter that takes them in."""
         first_to_go()
         files = OpenFiles({order.fd, self._stream.fd, 0, 1, 2, *self._stdio.spare})
-        if self._copy_self is None or files.why_not_elsewhere():
-            return 0
+        why = "it was not forked from a template" if self._copy_self is None else files.why_not_elsewhere()
+        if why:
+            return 0, why
         cwd = os.getcwd()
-        state, _, fd, ident, items = self._snp.freeze(order.fd, bytes(order.raw).decode())
+        state, why, fd, ident, items = self._snp.freeze(order.fd, bytes(order.raw).decode())
         if state > 0:
             self._thawed(order._replace(ident=ident, fd=-1), fd)
             self._elsewhere = files, cwd
-            return -1
-        return int(items) if state == 0 else 0
+            return -1, ""
+        return (int(items), "") if state == 0 else (0, why)
 
     def _thawed(self, order: Order, fd: int) -> None:
         """In a new sandbox, as in a copy that was woken."""
@@ -477,7 +482,8 @@ class Session:
                 warnings.simplefilter("ignore")
                 pid = os.fork()
             if pid == 0:
-                text = self._save_here(order, members, threads, before, (said, say), locks=locks)
+                why = members.get("no_image", "")
+                text = self._save_here(order, members, threads, before, (said, say), locks=locks, no_image=why)
                 os.write(say, (text or "ok").encode())
                 _exit(0)
         finally:

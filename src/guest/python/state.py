@@ -73,6 +73,7 @@ INLINE_MAX = 4096  # bytes of a buffer that stays inside the pickle
 ROOTS_KEPT_MAX = 64 << 20  # bytes of pickles kept until they are written
 GROUPS_MAX = 100000  # the rest of the variables is one more
 LOST_MAX = 1000  # items; the rest is counted
+IMAGE = "image of memory"  # src/daemon/session/no_image.c
 WHERE_TRIES = 200  # elements looked at to say where it is that cannot be saved
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -484,6 +485,7 @@ class Saver:
         self._skeletons: List[Ref] = []
         self._bodies: List[Root] = []  # classes whose bodies are still to be pickled
         self._lost: List[Dict[str, Any]] = []
+        self.no_image = ""  # why there is no image, which would have what is lost
         self._room = ROOTS_KEPT_MAX
         self._kinds: Dict[type, bool] = {}  # whether their objects are told apart
         self._of_classes: Set[int] = set()
@@ -1013,6 +1015,9 @@ class Saver:
             self._put(sink, ":classes", meta, self._plain(skeletons))
         for number, group in enumerate(groups):
             self._write_group(sink, number, group)
+        if self.no_image and any([one["name"][:1] != "/" for one in self._lost]):
+            row = {"name": IMAGE, "type": "image", "reason": clean(self.no_image, REASON_MAX)}
+            self._lost.insert(LOST_MAX - 1, row)
         if len(self._lost) > LOST_MAX:
             text = "more than {} things cannot be saved".format(LOST_MAX)
             self._lost[LOST_MAX:] = [{"name": "others", "type": "object", "reason": text}]
@@ -1171,11 +1176,12 @@ def save(fd: int, names: Dict[Any, Any], own: List[Dict[str, Any]], known: bytes
 
     order: budget_s, module (_snp; None: slower), threads and locks (that this
     process does not have), processes (how many run besides this session's interpreter), settings (of the
-    driver, with `baseline`), items (that were written before). This process is of no other use
-    afterwards. OSError: the pipe.
+    driver, with `baseline`), items (that were written before), no_image (why they are no image; ""). This
+    process is of no other use afterwards. OSError: the pipe.
     """
     keys = set(known.decode("ascii", "replace").split("\n"))
     saver = Saver(names, own, order["module"], keys)
+    saver.no_image = order["no_image"]
     for name, kind in order["threads"]:
         saver.lose(clean("thread " + name, NAME_MAX), kind, THREAD)
     for path in order["locks"]:

@@ -462,11 +462,22 @@ static const struct snp_link_ops saver_ops = {.body_max = HEAD_MAX,
                                               .on_frame = on_saver_frame,
                                               .on_end = on_saver_end};
 
-/* No image has what runs beside the interpreter; and who is woken by one must be a fork of the same template. */
-static bool can_keep(const struct snp_saving *v, const struct snp_tier_snapshot *b)
+/* Why its memory is not saved, or NULL. No image has what runs beside the interpreter; and who is woken by one must be a
+ * fork of the same template. */
+static const char *why_not_kept(const struct snp_saving *v, const struct snp_tier_snapshot *b)
 {
-    return v->wants_image && v->has_copy && b != NULL && b->number != 0 && b->others == 0 &&
-           snp_sandbox_why_no_image(v->sandbox) == NULL;
+    const char *why = v->sandbox->snapshots.making.why;
+
+    if (snp_sandbox_why_no_image(v->sandbox) != NULL) {
+        return snp_sandbox_why_no_image(v->sandbox);
+    }
+    if (!v->has_copy || b == NULL) {
+        return why[0] != '\0' ? why : "the session has no copy in memory";
+    }
+    if (b->number == 0) {
+        return "no cell has run in the session";
+    }
+    return b->others > 0 ? "processes run in the background" : NULL;
 }
 
 static int send_save(struct snp_saving *v, struct snp_link *link, int fd, struct snp_err *err)
@@ -477,12 +488,14 @@ static int send_save(struct snp_saving *v, struct snp_link *link, int fd, struct
                                     .id = v->id,
                                     .raw = snp_buf_bytes(&v->known),
                                     .raw_len = v->known.len};
+    const char *why = v->wants_image ? why_not_kept(v, b) : NULL;
+    bool is_kept = v->wants_image && why == NULL;
     json_t *head =
         SNP_WRITE(snp_guest_save, .final = link == &v->guest, .budget_ms = BUDGET_MS,
                   .processes = b == NULL ? v->sandbox->snapshots.making.others : b->others,
-                  .keep = can_keep(v, b));
+                  .keep = is_kept, .no_image = why);
 
-    if (can_keep(v, b) && v->sandbox->supervisor->ops->keep_template != NULL) {
+    if (is_kept && v->sandbox->supervisor->ops->keep_template != NULL) {
         v->sandbox->supervisor->ops->keep_template(v->sandbox);
     }
     return snp_guest_send(link, &frame, head, fd) < 0
