@@ -455,6 +455,13 @@ int snp_journal_cell_end(struct snp_tx *tx,
                        "ii", row[0], (int64_t)SNP_PART_SEEN_STDOUT));
     SNP_TRY(part_add(tx, row[0], SNP_PART_RESULT, outcome->result, &added, err));
     SNP_TRY(part_add(tx, row[0], SNP_PART_RAW, outcome->raw, &added, err));
+    if (outcome->displays > 0) {
+        char digits[24];
+        int n = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)outcome->displays);
+
+        SNP_TRY(part_add(tx, row[0], SNP_PART_DISPLAYS, (struct snp_bytes){digits, (size_t)n},
+                         &added, err));
+    }
     return snp_session_grow(tx, row[1], (int64_t)added, err);
 }
 
@@ -489,9 +496,10 @@ int snp_journal_cell_seen(struct snp_tx *tx,
 #define CELL_COLUMNS                                                                        \
     "SELECT s.id, cell, c.epoch, kind, argv, c.spec, status, c.state, started_us, wall_us," \
     " first_line, stdin_bytes, dropped,"                                                    \
-    " EXISTS(SELECT 1 FROM parts WHERE cell = c.row AND part = 2)"                          \
+    " EXISTS(SELECT 1 FROM parts WHERE cell = c.row AND part = 2),"                         \
+    " (SELECT data FROM parts WHERE cell = c.row AND part = 6)"                             \
     " FROM cells AS c JOIN sessions AS s ON s.row = c.session"
-_Static_assert(SNP_PART_RESULT == 2, "as CELL_COLUMNS has it");
+_Static_assert(SNP_PART_RESULT == 2 && SNP_PART_DISPLAYS == 6, "as CELL_COLUMNS has it");
 
 /* Borrowed from the row at hand. */
 static void cell_read(struct snp_rows *rows, struct snp_journal_cell *ret)
@@ -511,6 +519,7 @@ static void cell_read(struct snp_rows *rows, struct snp_journal_cell *ret)
         .stdin_bytes = snp_col_u64(rows, 11),
         .is_dropped = snp_col_u64(rows, 12) != 0,
         .has_result = snp_col_u64(rows, 13) != 0,
+        .displays = snp_col_u64(rows, 14),
     };
 }
 

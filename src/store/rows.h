@@ -57,6 +57,7 @@ enum snp_journal_part {
     SNP_PART_RAW,         /* bytes that go with the result */
     SNP_PART_SEEN_STDOUT, /* of a running or unknown cell */
     SNP_PART_SEEN_STDERR,
+    SNP_PART_DISPLAYS, /* how many are in the raw bytes, as digits; none: no part */
     SNP_PART_N,
 };
 
@@ -78,8 +79,9 @@ struct snp_journal_cell {
     uint64_t wall_us;
     const char *first_line; /* of the code, at most 200 bytes of UTF-8; made by cell_begin */
     uint64_t stdin_bytes;
-    bool has_result; /* its result is still there (gc may have taken it) */
-    bool is_dropped; /* gc has taken result or output */
+    uint64_t displays; /* in its raw bytes, while these are there */
+    bool has_result;   /* its result is still there (gc may have taken it) */
+    bool is_dropped;   /* gc has taken result or output */
 };
 
 struct snp_journal_outcome {
@@ -88,6 +90,7 @@ struct snp_journal_outcome {
     uint64_t wall_us;
     struct snp_bytes result; /* JSON */
     struct snp_bytes raw;
+    uint64_t displays; /* in raw */
 };
 
 typedef int (*snp_journal_cell_fn)(const struct snp_journal_cell *row,

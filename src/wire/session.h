@@ -158,7 +158,8 @@
     F(S, TEXT, first_line, NIL,   0, 0, "of its code") \
     F(S, BOOL, has_result, MUST,  0, 0, "its result is stored") \
     F(S, INT,  replay_of, NIL,    0, 0, "cell it was a replay of") \
-    F(S, INT,  rerun_of,  NIL,    0, 0, "cell it was a rerun of")
+    F(S, INT,  rerun_of,  NIL,    0, 0, "cell it was a rerun of") \
+    F(S, INT,  displays,  OPT,    0, 0, "how many displays `cell.show` gives again; absent: none, or it was run by an older version")
 #define SNP_HISTORY_ANSWER(F, S) \
     F(S, ARR,  cells,     MUST,   0, &snp_cell_row_form, "the newest first") \
     F(S, WORD, state,     MUST,   0, snp_session_states, "as in `sessions.list`") \

@@ -5,6 +5,7 @@ import base64
 import concurrent.futures
 import json
 import os
+import tempfile
 from collections.abc import Callable
 
 import pytest
@@ -328,6 +329,25 @@ Rich()
     assert base64.b64decode(display["image/png"]).startswith(b"\x89PNG")
     many = ok(sandbox.exec("for i in range(100): display(Rich())", session))
     assert len(many["displays"]) == 64
+
+
+def test_displays_of_an_earlier_cell_are_saved_later(sandbox: lib.Sandbox, session: str) -> None:
+    ok(sandbox.exec("class R:\n    def _repr_html_(self): return '<b>bold</b>'\ndisplay(R())\ndisplay('mid')\n7",
+                    session))
+    ok(sandbox.exec("1", session))
+    rows = json.loads(sandbox.cli("history", session, "--json").stdout)["cells"]
+    assert [row.get("displays") for row in rows] == [None, 2]
+    assert ", 2 displays" in sandbox.cli("history", session).stdout
+    shown = sandbox.cli("show", f"{session}:1")
+    assert "'mid'\n" in shown.stdout and "7\n" in shown.stdout and "1 display: text/html" in shown.stderr
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        for number, args in enumerate((("show",), ("show", "--json"), ("rerun",), ("rerun", "--json"))):
+            place = f"{folder}/{number}"
+            done = sandbox.cli(args[0], f"{session}:1", *args[1:], "--display-dir", place)
+            assert done.returncode == 0, done.stderr
+            with open(f"{place}/cell{(1, 1, 3, 4)[number]}-1.html") as saved:
+                assert saved.read() == "<b>bold</b>"
 
 
 def test_displays_of_pandas_and_matplotlib(sandbox: lib.Sandbox) -> None:

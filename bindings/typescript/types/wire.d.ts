@@ -457,6 +457,8 @@ export interface Methods {
         replay_of: number | null;
         /** cell it was a rerun of */
         rerun_of: number | null;
+        /** how many displays `cell.show` gives again; absent: none, or it was run by an older version */
+        displays?: number;
       }[];
       /** as in `sessions.list` */
       state: "idle" | "running" | "waking" | "hibernated" | "incomplete" | "unknown" | "lost";
@@ -510,6 +512,8 @@ export interface Methods {
       replay_of: number | null;
       /** cell it was a rerun of */
       rerun_of: number | null;
+      /** how many displays `cell.show` gives again; absent: none, or it was run by an older version */
+      displays?: number;
       /** as in `exec` */
       argv: unknown[] | null;
       /** standard input was given */

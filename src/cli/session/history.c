@@ -91,15 +91,20 @@ static void rows_print(const json_t *rows)
         bool is_rerun = row.rerun_of > 0;
         int64_t of = is_rerun ? row.rerun_of : row.replay_of;
         const char *state = row.state == NULL ? "-" : row.state;
+        char displays[40] = "";
 
+        if (row.displays > 0) {
+            (void)snprintf(displays, sizeof(displays), ", %" PRIu64 " display%s", row.displays,
+                           row.displays == 1 ? "" : "s");
+        }
         snp_table_addf(&table, "%" PRIu64, row.cell);
         snp_table_add(&table, row.status);
         snp_table_style(&table, style_of(row.status));
         if (of > 0) {
-            snp_table_addf(&table, "%s, %s of %" PRId64, state, is_rerun ? "rerun" : "replay",
-                           of);
+            snp_table_addf(&table, "%s, %s of %" PRId64 "%s", state,
+                           is_rerun ? "rerun" : "replay", of, displays);
         } else {
-            snp_table_add(&table, state);
+            snp_table_addf(&table, "%s%s", state, displays);
         }
         snp_table_add(&table, snp_human_when(row.started).text);
         snp_table_add(&table, snp_human_span(row.wall_us).text);
@@ -308,6 +313,27 @@ static void streams_put(const json_t *result)
     }
 }
 
+/* The texts of what it displayed; the rest can be saved only. */
+static void displays_put(const json_t *displays)
+{
+    bool has_any = false;
+    size_t i;
+    json_t *display;
+
+    json_array_foreach((json_t *)(uintptr_t)displays, i, display)
+    {
+        const json_t *text = json_object_get(display, "text/plain");
+
+        if (json_string_length(text) > 0) {
+            if (!has_any) {
+                heading("displays");
+            }
+            has_any = true;
+            text_put(json_string_value(text), json_string_length(text));
+        }
+    }
+}
+
 /* Why there is no result. */
 static const char *why_none(const struct snp_cell_show_answer *cell)
 {
@@ -321,14 +347,14 @@ static const char *why_none(const struct snp_cell_show_answer *cell)
                          : "how it ended is not known: the daemon or the machine ended first";
 }
 
-/* shown: what it printed and displayed, with the result if there is one. */
-static void cell_put(const struct snp_reply *reply,
-                     const struct snp_cell_show_answer *cell,
-                     const char *session,
-                     const json_t *shown)
+/* shown: what it printed and displayed, with the result if there is one; view: the same, to be saved. */
+static int cell_put(const struct snp_reply *reply,
+                    const struct snp_cell_show_answer *cell,
+                    const char *session,
+                    const json_t *shown,
+                    struct snp_view *view,
+                    struct snp_err *err)
 {
-    struct snp_view view = {0};
-
     title_put(cell, session);
     if (json_array_size(cell->argv) > 0) {
         heading(cell->code_len > 0 ? "arguments" : "command");
@@ -343,14 +369,16 @@ static void cell_put(const struct snp_reply *reply,
                      snp_human_bytes(reply->raw_len - cell->code_len).text);
     }
     streams_put(shown);
+    displays_put(json_object_get(shown, "displays"));
     if (cell->result == NULL) {
         heading("no result");
         (void)puts(why_none(cell));
-        return;
+        return view->display_dir == NULL ? 0 : snp_view_save(view, reply->head, err);
     }
-    snp_view_init(&view, true, NULL);
-    (void)snp_view_finish(&view, cell->result);
-    snp_view_done(&view);
+    view->is_live = true; /* what follows the output */
+    return snp_view_finish(view, cell->result) < 0
+               ? snp_fail(err, SNP_E_SYS, "not everything that the cell displayed was saved")
+               : 0;
 }
 
 /* One object with everything: the code, and the result as `exec --json` has it. */
@@ -375,6 +403,7 @@ static int cell_json(struct snp_reply *reply,
 
 static int cell_show(struct snp_cli *cli,
                      const struct cell_place *place,
+                     const char *display_dir,
                      int *ret_exit,
                      struct snp_err *err)
 {
@@ -385,14 +414,15 @@ static int cell_show(struct snp_cli *cli,
     struct snp_view view;
     int r;
 
-    snp_view_init(&view, false, NULL);
+    snp_view_init(&view, false, display_dir);
     r = cell_get(cli, place, &view, &reply, &cell, err);
     if (r == 0) {
         shown = snp_view_result(&view, cell.result != NULL ? cell.result : nothing);
         if (cli->is_json) {
-            *ret_exit = cell_json(&reply, &cell, shown);
+            r = display_dir == NULL ? 0 : snp_view_save(&view, reply.head, err);
+            *ret_exit = r < 0 ? SNP_EXIT_FAILED : cell_json(&reply, &cell, shown);
         } else {
-            cell_put(&reply, &cell, place->session, shown);
+            r = cell_put(&reply, &cell, place->session, shown, &view, err);
         }
     }
     snp_view_done(&view);
@@ -414,7 +444,7 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
         r = last_cell(cli, place.session, &place.cell, &err);
     }
     if (r == 0) {
-        r = cell_show(cli, &place, &exit_code, &err);
+        r = cell_show(cli, &place, snp_opts_str(opts, "display-dir"), &exit_code, &err);
     }
     free(place.session);
     return r < 0 ? snp_cli_fail(cli, &err) : exit_code;
@@ -426,6 +456,7 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
 struct rerun {
     struct snp_cli *cli;
     char *session;
+    const char *display_dir;
     json_t *done;  /* owned by the caller; NULL = print as it comes */
     bool is_range; /* cells that repeat others are left out */
     int exit_code; /* of the last cell */
@@ -449,7 +480,13 @@ static void rerun_take(struct rerun *rerun,
                        struct snp_view *view,
                        json_t *answer)
 {
+    struct snp_err err;
+
     if (rerun->done != NULL) {
+        if (view->display_dir != NULL && snp_view_save(view, answer, &err) < 0) {
+            (void)fprintf(stderr, "rerun: %s\n", err.msg);
+            rerun->exit_code = rerun->exit_code == 0 ? SNP_EXIT_FAILED : rerun->exit_code;
+        }
         (void)json_array_append_new(rerun->done,
                                     json_pack("{s:I, s:o}", "cell", (json_int_t)cell, "result",
                                               snp_view_result(view, answer)));
@@ -477,7 +514,7 @@ static int rerun_one(struct rerun *rerun, int64_t number, struct snp_err *err)
         return 0;
     }
     head = rerun_head(rerun, &cell);
-    snp_view_init(&view, rerun->done == NULL, NULL);
+    snp_view_init(&view, rerun->done == NULL, rerun->display_dir);
     (void)fprintf(stderr, "rerun: cell %" PRIu64 " of %s\n", cell.cell, rerun->session);
     call.head = head;
     call.raw = recorded.raw;
@@ -551,7 +588,10 @@ static int rerun_range(struct snp_cli *cli,
 static int run_rerun(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autojson json_t *done = cli->is_json ? json_array() : NULL;
-    struct rerun rerun = {.cli = cli, .done = done, .is_range = snp_opts_given(opts, "from")};
+    struct rerun rerun = {.cli = cli,
+                          .display_dir = snp_opts_str(opts, "display-dir"),
+                          .done = done,
+                          .is_range = snp_opts_given(opts, "from")};
     struct cell_place place = {0};
     int64_t last = 0;
     struct snp_err err;
@@ -585,13 +625,20 @@ static const struct snp_opt history_options[] = {
     SNP_CLI_OPT_SESSION,
     SNP_CLI_OPT_JSON,
 };
+#define DISPLAY_OPTION                                                \
+    {                                                                 \
+        "display-dir", 0, SNP_OPT_STRING, "DIR",                      \
+            "save what the cell displayed (images, HTML) as files", 0 \
+    }
 static const struct snp_opt show_options[] = {
     SNP_CLI_OPT_SESSION,
+    DISPLAY_OPTION,
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt rerun_options[] = {
     SNP_CLI_OPT_SESSION,
     {"from",       0,   SNP_OPT_INT,  "N",  "run cell N and all later cells again, except reruns", 0},
+    DISPLAY_OPTION,
     {"keep-going", 'k', SNP_OPT_FLAG, NULL, "continue after a cell that fails",                    0},
     SNP_CLI_OPT_JSON,
 };
@@ -608,7 +655,9 @@ const struct snp_verb snp_verb_history = {
     .summary = "list what has run in a session",
     .description =
         "List a session's cells: how each ended, what became of its effects, when it began, "
-        "how long it took, and its first line. `running`: it has not ended yet. `refused`: it "
+        "how many displays (images, tables) `show --display-dir` can save, how long it took, "
+        "and "
+        "its first line. `running`: it has not ended yet. `refused`: it "
         "could not run. `unknown`: the daemon or the machine ended while it ran.",
     .spec = SNP_SPEC(history_options, history_args),
     .examples = "history work\nhistory work -n 5 --json",
@@ -620,7 +669,7 @@ const struct snp_verb snp_verb_show = {
     .description = "Show a recorded cell: code, arguments, output, and how it ended. Without "
                    "an argument it lists the sessions.",
     .spec = SNP_SPEC(show_options, show_args),
-    .examples = "show work:3\nshow 3 -s work --json",
+    .examples = "show work:3\nshow work:3 --display-dir plots\nshow 3 -s work --json",
     .run = run_show,
 };
 const struct snp_verb snp_verb_rerun = {

@@ -507,7 +507,7 @@ static int cell_check(json_t *head, size_t raw_len, struct snp_err *err)
 }
 
 /* What a cell has shown: frames of events, as the tier's are checked. */
-static int shown_check(const char *bytes, size_t n, struct snp_err *err)
+static int shown_check(const char *bytes, size_t n, uint64_t *ret_displays, struct snp_err *err)
 {
     while (n > 0) {
         struct snp_buf rest = {.data = (char *)(uintptr_t)bytes, .len = n, .cap = n, .max = n};
@@ -522,6 +522,7 @@ static int shown_check(const char *bytes, size_t n, struct snp_err *err)
         }
         SNP_TRY(snp_json_parse(frame.head, frame.head_len, &head, err));
         SNP_TRY(snp_event_check(head, frame.raw_len, err));
+        *ret_displays += snp_streq(snp_json_str(head, "event", ""), "display") ? 1 : 0;
         bytes += size;
         n -= size;
     }
@@ -539,6 +540,7 @@ static int cell_enter(struct snp_tx *tx,
     size_t input_len;
     size_t result_len;
     size_t shown_len;
+    uint64_t displays = 0;
 
     SNP_TRY(snp_json_parse(frame->head, frame->head_len, &head, err));
     SNP_TRY(cell_check(head, frame->raw_len, err));
@@ -549,7 +551,8 @@ static int cell_enter(struct snp_tx *tx,
     if (result_len > 0) {
         SNP_TRY(snp_json_parse(frame->raw + code_len + input_len, result_len, &result, err));
     }
-    SNP_TRY(shown_check(frame->raw + code_len + input_len + result_len, shown_len, err));
+    SNP_TRY(
+        shown_check(frame->raw + code_len + input_len + result_len, shown_len, &displays, err));
     const struct snp_journal_cell row = {
         .session = session,
         .cell = (uint64_t)snp_json_int(head, "cell", 0),
@@ -566,6 +569,7 @@ static int cell_enter(struct snp_tx *tx,
         .wall_us = (uint64_t)snp_json_int(head, "wall_us", 0),
         .result = {frame->raw + code_len + input_len,              result_len},
         .raw = {frame->raw + code_len + input_len + result_len, shown_len },
+        .displays = displays,
     };
     SNP_TRY(snp_journal_cell_begin(tx, &row, (struct snp_bytes){frame->raw, code_len},
                                    (struct snp_bytes){frame->raw + code_len, input_len}, err));

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "daemon/cell/call.h"
 #include "daemon/cell/reply.h"
 #include "daemon/request.h"
@@ -386,6 +387,7 @@ static void event_note(struct snp_exec *exec, const struct snp_tier_answer *even
         exec->is_cut = true;
         return;
     }
+    exec->displays += snp_streq(snp_json_str(event->head, "event", ""), "display") ? 1 : 0;
     /* Of a cell that runs for a while, what it has shown outlives us. */
     if (now - exec->noted_us > (uint64_t)SNP_CAP_SEEN_MS * 1000) {
         exec->noted_us = now;

@@ -107,6 +107,7 @@ static json_t *cell_json(const struct query *query, const struct snp_journal_cel
         .started = (double)row->started_us / 1e6,
         .wall_us = row->wall_us,
         .has_result = row->has_result,
+        .displays = row->displays,
         .replay_of = (uint64_t)snp_json_int(spec, "replay_of", 0),
         .rerun_of = (uint64_t)snp_json_int(spec, "rerun_of", 0),
     };

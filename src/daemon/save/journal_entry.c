@@ -58,6 +58,7 @@ struct snp_entry {
     size_t raw_len;
     char *result;         /* owned */
     struct snp_buf shown; /* owned */
+    uint64_t displays;    /* in it */
     struct snp_buf seen[2];
     char text[EVENT_MAX];
     bool is_cell;           /* of a failure the cell is owed */
@@ -452,6 +453,7 @@ static int run_end(struct snp_tx *tx, void *arg, struct snp_err *err)
         .wall_us = entry->wall_us,
         .result = {entry->result,                entry->result == NULL ? 0 : strlen(entry->result)},
         .raw = {snp_buf_bytes(&entry->shown), entry->shown.len                                 },
+        .displays = entry->displays,
     };
 
     SNP_TRY(debts_write(tx, entry, err));
@@ -487,6 +489,7 @@ void snp_entry_end(struct snp_exec *exec,
     (void)snprintf(entry->status, sizeof(entry->status), "%s", outcome->status);
     (void)snprintf(entry->state, sizeof(entry->state), "%s", outcome->state);
     entry->shown = exec->events;
+    entry->displays = exec->displays;
     exec->events = (struct snp_buf){0};
     if (submit(exec->session->server, entry, run_end, exec->spec.durability, &err) < 0) {
         done(exec, &err);

@@ -55,6 +55,7 @@ struct snp_exec {
     /* For the journal; in sessions that last. */
     bool is_intent_due;    /* its intent has not been written; raw is kept for it */
     struct snp_buf events; /* what it has shown so far, as frames */
+    uint64_t displays;     /* of these */
     bool is_cut;           /* events lacks some */
     uint64_t noted_us;     /* monotonic: when what it has shown was last written */
 };
