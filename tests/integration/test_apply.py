@@ -211,7 +211,8 @@ def test_what_assistants_and_tools_obey_needs_its_name(box: Sandbox) -> None:
                             "  os.makedirs(os.path.dirname(path) or '.', exist_ok=True)\n  open(path, 'w').write('x')")
     refused = box.cli("apply", "work", *FLAGS)
     assert refused.returncode == 1
-    assert {line.split(":")[0].strip() for line in refused.stderr.splitlines() if line.startswith("  ")} == set(names)
+    named = {line.split(":")[0].strip() for line in refused.stderr.splitlines() if line.startswith("  ")}
+    assert named == set(names)
 
 
 def test_an_apply_that_is_killed_is_finished_by_the_next(box: Sandbox) -> None:
