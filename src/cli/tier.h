@@ -18,8 +18,8 @@ struct snp_config;
 const char *snp_cli_tier(const struct snp_config *config);
 /* It is named by option, variable or file, and nothing stands in for it. */
 bool snp_cli_tier_is_chosen(const struct snp_config *config);
-/* Warn if an open session is in another tier than the configuration chose. */
-void snp_cli_tier_differs(const struct snp_cli *cli,
+/* Warn if an open session is in another tier than the configuration chose; true: it is. */
+bool snp_cli_tier_differs(const struct snp_cli *cli,
                           const struct snp_config *config,
                           const char *session,
                           const char *tier);

@@ -98,7 +98,8 @@ struct job {
     size_t code_len;
     size_t raw_len;
     bool has_stdin;
-    json_t *head; /* owned */
+    json_t *head;                     /* owned */
+    char tier[SNP_TIER_NAME_MAX + 1]; /* that has run it */
 };
 
 static void job_done(struct job *job)
@@ -409,7 +410,6 @@ static int job_run(struct job *job, struct snp_view *view, int *ret_exit, struct
 {
     snp_autoreply struct snp_reply reply = {0};
     snp_autojson json_t *result = NULL;
-    const char *session = snp_opts_str(job->opts, "session");
     const struct snp_call call = {
         .head = job->head,
         .raw = job->raw,
@@ -428,10 +428,8 @@ static int job_run(struct job *job, struct snp_view *view, int *ret_exit, struct
                                             : snp_opts_flag(job->opts, "check", false)
                                                 ? SNP_EXIT_OF_SHELL_LINES
                                                 : SNP_EXIT_OF_PYTHON);
-    if (session != NULL) {
-        snp_cli_tier_differs(job->cli, job->config, session,
-                             snp_json_str(json_object_get(reply.head, "manifest"), "tier", ""));
-    }
+    (void)snprintf(job->tier, sizeof(job->tier), "%s",
+                   snp_json_str(json_object_get(reply.head, "manifest"), "tier", ""));
     if (view->is_live) {
         if (snp_view_finish(view, reply.head) < 0 && *ret_exit == 0) {
             *ret_exit = SNP_EXIT_FAILED;
@@ -469,6 +467,7 @@ static int options_check(const struct snp_opts *opts, struct snp_err *err)
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_cleanup(job_done) struct job job = {.cli = cli, .opts = opts};
+    const char *session = snp_opts_str(opts, "session");
     struct snp_view view;
     struct snp_err err;
     int exit_code = SNP_EXIT_FAILED;
@@ -488,7 +487,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     view.is_quiet = snp_opts_flag(opts, "quiet", false);
     view.argv = job.is_command ? job.argv : NULL;
     r = job_run(&job, &view, &exit_code, &err);
-    if (r == 0 && !view.is_quiet) {
+    if (r == 0 && !view.is_quiet &&
+        (session == NULL || !snp_cli_tier_differs(cli, job.config, session, job.tier))) {
         snp_cli_tier_notice(cli, job.config);
     }
     snp_view_done(&view);
