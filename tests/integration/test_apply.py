@@ -204,7 +204,8 @@ def test_files_that_tools_run_need_their_name(box: Sandbox) -> None:
 def test_what_assistants_and_tools_obey_needs_its_name(box: Sandbox) -> None:
     """The rules are in src/repair/obeyed.c; some of each kind, in folders and in capitals too."""
     names = ["rlm.toml", "AGENTS.md", "docs/claude.md", ".cursorrules", "lefthook.toml", "prettier.config.mjs",
-             ".pdbrc", ".Python-Version", "web/.pnpmfile.cjs", "jest.config.js", ".gitlab/ci/x.yml", "build.rs", "lib/x.pth"]
+             ".pdbrc", ".Python-Version", "web/.pnpmfile.cjs", "jest.config.js", ".gitlab/ci/x.yml", "build.rs",
+             "lib/x.pth"]
     plain = ["agents.py", "config.toml", "Makefile", "README.md", "gitlab/x.yml", "python-version"]
     folder = project_of(box)
     session_of(box, folder, f"import os\nfor path in {names + plain}:\n"
