@@ -330,6 +330,15 @@ struct snipara_call *snipara_set_limits(struct snipara *box,
                                         const char *session,
                                         const char *const *limits);
 
+/*
+ * Get an earlier cell again: `result` as snipara_run() gave it, or null. What it printed and displayed comes to output and
+ * display of SNIPARA_RUN(...); other members of that are not used.
+ */
+struct snipara_call *snipara_show(struct snipara *box,
+                                  const char *session,
+                                  int64_t cell,
+                                  const struct snipara_cell *callbacks);
+
 /* Save a session and end its sandbox; its next cell wakes it. */
 struct snipara_call *snipara_hibernate(struct snipara *box, const char *session);
 

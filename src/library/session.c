@@ -329,6 +329,23 @@ struct snipara_call *snipara_set_limits(struct snipara *box,
         call, SNP_WRITE(snp_sessions_set_request, .session = session, .limits = wire), NULL, 0);
 }
 
+struct snipara_call *snipara_show(struct snipara *box,
+                                  const char *session,
+                                  int64_t cell,
+                                  const struct snipara_cell *callbacks)
+{
+    struct snipara_call *call = snp_call_new(box);
+
+    if (call == NULL) {
+        return NULL;
+    }
+    snp_library_take(&call->cell, sizeof(call->cell), callbacks);
+    return snp_call_ask(call,
+                        SNP_WRITE(snp_cell_show_request, .session = session,
+                                  .cell = cell < 0 ? 0 : (uint64_t)cell),
+                        NULL, 0);
+}
+
 struct snipara_call *snipara_hibernate(struct snipara *box, const char *session)
 {
     return ASK(box, snp_hibernate_request, .session = session);

@@ -76,6 +76,15 @@ def results() -> None:
         del piece
         s.run("1")
         assert [cell.status for cell in s.history(3)] == ["ok", "interrupted", "ok"]
+        number = s.run("class R:\n    def _repr_html_(self): return '<b>x</b>'\nprint('out'); display(R())").cell
+        s.run("1")
+        again = s.result(number)
+        assert (again.stdout, again.displays[0]["text/html"], again.status) == ("out\n", "<b>x</b>", "ok")
+        assert [cell.displays for cell in s.history(2)] == [0, 1]
+        try:
+            raise AssertionError(s.result(999))
+        except NotFound:
+            pass
         name = s.name
     assert name not in [row["name"] for row in sessions()]
 

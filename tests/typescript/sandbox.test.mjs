@@ -78,6 +78,12 @@ test("files, snapshots, forks, history", async () => {
   await s.hibernate();
   assert.equal((await s.run("x")).value, "1");
   assert.deepEqual((await s.history(1)).map((cell) => [cell.status, cell.first_line]), [["ok", "x"]]);
+  const { cell } = (await s.run("class R:\n    def _repr_html_(self): return '<b>x</b>'\nprint('out'); display(R())")).raw;
+  await s.run("1");
+  const earlier = await s.result(cell);
+  assert.deepEqual([earlier.stdout, earlier.displays[0]["text/html"], earlier.status], ["out\n", "<b>x</b>", "ok"]);
+  assert.deepEqual((await s.history(2)).map(({ displays }) => displays), [undefined, 1]);
+  await assert.rejects(s.result(999), { name: "NotFound" });
   await Promise.all([s, a, b].map((one) => one.close()));
   const sized = await Sandbox.create({ name: "stays", memory: "256m" });
   await sized.run("x = 4");

@@ -60,7 +60,7 @@ _KINDS: Dict[str, Tuple[Any, str]] = {
     "timeout": (SupportsFloat, "seconds, a number"),
     "snapshot": ((str, Snapshot), "a name or a Snapshot"),
     "env": (Mapping, 'a dict, as in {"CITY": "Oslo"}'),
-    **{name: (int, "a whole number") for name in ("limit", "mode", "most", "n")},
+    **{name: (int, "a whole number") for name in ("cell", "limit", "mode", "most", "n")},
     "limits": (Mapping, 'a dict, as in {"cpus": 2}'),
     "tools": (Iterable, "a list, as in [Tool(...)]"),
 }

@@ -95,7 +95,7 @@ def _load() -> ctypes.CDLL:
                       "SNIPARA_SANDBOX_LIBRARY to its folder".format("; ".join(why)))
 
 
-_POINTER_RESULTS = ("run", "open", "put", "get", "list", "snapshot", "snapshots", "rollback", "fork", "history",
+_POINTER_RESULTS = ("run", "open", "put", "get", "list", "snapshot", "snapshots", "rollback", "fork", "history", "show",
                     "hibernate", "destroy", "request", "sessions", "set_limits")
 _lib = _load()
 _lib.snipara_version.restype = c_char_p
@@ -427,6 +427,14 @@ class Connection:
         if policy is not None:
             cell.with_ = ctypes.pointer(policy.raw)
         call.handle = _lib.snipara_run(self.box, byref(cell))
+        return call
+
+    def show(self, session: bytes, number: int) -> Call:
+        """Begin to get an earlier cell again."""
+        call = self._call()
+        self.calls[call.key] = call
+        cell = _Cell(size=sizeof(_Cell), output=_output_thunk, display=_display_thunk, ctx=call.key)
+        call.handle = _lib.snipara_show(self.box, c_char_p(session), c_int64(number), byref(cell))
         return call
 
     def when_done(self, call: Call, ended: Callable[[], object]) -> None:

@@ -65,6 +65,8 @@ class Cell(NamedTuple):
     """Unix seconds."""
     wall_us: int
     first_line: Optional[str]
+    displays: int = 0
+    """How many `result(number)` has."""
 
 
 class Snapshot(NamedTuple):

@@ -349,8 +349,20 @@ class Session(RLM):
 
         def read(call: Call) -> List[Cell]:
             rows = call.answer()["cells"]
-            return [Cell(row["cell"], *(row.get(name) for name in Cell._fields[1:])) for row in rows]
+            return [Cell._make([row["cell"], *(row.get(name) for name in Cell._fields[1:-1]), row.get("displays", 0)])
+                    for row in rows]
         return Ask(lambda box: box.ask("history", self._key, c_int64(0), limit), read)
+
+    def _ask_result(self, cell: int) -> Ask[Result]:
+        check_needed(cell=cell)
+
+        def read(call: Call) -> Result:
+            result = call.answer()["result"]
+            if result is None:
+                raise NotFound("cell {} has no result: it is running, or the result was removed to save disk space"
+                               .format(cell))
+            return make_result(result, b"".join(call.printed[0]), b"".join(call.printed[1]), call.shown)
+        return Ask(lambda box: box.show(self._key, cell), read)
 
     def _ask_interrupt(self) -> Ask[bool]:
         return Ask(lambda box: box.request("interrupt", session=self.name),
@@ -628,6 +640,10 @@ class Sandbox(Session):
         """List its cells, the newest first. limit: at most 1000."""
         return [] if self._is_new() else _do(self._ask_history(limit))
 
+    def result(self, cell: int) -> Result:
+        """Get the result of an earlier cell again, with what it printed and displayed. NotFound: there is none."""
+        return self._opened(self._ask_result(cell))
+
     def interrupt(self) -> bool:
         """Interrupt the cell that runs, from another thread. True: one ran; its status will be "interrupted"."""
         return not self._is_new() and _do(self._ask_interrupt())
@@ -880,6 +896,10 @@ class AsyncSandbox(Session):
     async def history(self, limit: int = 50) -> List[Cell]:
         """List its cells, the newest first."""
         return [] if self._is_new() else await _do_async(self._ask_history(limit))
+
+    async def result(self, cell: int) -> Result:
+        """Get the result of an earlier cell again, with what it printed and displayed."""
+        return await self._opened(self._ask_result(cell))
 
     async def interrupt(self) -> bool:
         """Interrupt the cell that runs, from another task."""

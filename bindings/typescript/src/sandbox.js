@@ -14,7 +14,7 @@ import { limitsFor } from "./limits.js";
 import { Result, displayFrom } from "./result.js";
 import { Stream } from "./stream.js";
 
-/** @import {Methods} from "../types/wire.d.ts" */
+/** @import {Methods, RawResult} from "../types/wire.d.ts" */
 /** @import {Limits} from "./limits.js" */
 /** @import {Display, Output} from "./result.js" */
 
@@ -478,6 +478,29 @@ export class Sandbox {
   async history(limit = 50) {
     this.#checkOpen();
     return this.#mayExist ? (await ask("history", { session: this.name, limit })).answer.cells : [];
+  }
+
+  /**
+   * Get the result of an earlier cell again, with what it printed and displayed. NotFound: there is none.
+   * @param {number} cell
+   * @returns {Promise<Result>}
+   */
+  async result(cell) {
+    await this.open();
+    /** @type {Record<string, Buffer[]>} */
+    const printed = { stdout: [], stderr: [] };
+    /** @type {Display[]} */
+    const displays = [];
+    const { answer } = await new Pending("cell.show", { session: this.name, cell }, undefined, (name, event, raw) => {
+      if (name === "display" && Array.isArray(event.mime)) {
+        displays.push(displayFrom(event.mime, raw));
+      } else {
+        printed[name]?.push(Buffer.from(raw));
+      }
+    }).answer;
+    if (!answer.result) throw new NotFound(`cell ${cell} has no result: it is running, or the result was removed to save disk space`);
+    const [stdout, stderr] = [printed.stdout, printed.stderr].map((parts) => Buffer.concat(parts).toString("utf8"));
+    return new Result(/** @type {RawResult} */ (/** @type {unknown} */ (answer.result)), stdout, stderr, displays);
   }
 
   /** Interrupt the cell that runs. True: one ran; its status will be "interrupted". */

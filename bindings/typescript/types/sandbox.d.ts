@@ -216,6 +216,12 @@ export declare class Sandbox {
      * @returns {Promise<Cell[]>}
      */
     history(limit?: number): Promise<Cell[]>;
+    /**
+     * Get the result of an earlier cell again, with what it printed and displayed. NotFound: there is none.
+     * @param {number} cell
+     * @returns {Promise<Result>}
+     */
+    result(cell: number): Promise<Result>;
     /** Interrupt the cell that runs. True: one ran; its status will be "interrupted". */
     interrupt(): Promise<boolean>;
     /**
