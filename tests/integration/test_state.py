@@ -476,6 +476,9 @@ SAME = [
      "import json, math, builtins\nmath.pi = 3; json.dumps = lambda o: 'mine'; builtins.shout = lambda: 'HO'; real = "
      "print\ndef hook(v): pass\nsys.displayhook = hook",
      ["math.pi == 3 and json.dumps(1) == 'mine' and shout() == 'HO' and sys.displayhook is hook"]),
+    ("patched modules of packages",
+     "import os.path, urllib.request\nurllib.request.urlopen = lambda *_: 'mine'; os.path.samefile = lambda *_: 'mine'",
+     ["urllib.request.urlopen() == os.path.samefile() == 'mine'"]),
     ("patched classes", "import fractions\nfractions.Fraction.double = lambda self: self * 2",
      ["fractions.Fraction(3).double() == 6"]),
     ("settings of libraries",

@@ -71,13 +71,15 @@ def _patches(
         elif fresh is not None and key in fresh and fresh[key] is None and type(value) in ATOMS:
             if type(value) is str and (value + "/").startswith(workspace):  # else found out when first asked for
                 found[key] = value
-        elif (
-            (fresh is not None and (key in fresh or type(value) in ATOMS))
-            or (type(value) is types.FunctionType and value.__globals__ is names)
-            or (isinstance(value, type) and value.__dict__.get("__module__") == "__main__")
-        ):
+        elif (fresh is not None and (key in fresh or type(value) in ATOMS)) or _is_of_cells(value, names):
             found[key] = value
     return found
+
+
+def _is_of_cells(value: Any, names: Dict[Any, Any]) -> bool:
+    if type(value) is types.FunctionType:
+        return value.__globals__ is names
+    return isinstance(value, type) and _type_dict(value).get("__module__") == "__main__"
 
 
 def _class_patches(module: types.ModuleType, names: Dict[Any, Any]) -> Dict[Tuple[str, str], Any]:
@@ -117,6 +119,19 @@ def read_patches(
             found = _patches(module, names, is_part, workspace), _class_patches(module, names)
             if found[0] or found[1]:
                 yield name, found
+    # Of "import urllib.request" a variable names urllib.
+    for outer in list(seen.values()):
+        for module in [one for one in vars(outer).values() if type(one) is types.ModuleType and id(one) not in seen]:
+            name = vars(module).get("__name__")
+            if type(name) is not str or _modules.get(name) is not module or is_of_workspace(module, workspace):
+                continue
+            if outer is not os and not name.startswith("{}.".format(vars(outer).get("__name__"))):
+                continue
+            seen[id(module)] = module
+            patches = _patches(module, names, is_part, workspace)
+            patches = {key: value for key, value in patches.items() if _is_of_cells(value, names)}
+            if patches:
+                yield name, (patches, {})
 
 
 # Modules of the workspace ---------------------------------------------------------------------
