@@ -1051,6 +1051,22 @@ def test_what_is_asked_during_a_save_waits_for_it(aside: str, start: Callable[..
         assert client.run("'x' in globals()", name) == str(kept) and row(client, name)["cells"] == (2 if kept else 1)
 
 
+def test_a_session_hibernates_when_its_cell_has_ended(start: Callable[..., Daemon]) -> None:
+    daemon = start(*LATER)
+    client, other = daemon.client(), daemon.client()
+    client.run("1", "s")
+    running = client.start("wait(600)", "s")
+    assert wait_for(lambda: row(other)["state"] == "running")
+    asked = other.send({"method": "hibernate", "session": "s"})
+    again = other.send({"method": "hibernate", "session": "s"})
+    ask = daemon.client()
+    assert row(ask)["state"] == "running"
+    assert ask.call("interrupt", session="s")[1]["interrupted"]
+    assert client.end_of(running)[0] == RESPONSE
+    assert other.end_of(asked)[1]["hibernated"] and other.end_of(again)[1]["hibernated"]
+    assert row(ask)["state"] == "hibernated"
+
+
 def test_files_of_a_hibernated_session_wake_it(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("1", "s")

@@ -181,10 +181,11 @@ def test_what_cannot_move_is_named_and_stays(fresh_sandbox: Callable[..., lib.Sa
     with box.popen("exec", "-s", "s", "--timeout", "600", "print('in', flush=True)\nimport time\ntime.sleep(600)",
                    text=True) as client:
         assert lib.some(client.stdout).readline() == "in\n"
-        done = move(box, "local", "--yes")
-        assert done.returncode == 1 and "session s runs a cell; try again" in done.stderr, done
-        client.send_signal(signal.SIGINT)
-        client.wait(lib.PATIENCE)
+        with box.popen("sessions", "move", "s", "--to", "local", text=True) as waiting:  # for its turn
+            assert waiting.poll() is None and listed(box)["state"] == "running"
+            client.send_signal(signal.SIGINT)
+            client.wait(lib.PATIENCE)
+            assert "cannot move: rest (generator)" in waiting.communicate()[1]
     # All of that has left it as it was: the same process, which goes on.
     cell = box.exec("os.getpid(), next(rest)", "s")
     assert (cell["value"], cell["epoch"]) == (f"({pid}, 1)", 1), cell

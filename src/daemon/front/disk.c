@@ -11,6 +11,7 @@
 #include "daemon/save/unsaved.h"
 #include "daemon/server.h"
 #include "daemon/session/table.h"
+#include "daemon/session/turn.h"
 #include "daemon/work.h"
 #include "store/checkpoint.h"
 #include "wire/session.h"
@@ -38,6 +39,7 @@ void snp_run_checkpoint(const struct snp_work *work)
 struct asked {
     struct snp_request *request;
     struct snp_session *session; /* one reference */
+    struct snp_turn turn;
     struct snp_missing_place place;
 };
 
@@ -83,34 +85,43 @@ static void asleep_check(struct asked *asked)
                  .arg = asked);
 }
 
+static void hibernate_turn(struct snp_turn *turn,
+                           struct snp_session *session,
+                           const struct snp_err *err)
+{
+    struct asked *asked = snp_container_of(turn, struct asked, turn);
+
+    if (err != NULL) {
+        asked_end(asked, err);
+    } else if (session->live.executor == NULL) {
+        asleep_check(asked);
+    } else {
+        snp_hibernate(session, false, hibernated, asked);
+    }
+}
+
 void snp_run_hibernate(const struct snp_work *work)
 {
     struct snp_session *session = work->session;
     struct asked *asked;
-    struct snp_err err;
-    int r = 0;
 
     if (session->name[0] == '\0') {
-        r = snp_fail(&err, SNP_E_INVALID, "an unnamed session ends with its call");
-    } else if (session->live.executor != NULL || session->state == SNP_SESSION_WAKING) {
-        r = snp_hibernate_check(session, &err);
-    }
-    asked = r < 0 ? NULL : calloc(1, sizeof(*asked));
-    if (r == 0 && asked == NULL) {
-        r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
-    }
-    if (r < 0) {
-        snp_request_fail(work->request, &err);
+        snp_request_refuse(work->request, SNP_E_INVALID,
+                           "an unnamed session ends with its call");
         return;
     }
-    SNP_ASSERT(asked != NULL);
+    asked = snp_request_state(work->request, sizeof(*asked));
+    if (asked == NULL) {
+        return;
+    }
     snp_session_ref(session);
     asked->request = work->request;
     asked->session = session;
-    if (session->live.executor == NULL) {
-        asleep_check(asked);
+    asked->turn.run = hibernate_turn;
+    if (snp_hibernate_must_wait(session)) {
+        snp_turn_ask(session, &asked->turn);
     } else {
-        snp_hibernate(session, false, hibernated, asked);
+        hibernate_turn(&asked->turn, session, NULL);
     }
 }
 

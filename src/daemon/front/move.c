@@ -17,6 +17,7 @@
 #include "daemon/session/life.h"
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
+#include "daemon/session/turn.h"
 #include "daemon/work.h"
 #include "wire/session.h"
 
@@ -29,6 +30,7 @@ struct moving {
     struct snp_trial trial;
     struct snp_departure departure;
     struct snp_missing_place lacks;
+    struct snp_turn turn;
 };
 
 static void moving_free(struct moving *moving)
@@ -155,9 +157,6 @@ static int session_check(const struct snp_session *session, struct snp_err *err)
                         "session %s is hibernating already; try again in a moment",
                         session->name);
     }
-    if (session->live.executor != NULL || !snp_session_is_asleep(session)) {
-        SNP_TRY(snp_hibernate_check(session, err));
-    }
     return rootfs == NULL || rootfs[0] != '/'
                ? 0
                : snp_fail(err, SNP_E_UNSUPPORTED,
@@ -195,6 +194,38 @@ static int place_read(struct moving *moving,
     return 0;
 }
 
+static void move(struct moving *moving)
+{
+    struct snp_session *session = moving->session;
+
+    if (session->live.executor != NULL) {
+        snp_hibernate_for(session, &moving->departure, departed, moving);
+    } else {
+        snp_missing_place(session, &moving->lacks);
+        SNP_STORE_DO(session->server->store, .run = run_lacks, .done = lacks_checked,
+                     .arg = moving);
+    }
+}
+
+static void move_turn(struct snp_turn *turn,
+                      struct snp_session *session,
+                      const struct snp_err *why)
+{
+    struct moving *moving = snp_container_of(turn, struct moving, turn);
+    struct snp_err err;
+
+    if (why != NULL) {
+        moving_fail(moving, why);
+    } else if (session->policy.tier != moving->from) {
+        (void)snp_fail(&err, SNP_E_LIMIT, "it was moved meanwhile");
+        moving_fail(moving, &err);
+    } else if (session_check(session, &err) < 0) {
+        moving_fail(moving, &err);
+    } else {
+        move(moving);
+    }
+}
+
 void snp_run_move(const struct snp_work *work)
 {
     struct snp_session *session = work->session;
@@ -216,11 +247,10 @@ void snp_run_move(const struct snp_work *work)
     if (r < 0) {
         snp_request_fail(work->request, &err);
         moving_free(moving);
-    } else if (session->live.executor != NULL) {
-        snp_hibernate_for(session, &moving->departure, departed, moving);
+    } else if (snp_hibernate_must_wait(session)) {
+        moving->turn.run = move_turn;
+        snp_turn_ask(session, &moving->turn);
     } else {
-        snp_missing_place(session, &moving->lacks);
-        SNP_STORE_DO(session->server->store, .run = run_lacks, .done = lacks_checked,
-                     .arg = moving);
+        move(moving);
     }
 }

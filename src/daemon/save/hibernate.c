@@ -294,19 +294,11 @@ static void begin(struct snp_hibernation *h)
     }
 }
 
-int snp_hibernate_check(const struct snp_session *session, struct snp_err *err)
+bool snp_hibernate_must_wait(const struct snp_session *session)
 {
-    if (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_SAVING ||
-        (session->state == SNP_SESSION_HIBERNATING && session->unsaved.hibernation != NULL)) {
-        return 0;
-    }
-    return snp_fail(err, SNP_E_LIMIT, "session %s %s; try again in a moment",
-                    session->name[0] == '\0' ? session->id : session->name,
-                    session->state == SNP_SESSION_RUNNING        ? "runs a cell"
-                    : session->state == SNP_SESSION_WAKING       ? "is being woken"
-                    : session->state == SNP_SESSION_REPLAYING    ? "is being woken"
-                    : session->state == SNP_SESSION_ROLLING_BACK ? "is being rolled back"
-                                                                 : "is hibernating already");
+    return !snp_session_is_asleep(session) && session->state != SNP_SESSION_IDLE &&
+           session->state != SNP_SESSION_SAVING &&
+           (session->state != SNP_SESSION_HIBERNATING || session->unsaved.hibernation == NULL);
 }
 
 static void hibernate(struct snp_session *session,

@@ -26,8 +26,8 @@ void snp_hibernate(struct snp_session *session,
                    snp_hibernate_done *done,
                    void *ctx);
 
-/* SNP_E_LIMIT: something else is being done with it. What is being saved is hibernated after that. */
-int snp_hibernate_check(const struct snp_session *session, struct snp_err *err) SNP_NODISCARD;
+/* It runs a cell, is woken or rolled back: hibernating it takes a turn. What is being saved is hibernated after that. */
+bool snp_hibernate_must_wait(const struct snp_session *session);
 
 /* A hibernation that ends only if the session can wake somewhere else. */
 struct snp_departure {
