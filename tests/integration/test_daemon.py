@@ -729,7 +729,7 @@ def test_commands_and_shell_lines(cli: Cli) -> None:
     (["exec"], 2, "nothing to run"), (["exec", __file__], 2, "is a file, not code; run it with --file"),
     (["exec", "1", "2"], 2, "one argument"),
     (["exec", "1", "--", "2"], 2, "not both"),
-    (["exec", "--env", "vm", "1"], 1, "native"),
+    (["exec", "--env", "vm", "1"], 2, "native"),
     (["exec", "--memory", "1", "1"], 2, "--memory"),
     (["exec", "--project", ".", "1"], 1, "cannot be the project"),
     (["exec", "--project", "/no/such", "1"], 1, "no such folder"),
@@ -832,7 +832,7 @@ def test_a_second_ctrl_c_gives_up(cli: Cli, bin_folder: str) -> None:
 def test_doctor_reports_and_judges(cli: Cli) -> None:
     report = json.loads(cli("doctor", "--json").stdout)
     assert report["usable"] is True
-    assert {"daemon", "scripted", "python3", "runtime folder"} <= {row["name"] for row in report["checks"]}
+    assert {"daemon", "scripted", "git", "runtime folder"} <= {row["name"] for row in report["checks"]}
     assert "Check" in cli("doctor").stdout.decode().splitlines()[0]
 
 

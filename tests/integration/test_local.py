@@ -416,7 +416,7 @@ def test_docker_and_wasm_run_in_native_and_say_so(fresh_sandbox: Callable[..., l
     assert box.cli("doctor", env={"SNIPARA_SANDBOX_ENVIRONMENT": "wasm"}).returncode == 0
     for verb in ["exec", "--env", "vm", "1"], ["doctor", "--env", "vm"]:
         done = box.cli(*verb)
-        assert done.returncode == 1 and "vm" in done.stderr + done.stdout and "native" in done.stderr + done.stdout
+        assert done.returncode == 2 and "vm" in done.stderr + done.stdout and "native" in done.stderr + done.stdout
 
 
 def test_a_session_stays_in_its_tier(local: lib.Sandbox, session: Any) -> None:
