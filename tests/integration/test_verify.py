@@ -415,10 +415,10 @@ def test_risk_is_in_the_evidence_and_apply_honours_it(box: Sandbox) -> None:
     assert "never executed" in risk["strategy"]
     assert found["checks"] == {}  # what the patch configures does not count
     paths = [each for each in risk["files"] if each != "setup.cfg"]
-    refused = box.cli("apply", "risky", "--yes", "--unverified")
+    refused = box.cli("apply", "risky", "--yes", "--unverified", "--allow", ".flake8")
     assert refused.returncode == 1 and "critical (migration: migrations/0001_x.py)" in refused.stderr, refused.stderr
     assert sorted(paths) == [".flake8", "calc.py", "migrations/0001_x.py"]
-    done = box.cli("apply", "risky", "--yes", "--unverified", "--reviewed", "--json")
+    done = box.cli("apply", "risky", "--yes", "--unverified", "--allow", ".flake8", "--reviewed", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["risk"]["level"] == "critical", done.stderr
     box.destroy("risky")
     for path in ("migrations/0001_x.py", "setup.cfg", ".flake8"):
