@@ -95,6 +95,9 @@ class AgentResult(Outcome):
         return exceptions.AgentError(self.error or self.answer)
 
 
+AGENT_MOST = {"max_depth": 5, "tool_budget": 1000, "cost_limit": 10}
+
+
 @names_nearest
 class AgentRunner:
     """Runs agents with the settings, tools and model of a sandbox: `AgentRunner(sandbox).run("...")`."""
@@ -141,7 +144,7 @@ class AgentRunner:
                 records: List[Dict[str, Any]]) -> AgentResult:
         from ._ask import Ask
         from ._completion import result_of
-        ask = Ask(task, self.rlm._settings(), {name: value for name, value in settings.items() if value is not None},
+        ask = Ask(task, self._shared(), {name: value for name, value in settings.items() if value is not None},
                   resume=resumed, tools=self.rlm.tool_registry.get_all(), is_agent=True)
         ask.records.extend(records)
         self._ask, self._is_cancelled = ask, False
@@ -149,6 +152,15 @@ class AgentRunner:
         def result(answer: Dict[str, Any]) -> AgentResult:
             return AgentResult.of({**answer, "limits": ask.limits, "trajectory": ask.records})
         return result_of(ask, result)
+
+    def _shared(self) -> Dict[str, Any]:
+        """Settings of the sandbox. completion() has them, too, and higher maxima: lowered without a warning."""
+        shared = self.rlm._settings()
+        for name, most in AGENT_MOST.items():
+            value = shared.get(name)
+            if isinstance(value, (int, float)) and not 0 < value <= most:
+                shared[name] = most
+        return shared
 
     def cancel(self) -> None:
         """Stop the agent, from another task, thread or tool. Its result has `answer_source` "error"."""
