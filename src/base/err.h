@@ -39,7 +39,7 @@ enum snp_remedy_kind {
     SNP_REMEDY_NONE = 0,
     SNP_REMEDY_RECOVER, /* value: ways (snp_recover_way) to deal with cells that were lost */
     SNP_REMEDY_RAISE_LIMIT, /* name: the limit; value: what would do, -1 = none, 0 = not known */
-    SNP_REMEDY_SET_LIMIT,   /* name: the limit of the session, value: what it is to be */
+    SNP_REMEDY_SET_LIMIT,   /* name: the limit of the session, value: the new value */
     SNP_REMEDY_NEAR_NAME,   /* name: the nearest that there is */
     SNP_REMEDY_OTHER_NAME,  /* give a name that is free */
     SNP_REMEDY_FORCE,       /* say that it is meant */

@@ -271,7 +271,7 @@ int snp_cli_done_list(const struct snp_cli *cli,
 
 /* ---- help ---- */
 
-/* What stands above a verb in a list; NULL = nothing. */
+/* The group title printed above a verb; NULL = none. */
 static const char *title_of(const char *verb)
 {
     static const char *const titles[][2] = {

@@ -41,10 +41,10 @@ struct snp_cli {
     const struct snp_verb *verb;         /* the one that runs */
     bool is_json;                        /* --json was given to it */
     bool takes_signals; /* set before the first call: SIGINT and SIGTERM interrupt the cell */
-    int signal_no; /* that stopped what ran, where the client does not know of it; 0 = none */
+    int signal_no; /* signal that stopped the command, if the client did not see it; 0 = none */
     struct snp_config *config; /* owned; NULL = not loaded yet */
     struct snp_client *client; /* owned; NULL = nothing was asked of the daemon yet */
-    json_t *unsaved; /* owned: the session asked about last could not be saved; or NULL */
+    json_t *unsaved;           /* owned: why the session of the last call is unsaved; or NULL */
     struct snp_caller
         *caller; /* the program that this runs for; NULL = who typed the command */
     const struct snp_cli_setting *settings; /* NULL = none */
@@ -65,7 +65,7 @@ struct snp_verb {
     int (*run)(struct snp_cli *cli, const struct snp_opts *opts);
 };
 
-/* All of them, in the order of --help; cli.c has the titles of its groups. */
+/* All verbs, in the order of --help; cli.c has the group titles. */
 /* clang-format off */
 #define SNP_VERBS(F) \
     F(exec) F(rerun) F(output) F(check) \
@@ -80,7 +80,7 @@ SNP_VERBS(SNP_VERB_DECLARE)
 /* What the library starts (src/library/run.c); no command of a user, so in no list. */
 SNP_VERB_DECLARE(serve_run)
 
-/* The exit code of a command that ends with status: a failure by a signal has the signal's. */
+/* The exit code of a command that ends with status; after a signal, 128 + its number. */
 int snp_cli_exit(const struct snp_cli *cli, int status);
 
 /* The whole program below main(): find the verb, run it; the exit status. */
@@ -128,9 +128,9 @@ int snp_version_print(void);
  * exit status.
  */
 int snp_sessions_tell(struct snp_cli *cli, const char *next);
-/* Below a list of runs, the sessions that are no run's; nothing where no daemon runs. */
+/* Print the sessions of exec below a list of runs; nothing if no daemon runs. */
 void snp_sessions_below(struct snp_cli *cli);
-/* In place of a run: the newest cells of the session of that name. < 0: there is none, or no daemon. */
+/* Print the newest cells of the session with that name. < 0: no such session, or no daemon. */
 int snp_history_tell(struct snp_cli *cli, const char *session);
 int snp_snapshots_tell(struct snp_cli *cli, const char *session, const char *next);
 int snp_runs_tell(struct snp_cli *cli,

@@ -99,7 +99,7 @@ const char *snp_cli_workspace(const struct snp_config *config, const char *usual
 }
 
 /*
- * IMAGE, IMAGE#RUNTIME or IMAGE#RUNTIME#SOCKET: what a container is made of, and by which engine. The daemon may have
+ * IMAGE, IMAGE#RUNTIME or IMAGE#RUNTIME#SOCKET: the image, runtime and engine of a container. The daemon may have
  * been started with another DOCKER_HOST.
  */
 static int container_of(const struct snp_config *config,

@@ -58,7 +58,7 @@ int snp_remote_find(struct snp_cli *cli, struct snp_err *err)
     return cli->client != NULL ? 0 : connect_now(cli, false, err);
 }
 
-/* A daemon that does not know a method or member of ours is of an older version. */
+/* A daemon that rejects a method or member as unknown has an older version. */
 static bool is_older(const struct snp_call *call, const struct snp_err *err)
 {
     snp_autofree char *member =

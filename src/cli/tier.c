@@ -151,7 +151,7 @@ int snp_cli_tier_check(const struct snp_config *config, struct snp_err *err)
     if (tier_of(name, &files) == NULL) {
         snp_tier_files_rank(&files);
         if (snp_tier_files_get(&files, name, &file, err) == SNP_E_UNSUPPORTED) {
-            err->code = SNP_E_INVALID; /* as of any unknown name */
+            err->code = SNP_E_INVALID; /* as for any unknown name */
         }
         return snp_err_wrap(err, "%s", source);
     }

@@ -16,17 +16,17 @@ struct snp_config;
  * nothing here can stand in for.
  */
 const char *snp_cli_tier(const struct snp_config *config);
-/* It is named by option, variable or file, and nothing stands in for it. */
+/* True: an option, a variable or a file names the tier, and no other replaces it. */
 bool snp_cli_tier_is_chosen(const struct snp_config *config);
-/* Warn if an open session is in another tier than the configuration chose; true: it is. */
+/* Warn if an open session is in another tier than the configured one; true: it is. */
 bool snp_cli_tier_differs(const struct snp_cli *cli,
                           const struct snp_config *config,
                           const char *session,
                           const char *tier);
 
 /*
- * The same for a session that stays, which would be in the other tier when its own is there again: none takes
- * the place of one that is installed. The daemon says why that cannot run.
+ * The same for a named session, which would stay in the replacement: native does not replace an installed tier. The
+ * daemon reports why the configured tier cannot run.
  */
 const char *snp_cli_tier_to_stay(const struct snp_config *config);
 

@@ -70,7 +70,7 @@ int snp_client_call(struct snp_client *client,
 /* Take the connection out of an idle client, which is then of no more use; non-blocking; the caller closes it. */
 int snp_client_take_fd(struct snp_client *client);
 
-/* The first signal that has come through signal_fd since the client was connected; 0 = none. */
+/* The first signal received through signal_fd since the client connected; 0 = none. */
 int snp_client_interrupted(const struct snp_client *client);
 
 #endif

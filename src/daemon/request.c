@@ -81,7 +81,7 @@ void *snp_request_state(struct snp_request *request, size_t n)
     return state;
 }
 
-/* Each answer about a session says that the session could not be saved. NULL: nothing to add. */
+/* Add `unsaved` to an answer about a session that could not be saved. NULL: nothing to add. */
 static char *unsaved_add(const struct snp_request *request, const char *head, size_t head_len)
 {
     snp_autojson json_t *row =

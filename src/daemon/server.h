@@ -34,7 +34,7 @@ struct snp_request {
     struct snp_peer *peer;     /* borrowed; NULL once the client is gone */
     uint32_t id;
     struct snp_exec *exec;                /* borrowed; the cell it waits for, or NULL */
-    char session[SNP_SESSION_ID_LEN + 1]; /* the session it is about; "" = none */
+    char session[SNP_SESSION_ID_LEN + 1]; /* id of its session; "" = none */
 };
 
 /* Executors that are not gone, in chains by hash of their id. */
@@ -67,7 +67,7 @@ struct snp_hooks {
     void (*executor_gone)(struct snp_session *session);
     /* A checkpoint of it was made, or could not be. */
     void (*saved)(struct snp_session *session, bool is_made);
-    /* What an answer about the session of this id says of its unsaved work: new, or NULL. */
+    /* The `unsaved` member for an answer about the session with this id: new, or NULL. */
     json_t *(*unsaved)(const struct snp_server *server, const char *id);
     /* Its memory goes. */
     void (*forget)(struct snp_session *session);
@@ -140,8 +140,8 @@ struct snp_server {
     uint64_t started_us;
     uint64_t busy_us; /* when there last was a client or a session */
     void (*settled)(struct snp_server *server, bool is_saved); /* settle.c's; or NULL */
-    unsigned n_settling;                                       /* sessions it still saves */
-    uint64_t settle_us; /* monotonic: no end that nobody asked for is tried before */
+    unsigned n_settling;                                       /* sessions still being saved */
+    uint64_t settle_us; /* monotonic: no automatic end is tried before */
     bool is_ending;
     bool has_ended_tiers; /* sessions are saved, or the time for it is over */
     unsigned n_end_saves; /* sessions still being saved for the end */

@@ -119,7 +119,7 @@ struct snp_session_durable {
 struct snp_session_unsaved {
     enum snp_checkpoint_when when;
     bool is_dirty;     /* it holds what no checkpoint holds */
-    bool is_unsynced;  /* its latest cell was to survive our own end only; so are files */
+    bool is_unsynced;  /* durability `process` of its latest cell; applies to files, too */
     bool is_short;     /* there was no memory for a copy that is saved beside a cell */
     uint64_t dirty_us; /* monotonic: since when it is dirty */
     uint64_t due_us;   /* monotonic: when to save it; 0 = not planned */
@@ -130,8 +130,8 @@ struct snp_session_unsaved {
     uint64_t saved_changes;  /* of these: the latest checkpoint has them */
     uint64_t end_changes;    /* of these: when it was saved for the end of the daemon */
     unsigned end_tries;      /* to save it as it was then */
-    struct snp_err failed;   /* why the latest attempt to save it failed; unsaved.c's */
-    uint64_t retry_ms;       /* how long the next attempt waits after another failure */
+    struct snp_err failed;   /* why the latest save failed; unsaved.c sets it */
+    uint64_t retry_ms;       /* the latest delay before a retry */
     unsigned n_putting;      /* files on their way into it: nothing is taken of it meanwhile */
     bool has_begun_putting;  /* a file was on its way in when its running cell began */
     struct snp_save *save;   /* owned by checkpoint.c; NULL = none is being made */
@@ -184,7 +184,7 @@ struct snp_session {
     uint64_t created_wall_us;            /* since 1970 */
     uint64_t used_us;                    /* monotonic: last began or ended to be used */
     uint64_t used_wall_us;               /* since 1970: its last cell began */
-    pid_t client;                        /* that asked for its last cell; 0 = none yet */
+    pid_t client;                        /* client of its last cell; 0 = none yet */
     struct snp_session_policy policy;
     struct snp_session_durable durable;
     struct snp_session_unsaved unsaved;

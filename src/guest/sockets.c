@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel lists the sockets of a network namespace, with what each has allocated (sock_diag(7)). Data that a unix
- * socket sent is charged to the sender until it is read; a sender that has been closed is listed no longer, so the
- * recipient's queue is counted in its place.
+ * The kernel lists the sockets of a network namespace with the memory that each has allocated (sock_diag(7)). Data sent
+ * by a unix socket is charged to the sender until it is read. A closed sender is no longer listed, so the recipient's
+ * queue is counted instead.
  */
 #include "guest/sockets.h"
 
@@ -82,20 +82,20 @@ static uint64_t socket_bytes(struct rtattr *at, int len, bool is_unix)
             memcpy(&is_shut, RTA_DATA(at), sizeof(is_shut));
         }
     }
-    sent = info[SK_MEMINFO_WMEM_ALLOC]; /* without what TCP has queued */
+    sent = info[SK_MEMINFO_WMEM_ALLOC]; /* excludes TCP's queue */
     sent = sent > info[SK_MEMINFO_WMEM_QUEUED] ? sent : info[SK_MEMINFO_WMEM_QUEUED];
     return (uint64_t)sent + info[SK_MEMINFO_RMEM_ALLOC] + info[SK_MEMINFO_BACKLOG] +
            (is_shut == BOTH_WAYS ? queue.udiag_rqueue : 0);
 }
 
-/* The answer to one question. */
+/* The total of one reply. */
 static uint64_t answer_bytes(int fd, bool is_unix)
 {
     const int fixed = (int)NLMSG_LENGTH(is_unix ? sizeof(struct unix_diag_msg)
                                                 : sizeof(struct inet_diag_msg));
     union {
         struct nlmsghdr first;
-        char bytes[32 << 10]; /* the kernel's own pieces are no larger */
+        char bytes[32 << 10]; /* the largest message of the kernel */
     } buf;
     uint64_t total = 0;
     ssize_t got;

@@ -2,13 +2,13 @@
 #ifndef SNP_GUEST_SOCKETS_H
 #define SNP_GUEST_SOCKETS_H
 
-/* Buffers of the sandbox's sockets, which no process's memory shows. */
+/* Memory in buffers of the sandbox's sockets, which is part of no process's memory. */
 
 #include <stdint.h>
 
 /*
  * Bytes in the queues of all TCP, UDP and unix sockets of the network namespace of diag_fd (a NETLINK_SOCK_DIAG
- * socket). 0 where the kernel cannot list them.
+ * socket). 0 if the kernel cannot list them.
  */
 uint64_t snp_sockets_bytes(int diag_fd);
 

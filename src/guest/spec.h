@@ -140,10 +140,10 @@ enum {
     SNP_INIT_COPIES_FD = 6,   /* folder for copies of the workspace; closed = none are kept */
     SNP_INIT_BASE_FD = 7,     /* the project as the code saw it first, to read; closed = none */
     SNP_INIT_FILES_FD = 8,    /* the program snp-files */
-    SNP_INIT_DIAG_FD = 9,     /* lists the sockets of the sandbox; closed = none does */
+    SNP_INIT_DIAG_FD = 9,     /* lists the sockets of the sandbox; closed = not supported */
 };
 
-/* snp-files has numbers 6 to 8 as pid 1, and this. */
+/* snp-files: descriptors 6 to 8 as for pid 1, and this one. */
 enum {
     SNP_FILES_CONTROL_FD = 3, /* pid 1 */
 };

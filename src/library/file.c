@@ -50,9 +50,8 @@ static struct snipara_call *put_part(struct snipara_call *call)
     size_t n = rest < SNP_FILE_CHUNK_MAX ? rest : SNP_FILE_CHUNK_MAX;
     size_t at = call->at;
 
-    call->at += n < SNP_FILE_CHUNK_MAX
-                    ? n + 1
-                    : n; /* a shorter part is the last, perhaps an empty one */
+    call->at +=
+        n < SNP_FILE_CHUNK_MAX ? n + 1 : n; /* a shorter part is the last; it may be empty */
     return snp_call_ask(call,
                         SNP_WRITE(snp_put_request, .session = call->session, .path = call->path,
                                   .offset = at, .truncate = true, .mode = call->mode),

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 
-/* How names of images begin that are built for a workspace. */
+/* The prefix of names of images built for a workspace. */
 #define SNP_ENGINE_WORKSPACE_IMAGE "snipara-sandbox-workspace:"
 
 enum {
@@ -21,7 +21,7 @@ enum {
  */
 int snp_engine_socket(char out[SNP_ENGINE_PATH_MAX + 1], struct snp_err *err) SNP_NODISCARD;
 
-/* As snp_engine_socket writes it: an absolute path, or a loopback ADDRESS:PORT. */
+/* Whether socket has the form that snp_engine_socket writes: an absolute path, or a loopback ADDRESS:PORT. */
 bool snp_engine_is_local(const char *socket);
 
 /* Does somebody answer there? *ret_fd is a stream to it. SNP_E_UNSUPPORTED says why not, with the way out. */

@@ -66,7 +66,7 @@ int snp_limit_parse(enum snp_limit limit,
 /* "512 MiB", "30 s", "1.0", "64" as people read it; returns out. */
 const char *snp_limit_format(enum snp_limit limit, uint64_t value, char *out, size_t out_len);
 
-/* The option that sets the limit called key, for a command line: "--memory 512m"; "" for another key. Returns out. */
+/* The command-line option for a limit: "--memory 512m"; "" if the key is unknown. Returns out. */
 const char *snp_limit_option(const char *key, uint64_t value, char *out, size_t out_len);
 
 /* {"timeout_ms": 30000, "memory_bytes": ...}: key plus "_ms", "_milli", "_bytes" or nothing by unit. New reference. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names are compared without case, because a project may lie on a file system that does so.
+ * Names are compared without case, because file systems may ignore case.
  *
- * A tool runs or obeys these files when a folder is opened or entered, a commit made, a branch pushed or a package
- * installed. A Makefile or a test runs when somebody asks for it, as any source does; it is not here.
+ * Tools run or obey these files when a folder is opened or entered, a commit made, a branch pushed or a package
+ * installed. A Makefile or a test is not listed: like any source, it runs on request.
  */
 #include "repair/obeyed.h"
 
@@ -14,7 +14,7 @@
 
 #include "base/macro.h"
 
-/* A pattern with a "/" is of the end of a path, one without of a name. */
+/* A pattern with a "/" matches the end of a path, a pattern without one matches a name. */
 struct rule {
     const char *pattern;
     const char *why;
@@ -36,7 +36,7 @@ static const struct rule rules[] = {
     {".gitattributes",           by_hooks  },
     {".gitmodules",              by_hooks  },
     {".gitconfig",               by_hooks  },
-    {"HEAD",                     by_hooks  }, /* a folder with this is a repository to git */
+    {"HEAD",                     by_hooks  }, /* git treats a folder with this file as a repository */
     {".githooks/*",              by_hooks  },
     {".husky/*",                 by_hooks  },
     {".overcommit.yml",          by_hooks  },
@@ -278,7 +278,7 @@ static const struct rule rules[] = {
 
 static bool rule_fits(const char *pattern, const char *path)
 {
-    /* Any beginning of the path may stand before a pattern of several parts, and anything matches its end. */
+    /* A pattern with several parts may begin at any folder of the path. */
     bool is_deep = strchr(pattern, '/') != NULL;
 
     for (const char *at = path; at != NULL; at = strchr(at, '/')) {

@@ -2,9 +2,9 @@
 #ifndef SNP_REPAIR_OBEYED_H
 #define SNP_REPAIR_OBEYED_H
 
-/* Files of a project that tools run or obey without being asked, and files of secrets. */
+/* Files of a project that tools run or obey automatically, and files of secrets. */
 
-/* Why a file of this path is one of them, for users; static. NULL if it is not. */
+/* The reason, printed for users, why a path is on the list; static. NULL = not listed. */
 const char *snp_obeyed_by(const char *path);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names are compared without case, because a project may lie on a file system that does so. */
+/* Names are compared without case, because file systems may ignore case. */
 #include "repair/place.h"
 
 #include <string.h>
@@ -109,8 +109,8 @@ static bool is_plain_text(const char *path)
 }
 
 /*
- * Whether a link may lead out of the project. It stays inside if it is relative, begins with at most as many ".." as
- * it has folders above it, and has none later: after a name, which may be another link, ".." can lead anywhere.
+ * Whether a link may lead out of the project. It stays inside if it is relative, begins with no more ".." than it has
+ * parent folders, and has no later "..": after a name, which may be a link, ".." can lead anywhere.
  */
 static bool leads_out(const char *path, const char *target)
 {

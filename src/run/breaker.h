@@ -24,7 +24,7 @@ struct snp_breaker {
     uint64_t call; /* hash of the last call and its result */
     unsigned n_calls;
     int64_t answer; /* which the last call was of */
-    uint64_t text;  /* hash of the last answer; 0 = it had calls */
+    uint64_t text;  /* hash of the last answer; 0 = it had tool calls */
     unsigned n_texts;
 };
 
@@ -36,7 +36,7 @@ void snp_breaker_add(struct snp_breaker *breaker,
                      const char *result,
                      const char *error);
 
-/* An answer without a tool call. */
+/* Note an answer without a tool call. */
 void snp_breaker_say(struct snp_breaker *breaker, const char *text);
 
 bool snp_breaker_is_tripped(const struct snp_breaker *breaker);

@@ -72,7 +72,7 @@ bool snp_run_budget_timeout(const struct snp_run_state *state,
                             const char *why,
                             struct snp_run_stop *ret);
 
-/* The limit is an agent's, and at its maximum. */
+/* Whether the limit is an agent's and at its maximum. */
 bool snp_run_budget_is_most(const struct snp_run_state *state, const char *limit);
 
 /*

@@ -21,8 +21,8 @@ int snp_run_new(const struct snp_run_with *with,
 
 /* What may be changed when a run goes on. */
 struct snp_run_changes {
-    json_t *budget;      /* borrowed: members that replace those on record, or NULL */
-    const char *recover; /* of exec requests; NULL = ask */
+    json_t *budget;      /* borrowed: members that replace those of the record, or NULL */
+    const char *recover; /* of exec requests; NULL = not chosen */
     bool is_log_beneath; /* no change: as in struct snp_trajectory_place */
 };
 

@@ -320,7 +320,7 @@ static int apply_verdict(struct snp_run_state *state, const json_t *record)
                                json_pack("{s:s, s:O}", "role", "user", "content", feedback));
 }
 
-/* The next attempt, which the last answer begins: the session of the previous one is gone. */
+/* The last answer begins the next attempt; the session of the previous attempt no longer exists. */
 static int apply_attempt(struct snp_run_state *state, const json_t *record)
 {
     const json_t *message =

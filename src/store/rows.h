@@ -57,7 +57,7 @@ enum snp_journal_part {
     SNP_PART_RAW,         /* bytes that go with the result */
     SNP_PART_SEEN_STDOUT, /* of a running or unknown cell */
     SNP_PART_SEEN_STDERR,
-    SNP_PART_DISPLAYS, /* how many are in the raw bytes, as digits; none: no part */
+    SNP_PART_DISPLAYS, /* number of displays in the raw bytes, as digits; no part = none */
     SNP_PART_N,
 };
 
@@ -79,9 +79,9 @@ struct snp_journal_cell {
     uint64_t wall_us;
     const char *first_line; /* of the code, at most 200 bytes of UTF-8; made by cell_begin */
     uint64_t stdin_bytes;
-    uint64_t displays; /* in its raw bytes, while these are there */
-    bool has_result;   /* its result is still there (gc may have taken it) */
-    bool is_dropped;   /* gc has taken result or output */
+    uint64_t displays; /* number in its raw bytes, while those exist */
+    bool has_result;   /* false if gc removed its result */
+    bool is_dropped;   /* gc removed its result or output */
 };
 
 struct snp_journal_outcome {
@@ -90,7 +90,7 @@ struct snp_journal_outcome {
     uint64_t wall_us;
     struct snp_bytes result; /* JSON */
     struct snp_bytes raw;
-    uint64_t displays; /* in raw */
+    uint64_t displays; /* number in raw */
 };
 
 typedef int (*snp_journal_cell_fn)(const struct snp_journal_cell *row,

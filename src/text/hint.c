@@ -170,7 +170,7 @@ static json_t *module_words(const json_t *module, bool is_person)
                         name, first, first);
 }
 
-/* The limit of a denial: its rule begins with the key. As an option for people. */
+/* The key of the limit of a denial, which begins its rule; for people as an option. */
 static void limit_key(const json_t *denial, bool is_person, char key[KEY_BYTES])
 {
     const char *rule = snp_json_str(denial, "rule", "");
@@ -189,7 +189,7 @@ static json_t *limit_words(const json_t *denial, bool is_person)
     return json_sprintf(is_person ? "--%s raises it" : "the limit %s raises it", key);
 }
 
-/* The limit that files met, if a denial has it; key is "" else. */
+/* The limit that a write or create reached, if a denial names it; else key is "". */
 static void full_find(const json_t *denials, bool is_person, char key[KEY_BYTES])
 {
     key[0] = '\0';
@@ -204,7 +204,7 @@ static void full_find(const json_t *denials, bool is_person, char key[KEY_BYTES]
     }
 }
 
-/* full: the limit that files met; only that one helps. */
+/* full: the limit that files reached; the hint names only this one. */
 static void fill(json_t *object, enum snp_hint_reader reader, const char *full)
 {
     const json_t *module = json_object_get(object, "module");

@@ -761,7 +761,7 @@ def test_sessions_of_others_are_left_unless_named() -> None:
         for words, typed, count in (["--all"], b"n\n", 0), (["--all"], b"y\n", 1), (["--all", "--yes"], b"", 1):
             del ended[:]
             text = daemon.on_terminal("sessions", "destroy", *words, typed=typed, status=0 if count else 1)
-            assert (b"Destroy 1 session with all that is in them? [y/N]" in text) == (typed != b""), text
+            assert (b"Destroy 1 session and everything in it? [y/N]" in text) == (typed != b""), text
             assert len(ended) == count, text
         assert daemon.cli("sessions", "destroy", "job", "default").stdout == "destroyed job\ndestroyed default\n"
 

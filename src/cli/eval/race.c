@@ -277,7 +277,7 @@ static void result_print(const json_t *result, const json_t *list)
     }
 }
 
-/* Ctrl-C goes to all of them, and to us, who ignore it. */
+/* Ctrl-C reaches all candidates; this process ignores it. */
 static bool was_interrupted(const struct race *race)
 {
     for (size_t i = 0; i < race->n; i++) {

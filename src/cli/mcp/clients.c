@@ -330,7 +330,7 @@ static json_t *entry_made(const struct client *client,
     return ours == NULL || json_object_update(entry, ours) < 0 ? NULL : SNP_TAKE_PTR(entry);
 }
 
-/* The name of our entry: that of earlier releases' documents, where the file has one. */
+/* The name of our entry: the one that earlier releases documented, if the file has it. */
 static const char *name_in(const json_t *servers)
 {
     static const char earlier[] = "snipara-sandbox";

@@ -85,7 +85,7 @@ static int exec_make(const struct snp_opts *opts,
     json_t *exec;
 
     SNP_TRY(snp_cli_session_defaults(config, true, &defaults, err));
-    /* Not only defaults: a session that was opened with others is refused. */
+    /* A session opened with another tier or template is refused. */
     exec = SNP_WRITE(snp_exec_policy, .defaults = defaults, .project = project,
                      .tier = snp_cli_tier_is_chosen(config) ? snp_cli_tier(config) : NULL,
                      .template = has_template ? snp_config_str(config, SNP_KEY_TEMPLATE) : NULL,

@@ -960,7 +960,7 @@ int snp_front_start(struct snp_front *front, const struct snp_run_spec *spec)
 
 struct recorded {
     bool is_agent;
-    char *project; /* that the run looked things up in; owned; NULL = none */
+    char *project; /* the run searched its index; owned; NULL = none */
 };
 
 static void recorded_done(struct recorded *recorded)

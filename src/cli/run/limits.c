@@ -15,12 +15,12 @@ enum {
 
 /* In force ---------------------------------------------------------------------------------- */
 
-/* Each is a key of the configuration; options and settings of programs were put into that. */
+/* Each limit is a configuration key; options and settings of programs override it there. */
 static const struct limit {
     enum snp_config_key key;
     size_t at; /* in struct snp_run_budget */
     int64_t unit;
-    int64_t of_agent;  /* if it is set nowhere; 0 = as of a run */
+    int64_t of_agent;  /* an agent's default; 0 = a run's */
     int64_t agent_max; /* 0 = a run's; below 0 = only runs have this limit */
 } keys[] = {
     {SNP_KEY_MAX_DEPTH,       offsetof(struct snp_run_budget, max_depth),    1,  SNP_AGENT_DEPTH,
@@ -33,8 +33,8 @@ static const struct limit {
 };
 
 /*
- * Keys are shared with runs, whose limits are higher: only a value that is given for this agent is reported if it is
- * above the agent's maximum. An untrusted file cannot raise an agent's default.
+ * Runs share the keys and have higher limits, so a configured value is lowered to the agent's maximum silently. Only
+ * an option above the maximum prints a warning. An untrusted file cannot raise an agent's default.
  */
 static int of_agent(const struct snp_front *front,
                     const struct limit *row,
@@ -156,13 +156,13 @@ void snp_run_limits_cap(const struct snp_front *front, json_t *budget)
     }
 }
 
-/* The way out ------------------------------------------------------------------------------- */
+/* Remedies ---------------------------------------------------------------------------------- */
 
 static const struct row {
     const char *limit;
     const char *option;
     const char *of_agent; /* NULL = the same */
-    const char *setting;  /* of a program; NULL = the limit's name */
+    const char *setting;  /* the name in programs; NULL = the limit's name */
 } rows[] = {
     {"max_iterations", "--max-iterations",               NULL,       NULL                            },
     {"max_depth",      "--max-depth",                    NULL,       NULL                            },
@@ -174,7 +174,7 @@ static const struct row {
     {"sub_cost",       "sub_calls_max_cost_per_session", NULL,       "sub_calls_max_cost_per_session"},
 };
 
-/* Who reads it. */
+/* The reader of a remedy. */
 struct reader {
     bool is_agent;
     bool is_caller;
@@ -188,7 +188,7 @@ static const char *option_of(const struct row *row, const struct reader *reader)
     return reader->is_agent && row->of_agent != NULL ? row->of_agent : row->option;
 }
 
-/* NULL: no option raises a limit. */
+/* The option that raises the limit; NULL = none. */
 static const char *raise_with(const struct snp_remedy *remedy, const struct reader *reader)
 {
     for (size_t i = 0; remedy->kind == SNP_REMEDY_RAISE_LIMIT && remedy->value == 0 &&

@@ -44,7 +44,7 @@ static bool is_no_python(const struct snp_view *view, const json_t *result)
            view->text[SNP_STREAM_STDOUT].len == 0;
 }
 
-/* As of other runs. */
+/* The exit code, as for other runs. */
 static int exit_of(const json_t *result)
 {
     return snp_result_exit(result, SNP_EXIT_OF_PYTHON) == 0 ? SNP_EXIT_OK : SNP_EXIT_FAILED;
@@ -74,7 +74,7 @@ static int show(const struct snp_front *front,
     return snp_view_finish(view, result) < 0 ? SNP_EXIT_FAILED : exit_of(result);
 }
 
-/* What the daemon is asked; *ret is also what the record says of it. Its one cell has the time of the run. */
+/* Make the exec request; *ret is also recorded. The only cell has the run's time limit. */
 static int exec_make(struct snp_front *front,
                      const struct snp_run_spec *spec,
                      json_t **ret,
@@ -119,14 +119,14 @@ static int end(struct snp_front *front,
     return r < 0 ? snp_front_fail(front, &err) : exit_code;
 }
 
-/* Why code could not be run; the exit status. */
+/* Report why the code could not run; returns the exit status. */
 static int refuse(const struct snp_front *front, struct snp_err *err)
 {
     (void)snp_err_wrap(err, "no model configured, so the prompt is run as Python");
     return snp_front_fail(front, err);
 }
 
-/* False: it is no code. */
+/* False: the prompt is not Python. */
 static bool code_run(struct snp_front *front, const struct snp_run_spec *given, int *ret_exit)
 {
     const char *code = given->prompt;

@@ -295,7 +295,7 @@ static int prompt_take(const struct snp_opts *opts,
     return 0;
 }
 
-/* From the command line to the end. */
+/* Run a prompt from the command line. */
 static int prompt_run(struct snp_cli *cli,
                       const struct snp_opts *opts,
                       struct snp_run_spec *spec)

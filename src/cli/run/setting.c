@@ -46,7 +46,7 @@ static const struct snp_opt *option_find(const struct snp_verb *verb, const char
     return NULL;
 }
 
-/* The option that a setting is; NULL = none. */
+/* The option that corresponds to a setting; NULL = none. */
 static const struct snp_opt *option_of(const struct snp_verb *verb, const char *setting)
 {
     snp_autofree char *name = snp_need_copy(setting);

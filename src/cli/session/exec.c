@@ -48,7 +48,7 @@ static const struct snp_opt options[] = {
      "another file system to run over, instead of this machine's /usr",                                       0                    },
     {"sh",             0,   SNP_OPT_FLAG,   NULL,         "CODE is a shell line, not Python",                 0                    },
     {"check",          0,   SNP_OPT_FLAG,   NULL,
-     "exit with the code of a line with ! or %%bash that failed, also if the Python did not",                 0                    },
+     "exit with the code of a failed ! line or %%bash cell, even if the Python succeeded",                    0                    },
     {"stdin",          0,   SNP_OPT_STRING, "FILE",
      "standard input of the code; - is that of this command",                                                 0                    },
     {"set-env",        0,   SNP_OPT_LIST,   "NAME=VALUE", "a variable for the code (repeatable)",             0                    },
@@ -99,7 +99,7 @@ struct job {
     size_t raw_len;
     bool has_stdin;
     json_t *head;                     /* owned */
-    char tier[SNP_TIER_NAME_MAX + 1]; /* that has run it */
+    char tier[SNP_TIER_NAME_MAX + 1]; /* that ran the code */
 };
 
 static void job_done(struct job *job)
@@ -510,12 +510,11 @@ const struct snp_verb snp_verb_exec = {
                 "exec --session work 'df.describe()'\n"
                 "exec --project . --sh 'python3 -m pytest -q'\n"
                 "exec --memory 1g --timeout 60 -- python3 script.py",
-    .exit_codes =
-        "0    the code finished\n"
-        "1    the code raised, was stopped by a limit, or could not be run\n"
-        "2    used wrongly\n"
-        "130  Ctrl-C stopped it\n"
-        "For sys.exit(N) and for a command (--sh, --) its own exit code; for a command 128 + N "
-        "if signal N ended it, and 124 if its time ran out.",
+    .exit_codes = "0    the code finished\n"
+                  "1    the code raised, was stopped by a limit, or could not be run\n"
+                  "2    used wrongly\n"
+                  "130  Ctrl-C stopped it\n"
+                  "sys.exit(N): N. A command (--sh, --): its exit code, 128 + N if signal N "
+                  "ended it, 124 if its time ran out.",
     .run = run,
 };

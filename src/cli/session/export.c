@@ -145,7 +145,7 @@ static int file_send(struct snp_cli *cli, const char *token, int fd, struct snp_
     return r;
 }
 
-/* What sessions made here may have: the file may have less, not more, but for limits of the command line. */
+/* The limits of new sessions here cap those of the file; limits on the command line replace both. */
 static json_t *begin_head(const struct snp_config *config,
                           const struct snp_opts *opts,
                           const char *name)
@@ -262,7 +262,7 @@ const struct snp_verb snp_verb_import = {
     .summary = "make a session from an exported file",
     .description = "Make a session from a file that export wrote. The file is not trusted: its "
                    "variables are read inside the new sandbox only, and its limits are cut to "
-                   "those that new sessions get here. Limits that you give replace those of "
+                   "those that new sessions get here. Limits that you give override those of "
                    "the file. Variables need the same Python and "
                    "packages here; what does not fit is named.",
     .spec = SNP_SPEC(import_options, import_args),

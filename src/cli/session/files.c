@@ -203,7 +203,7 @@ int snp_file_put(const struct snp_remote_file *to,
     /* A pipe, a device, or somebody has read of it. */
     bool is_stream = fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || lseek(fd, 0, SEEK_CUR) != 0;
     bool is_first = true;
-    bool is_open = false; /* the session is not saved with what was sent */
+    bool is_open = false; /* the session is not yet saved with the sent data */
     struct snp_remote_file part = *to;
     ssize_t n;
 
@@ -325,7 +325,7 @@ static void name_keep(struct place *place, const char *name)
     }
 }
 
-/* Files here that were copied: which later change of them is the user's. */
+/* A mark on copied files, so that later changes by the user are noticed. */
 static const char mark_name[] = "user.snipara-sandbox.copied";
 
 static void mark_text(const struct stat *st, char out[MARK_MAX])
@@ -334,7 +334,7 @@ static void mark_text(const struct stat *st, char out[MARK_MAX])
                    (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
 }
 
-/* Without it a file that is newer than the session is taken for changed. */
+/* Without the mark, a file newer than the session is assumed to be changed. */
 static void mark_set(const char *path)
 {
     char text[MARK_MAX];
@@ -346,7 +346,7 @@ static void mark_set(const char *path)
     }
 }
 
-/* The session never had what is in a file here that was changed since it began, but by put and get. */
+/* Refuse to overwrite a file that the user changed here since the session began; put and get leave a mark. */
 static int change_check(struct snp_cli *cli,
                         const char *session,
                         const char *path,

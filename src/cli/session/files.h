@@ -16,9 +16,9 @@ struct snp_remote_file {
     const char *path;
     unsigned mode;   /* put: to be set; get: out */
     bool is_written; /* get: the code wrote it, it is none of a project's */
-    bool has_more;   /* put: others follow, and the session is saved with the last */
+    bool has_more;   /* put: more files follow; the session is saved with the last one */
     struct snp_remote_file
-        *last; /* put: others may follow; which file was put last, its path owned; or NULL */
+        *last; /* put: the last file if more may follow, its path owned; or NULL */
 };
 
 /* What went over. */
@@ -36,7 +36,7 @@ int snp_file_put(const struct snp_remote_file *to,
                  uint64_t *ret_size,
                  struct snp_err *err) SNP_NODISCARD;
 
-/* Have all saved that was put, this file last. */
+/* Save the session with all files put into it; this file was the last. */
 int snp_file_put_end(const struct snp_remote_file *to, struct snp_err *err) SNP_NODISCARD;
 
 /*

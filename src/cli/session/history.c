@@ -313,7 +313,7 @@ static void streams_put(const json_t *result)
     }
 }
 
-/* The texts of what it displayed; the rest can be saved only. */
+/* Print the text displays; others can only be saved. */
 static void displays_put(const json_t *displays)
 {
     bool has_any = false;
@@ -347,7 +347,7 @@ static const char *why_none(const struct snp_cell_show_answer *cell)
                          : "how it ended is not known: the daemon or the machine ended first";
 }
 
-/* shown: what it printed and displayed, with the result if there is one; view: the same, to be saved. */
+/* shown: output and displays, with the result if there is one; view: the same, for --display-dir. */
 static int cell_put(const struct snp_reply *reply,
                     const struct snp_cell_show_answer *cell,
                     const char *session,
@@ -375,9 +375,9 @@ static int cell_put(const struct snp_reply *reply,
         (void)puts(why_none(cell));
         return view->display_dir == NULL ? 0 : snp_view_save(view, reply->head, err);
     }
-    view->is_live = true; /* what follows the output */
+    view->is_live = true; /* the output is already printed */
     return snp_view_finish(view, cell->result) < 0
-               ? snp_fail(err, SNP_E_SYS, "not everything that the cell displayed was saved")
+               ? snp_fail(err, SNP_E_SYS, "some displays of the cell were not saved")
                : 0;
 }
 
@@ -684,6 +684,6 @@ const struct snp_verb snp_verb_rerun = {
     .exit_codes = "0  every cell finished\n"
                   "1  a cell failed, or could not be run\n"
                   "2  used wrongly\n"
-                  "For sys.exit(N) and for a command its own exit code, as with exec.",
+                  "sys.exit(N): N. A command: its exit code, as with exec.",
     .run = run_rerun,
 };

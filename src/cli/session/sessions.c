@@ -181,7 +181,7 @@ static const struct {
     {"snapshots_bytes",   FORM_BYTES,   "by snapshots"},
     {"limits",            FORM_HIDDEN,  NULL          }, /* the manifest has them, with who holds them */
     {"manifest",          FORM_HIDDEN,  NULL          },
-    {"missing",           FORM_HIDDEN,  NULL          }, /* told as a sentence */
+    {"missing",           FORM_HIDDEN,  NULL          }, /* printed as a sentence */
     {"unsaved",           FORM_HIDDEN,  NULL          }, /* the same */
 };
 
@@ -463,7 +463,7 @@ static int run_set(struct snp_cli *cli, const struct snp_opts *opts)
         limits = snp_need(snp_config_limits_explicit(config));
     }
     if (r == 0 && json_object_size(limits) == 0) {
-        return snp_cli_usage(cli, "say which limit to change, as in --memory 1g");
+        return snp_cli_usage(cli, "no limit to change; name one, such as --memory 1g");
     }
     r = r < 0 ? r : snp_remote_session_of(cli, opts, &session, &err);
     r = r < 0 ? r
@@ -516,7 +516,7 @@ static int destroy_one(struct snp_cli *cli,
     return r;
 }
 
-/* Whose a session is that --all leaves; NULL: the user's. */
+/* Why --all skips a session; NULL: it is the user's. */
 static const char *others(const struct snp_session_row *row)
 {
     return row->name == NULL  ? "a program's, ends with it"
@@ -526,7 +526,7 @@ static const char *others(const struct snp_session_row *row)
                : NULL;
 }
 
-/* Ask at a terminal. */
+/* Ask for confirmation at a terminal. */
 static bool confirm_all(const json_t *rows)
 {
     snp_autofree char *question = NULL;
@@ -539,8 +539,8 @@ static bool confirm_all(const json_t *rows)
         SNP_READ(snp_session_row, row, item);
         n += others(&row) == NULL ? 1 : 0;
     }
-    question = snp_need_format("Destroy %zu session%s with all that is in them?", n,
-                               n == 1 ? "" : "s");
+    question = snp_need_format("Destroy %zu session%s and everything in %s?", n,
+                               n == 1 ? "" : "s", n == 1 ? "it" : "them");
     return n == 0 || !snp_cli_can_ask() || snp_cli_confirm(question);
 }
 
@@ -679,9 +679,9 @@ static const struct snp_opt list_options[] = {
 };
 static const struct snp_opt destroy_options[] = {
     {"all",     0,   SNP_OPT_FLAG, NULL,
-     "every session but those of AI clients and of programs that run; asks at a terminal", 0},
-    {"yes",     'y', SNP_OPT_FLAG, NULL,   "do not ask",                                   0},
-    {"session", 's', SNP_OPT_LIST, "NAME", "the same as SESSION; may be repeated",         0},
+     "all sessions except those of AI clients and running programs; asks at a terminal", 0},
+    {"yes",     'y', SNP_OPT_FLAG, NULL,   "do not ask",                                 0},
+    {"session", 's', SNP_OPT_LIST, "NAME", "the same as SESSION; may be repeated",       0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt_arg one_session[] = {SNP_CLI_ARG_SESSION};
@@ -741,13 +741,11 @@ static const struct snp_verb verb_set = {
     .name = "set",
     .summary = "change limits of a session",
     .description =
-        "Change limits of a session, for good: they stay with it and its forks. Limits that "
-        "are not "
-        "given stay as they were. Each one applies at once where the kernel allows that while "
-        "the "
-        "session runs; else it applies at the next wake, and the line says so. `hibernate` "
-        "brings that about. A sleeping session is woken first if a limit of memory, files "
-        "or processes is lowered.",
+        "Change limits of a session permanently; its forks inherit them. Other limits do not "
+        "change. A limit applies at once if the kernel can change it while the session runs. "
+        "Otherwise it applies at the next wake, and its line says so; run `hibernate`, and the "
+        "next cell wakes the session. A sleeping session is woken first if a limit of memory, "
+        "files or processes is lowered.",
     .spec = SNP_SPEC(set_options, named_session),
     .examples = "sessions set work --memory 1g --timeout 60\nsessions set work --cpus 2 --json",
     .run = run_set,

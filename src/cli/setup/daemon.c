@@ -169,7 +169,7 @@ static int shutdown_call(struct snp_cli *cli,
                : r;
 }
 
-/* It stays because sessions could not be saved: which, and why. */
+/* The daemon refused to stop: list the unsaved sessions with their reasons. */
 static int refused_tell(struct snp_cli *cli, struct snp_err *err)
 {
     snp_autoreply struct snp_reply stats = {0};
@@ -179,7 +179,7 @@ static int refused_tell(struct snp_cli *cli, struct snp_err *err)
         unsaved_warn(cli, json_object_get(stats.head, "unsaved"));
     }
     return snp_err_wrap(err,
-                        "the daemon still runs; --force stops it and loses what is not saved");
+                        "the daemon still runs; --force stops it and discards unsaved work");
 }
 
 static int run_stop(struct snp_cli *cli, const struct snp_opts *opts)
@@ -230,8 +230,8 @@ static const struct snp_verb verb_stop = {
         "Stop the daemon. Named sessions are saved first; the next command starts a new daemon "
         "(after an upgrade the new version), which finds them. Unnamed cells end. While "
         "sessions run cells it refuses, unless --force is given, which cuts the cells off. If "
-        "sessions cannot be saved, such as to a full disk, it names them and refuses, unless "
-        "--force is given, which loses what they did since they were last saved.",
+        "sessions cannot be saved, for example because the disk is full, it names them and "
+        "refuses; --force discards their unsaved work.",
     .spec = SNP_OPTIONS(stop_options),
     .exit_codes = "0  no daemon runs now\n1  failed, or a session runs a cell or cannot be "
                   "saved\n2  used wrongly",

@@ -55,7 +55,7 @@ struct report {
     struct snp_tier_files *tiers; /* borrowed, the strongest first */
     bool works[TIERS_MAX];        /* each of them, on this host */
     json_t
-        *degraded[TIERS_MAX]; /* owned: what is weaker in each, as in a result; NULL: nothing */
+        *degraded[TIERS_MAX]; /* owned: weaker controls of each, as in a result; NULL: none */
 };
 
 static const struct {
@@ -331,7 +331,7 @@ static void check_container(struct report *report)
     }
 }
 
-/* What the `degraded` line of a result names, in rows of the same names: "NAME: reason". */
+/* Add a row for each "NAME: reason" of the `degraded` line of results, under the same name. */
 static void check_degraded(struct report *report)
 {
     const struct snp_tier_file *used =
@@ -444,14 +444,14 @@ static void check_seal(struct report *report, const json_t *head)
     report_add(report, "store key", CHECK_OK, row);
 }
 
-/* What unsaved sessions say in place of the journal's events; the caller frees. */
+/* The text about unsaved sessions, printed instead of the journal's events; the caller frees. */
 static char *unsaved_text(const json_t *rows)
 {
     snp_autofree char *first = snp_unsaved_text(json_array_get(rows, 0));
     size_t n = json_array_size(rows);
 
     return n == 1 ? SNP_TAKE_PTR(first)
-                  : snp_need_format("%zu sessions are not saved, such as %s", n, first);
+                  : snp_need_format("%zu sessions are not saved, for example %s", n, first);
 }
 
 /* Whether sessions can be kept, and what recovery had to do. */
@@ -480,7 +480,7 @@ static void check_journal(struct report *report, const json_t *unsaved)
     if (json_array_size(unsaved) > 0) {
         snp_autofree char *text = unsaved_text(unsaved);
 
-        row = details(text, "what they did since is lost if the daemon is killed", NULL);
+        row = details(text, "unsaved work is lost if the daemon is killed", NULL);
         (void)json_object_set(row, "unsaved", (json_t *)(uintptr_t)unsaved);
     } else {
         row = details(said == NULL ? "in use" : snp_json_str(said, "text", "?"), cost, fix);

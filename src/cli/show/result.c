@@ -688,7 +688,7 @@ static void show_denials(const struct shown *shown)
     }
 }
 
-/* "a, b and 3 more, 7 cache files": those of tools are counted, not named. */
+/* "a, b and 3 more, 7 cache files": cache files of tools are not named. */
 static int names_add(struct snp_buf *text, const json_t *list)
 {
     size_t n_shown = 0;

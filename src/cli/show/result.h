@@ -65,11 +65,11 @@ int snp_view_save(const struct snp_view *view,
 
 enum snp_exit_of {
     SNP_EXIT_OF_PYTHON,
-    SNP_EXIT_OF_SHELL_LINES, /* also of those that failed in Python that did not */
+    SNP_EXIT_OF_SHELL_LINES, /* also of failed shell lines in a cell that finished */
     SNP_EXIT_OF_COMMAND,
 };
 
-/* Exit code for a result: that of SystemExit or of a command (128 + n for a signal, 124 for a timeout), else 0 or 1. */
+/* Exit code for a result: of SystemExit or of a command (128 + n for a signal, 124 for a timeout), else 0 or 1. */
 int snp_result_exit(const json_t *head, enum snp_exit_of of);
 
 #endif

@@ -228,7 +228,7 @@ static void print_records(FILE *stream, const struct snp_table *table)
     (void)fputs(used > 0 ? "\n" : "", stream);
 }
 
-/* In lines of so many columns, broken at spaces, each below the one before. */
+/* Print text in lines of at most so many columns, broken at spaces and aligned. */
 static void print_wrapped(FILE *stream,
                           const struct snp_cell *cell,
                           size_t indent,

@@ -606,7 +606,7 @@ static int note_add(json_t *notes, char *text, struct snp_err *err)
     return r < 0 ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
 }
 
-/* Of each limit the one that the caller gives, else the smaller. */
+/* Each limit is the caller's if given, else the smaller one. */
 static int limits_settle(json_t *spec,
                          const struct snp_archive_policy *policy,
                          json_t *notes,
@@ -621,7 +621,7 @@ static int limits_settle(json_t *spec,
     SNP_TRY(policy->given == NULL ? 0 : snp_limits_from_json(policy->given, &wanted, err));
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         enum snp_limit limit = (enum snp_limit)i;
-        const uint64_t most = policy->limits.value[i]; /* no less than what is given */
+        const uint64_t most = policy->limits.value[i]; /* at least the given limit */
         const uint64_t value = wanted.value[i] < most ? wanted.value[i] : most;
         char was[64];
         char is[64];

@@ -78,7 +78,7 @@ int snp_archive_cells(struct snp_tx *tx,
 /* What sessions made here may have; a file may have less, not more. */
 struct snp_archive_policy {
     struct snp_limits limits;
-    json_t *given;    /* owned: limits that one has whatever its file says; NULL = none */
+    json_t *given;    /* owned: limits that replace those of its file; NULL = none */
     const char *tier; /* its name */
     bool is_auto;
     bool allow_degraded;

@@ -684,7 +684,7 @@ static int load_start(struct snp_wake *wake, struct snp_err *err)
                        : json_deep_copy(session->durable.checkpoint_lost);
     SNP_TRY_MEMORY(wake->failed, err);
     if (wake->no_image[0] != '\0') {
-        snp_no_image_drop(wake->failed); /* which has a member of its own in the answer */
+        snp_no_image_drop(wake->failed); /* reported as `no_image` of the answer */
     }
     r = snp_load_start(session->live.executor, wake->checkpoint, wake->effort, load_ended, wake,
                        err);

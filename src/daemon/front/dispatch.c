@@ -56,7 +56,7 @@ struct handler {
 struct passing {
     struct snp_request *request;  /* owned */
     uint64_t raw_max;             /* bytes asked for */
-    bool has_more;                /* what is put is saved with the next one */
+    bool has_more;                /* more files follow; the session is saved with the last */
     struct snp_session *put_into; /* one reference, and counted in n_putting; or NULL */
 };
 
@@ -73,14 +73,14 @@ static void put_ended(struct snp_session *session)
     snp_session_unref(session);
 }
 
-/* A file that is in its session, and is answered when that is on disk. */
+/* A put whose answer waits until the session is saved. */
 struct put_kept {
     struct snp_request *request; /* owned */
     struct snp_session *session; /* one reference */
     json_t *answer;              /* owned */
 };
 
-/* err: why the file is not on disk, or NULL. */
+/* err: why the session was not saved, or NULL. */
 static void put_answer(const struct put_kept *kept, const struct snp_err *err)
 {
     if (err != NULL) {
@@ -99,7 +99,7 @@ static void put_saved(void *ctx, const json_t *report, const struct snp_err *err
     free(kept);
 }
 
-/* A file can be saved before its answer: 0, else why not. */
+/* 0: the session can be saved before the answer; else err says why not. */
 static int put_may_save(const struct snp_session *session, bool has_more, struct snp_err *err)
 {
     if (has_more) {
@@ -119,10 +119,10 @@ static int put_may_save(const struct snp_session *session, bool has_more, struct
     return session->live.executor != NULL &&
                    (session->state == SNP_SESSION_IDLE || session->state == SNP_SESSION_SAVING)
                ? 0
-               : snp_fail(err, SNP_E_PEER, "the session was lost meanwhile");
+               : snp_fail(err, SNP_E_PEER, "the session was lost before it was saved");
 }
 
-/* The tier has written the file. In a session whose durability is synced it is on disk before it is answered. */
+/* The tier has written the file. With durability synced, the session is saved before the answer. */
 static void put_end(const struct passing *passing, json_t *answer)
 {
     struct snp_session *session = passing->put_into;
@@ -145,7 +145,7 @@ static void put_end(const struct passing *passing, json_t *answer)
     *kept = now;
     snp_session_ref(session);
     snp_checkpoint_make_aside(session, put_saved,
-                              kept); /* it begins when no file is on its way */
+                              kept); /* the save starts when no transfer is pending */
 }
 
 static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
@@ -198,7 +198,7 @@ static void pass(const struct snp_work *work, struct snp_session *put_into)
         passing->put_into = put_into;
         passing->has_more =
             work->raw_len == SNP_FILE_CHUNK_MAX || snp_json_bool(head, "more", false);
-        (void)json_object_del(head, "more"); /* not every tier knows it */
+        (void)json_object_del(head, "more"); /* only the daemon needs it */
         r = snp_tier_ask(work->tier, &call, &err);
     }
     if (r < 0) {

@@ -277,7 +277,7 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
         server->shutdown = request;
     } else if (request != NULL) {
         server->shutdown = request;
-    } /* else it was asked to, and sessions were still being saved */
+    } /* else server->shutdown is a request that waits for the saves */
     server->end_lost = json_array();
     uv_close((uv_handle_t *)&server->listener, NULL);
     snp_closep(&server->listen_fd);
@@ -294,7 +294,7 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
     end_begin(server);
 }
 
-/* "a, b": those that could not be saved, as many as fit. */
+/* "a, b": the names of the rows, as many as fit. */
 static void names_of(const json_t *rows, char *out, size_t out_len)
 {
     size_t used = 0;

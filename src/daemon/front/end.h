@@ -12,7 +12,7 @@ struct snp_server;
 /* Begin the end: nothing new is accepted, sessions close. request: answered when they have; NULL = nobody waits. */
 void snp_server_end(struct snp_server *server, struct snp_request *request);
 
-/* The same, but first sessions are saved: if that fails the request is refused, and nothing ends. */
+/* Save all sessions, then end; if a save fails, the request is refused and the daemon continues. */
 void snp_server_stop(struct snp_server *server, struct snp_request *request);
 
 /* A tier's process and memory are gone; goes on ending if that was awaited. */

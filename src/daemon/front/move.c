@@ -217,7 +217,7 @@ static void move_turn(struct snp_turn *turn,
     if (why != NULL) {
         moving_fail(moving, why);
     } else if (session->policy.tier != moving->from) {
-        (void)snp_fail(&err, SNP_E_LIMIT, "it was moved meanwhile");
+        (void)snp_fail(&err, SNP_E_LIMIT, "another request moved the session first");
         moving_fail(moving, &err);
     } else if (session_check(session, &err) < 0) {
         moving_fail(moving, &err);

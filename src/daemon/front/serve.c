@@ -223,7 +223,7 @@ static bool is_quiet(const struct snp_server *server)
     return !has_requests(server);
 }
 
-/* An end that was not asked for waits until all is saved. False: not yet. */
+/* Whether an automatic end may now save all sessions. */
 static bool may_settle(const struct snp_server *server)
 {
     return !server->is_ending && server->settled == NULL && snp_now_us() >= server->settle_us;
@@ -240,7 +240,7 @@ static bool is_settled(struct snp_server *server, bool is_saved)
 
 static void on_listener(uv_poll_t *poll, int status, int events);
 
-/* Who is connected finds the next daemon by himself. */
+/* Connected clients reconnect to the next daemon automatically. */
 static void hand_over_settled(struct snp_server *server, bool is_saved)
 {
     if (!is_settled(server, is_saved) || !is_quiet(server)) {
@@ -256,7 +256,7 @@ static void hand_over_settled(struct snp_server *server, bool is_saved)
     }
 }
 
-/* After an upgrade: save everything, and leave the rest to the next daemon. Who connects meanwhile waits. */
+/* After an upgrade: save all sessions, then end; the next daemon restores them. New connections wait. */
 static bool hand_over(struct snp_server *server)
 {
     if (!may_settle(server) || is_current(server) || !is_quiet(server)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The method `sessions.set`: the policy gets the limits, then the sandbox, if there is one, then the
- * journal. What the sandbox cannot change it keeps; the next one is opened with the policy.
+ * The method `sessions.set`: the limits are written to the policy, then the sandbox, if there is one, then the
+ * journal. The sandbox keeps limits that it cannot change; the next one is opened with the policy.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static void setting_free(struct setting *setting)
     free(setting);
 }
 
-/* What another request has changed meanwhile stays. */
+/* Restore the old limits, except those that another request has changed since. */
 static void setting_fail(struct setting *setting, const struct snp_err *why)
 {
     uint64_t *value = setting->session->policy.limits.value;
@@ -48,17 +48,16 @@ static void setting_fail(struct setting *setting, const struct snp_err *why)
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         value[i] = value[i] == setting->now.value[i] ? setting->was.value[i] : value[i];
     }
-    (void)snp_err_wrap(&err, "the limits of session %s stay as they were",
-                       setting->session->name);
+    (void)snp_err_wrap(&err, "the limits of session %s are unchanged", setting->session->name);
     snp_request_fail(setting->request, &err);
     setting_free(setting);
 }
 
-/* Without a sandbox, or one that can change nothing: what differs applies to the next one. */
+/* Without a sandbox that can change limits, changed limits apply to the next one. */
 static void all_at_wake(struct setting *setting)
 {
     for (int i = 0; i < SNP_LIMIT_N; i++) {
-        /* Each cell brings its time limit along. */
+        /* Each cell request has its time limit. */
         if (i != SNP_LIMIT_WALL && setting->now.value[i] != setting->was.value[i]) {
             (void)json_array_append_new(setting->at_wake,
                                         json_string(snp_limit_info((enum snp_limit)i)->key));
@@ -92,7 +91,7 @@ static void write_down(struct setting *setting)
     struct snp_err err;
 
     if (setting->session->state == SNP_SESSION_CLOSING) {
-        (void)snp_fail(&err, SNP_E_NOT_FOUND, "it was destroyed meanwhile");
+        (void)snp_fail(&err, SNP_E_NOT_FOUND, "another request destroyed the session");
         setting_fail(setting, &err);
     } else if (snp_entry_session(setting->session, written, setting, &err) < 0) {
         written(setting, &err);
@@ -107,7 +106,8 @@ static int limited(void *ctx, const struct snp_tier_answer *answer, struct snp_e
     struct snp_err ignored;
     int r;
 
-    if (answer->head == NULL) { /* it has ended meanwhile, or knows no such method */
+    if (answer->head ==
+        NULL) { /* the sandbox has ended, or its tier does not have the method */
         all_at_wake(setting);
         write_down(setting);
         return 0;
@@ -116,7 +116,7 @@ static int limited(void *ctx, const struct snp_tier_answer *answer, struct snp_e
     r = snp_manifest_check(manifest, ret_bad);
     if (r == 0 && snp_tier_mark(session->policy.tier, manifest) == 0) {
         (void)!snp_session_policy_opened(session, manifest,
-                                         &ignored); /* else the old one stays */
+                                         &ignored); /* on failure the old manifest stays */
     }
     json_decref(setting->at_wake);
     setting->at_wake = json_incref(json_object_get(answer->head, "later"));
@@ -139,7 +139,7 @@ static int tier_ask(struct setting *setting, struct snp_err *err)
     return snp_tier_ask(executor->tier, &call, err);
 }
 
-/* Lowered in its sleep, a limit could cost it what it holds; once awake it is tried before it sleeps again. */
+/* The state of a sleeping session may not fit a lower limit. Awake, it hibernates only after a trial restore. */
 static bool is_tighter(const struct snp_limits *wanted, const struct snp_limits *now)
 {
     for (int i = 0; i < SNP_LIMIT_N; i++) {

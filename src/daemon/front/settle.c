@@ -49,11 +49,11 @@ static void one_settled(struct snp_session *session)
 static void saved(void *ctx, const json_t *report, const struct snp_err *err)
 {
     (void)report;
-    (void)err; /* noted where it failed */
+    (void)err; /* the failed save noted it */
     one_settled(ctx);
 }
 
-/* Its cells are in the journal now, or cannot be. */
+/* The owed cells are journaled, or that failed: make the checkpoint. */
 static void paid(void *ctx, const struct snp_err *err)
 {
     struct snp_session *session = ctx;
@@ -80,7 +80,7 @@ bool snp_server_settle(struct snp_server *server, snp_settled *done)
         return false;
     }
     server->settled = done;
-    server->n_settling = 1; /* until all have begun */
+    server->n_settling = 1; /* until all saves have begun */
     (void)uv_timer_start(&server->end_timer, on_late, SNP_CAP_END_SAVE_MS, 0);
     for (size_t i = 0; i < server->sessions.n_slots; i++) {
         struct snp_session *session = server->sessions.slots[i];

@@ -2,18 +2,18 @@
 #ifndef SNP_DAEMON_FRONT_SETTLE_H
 #define SNP_DAEMON_FRONT_SETTLE_H
 
-/* Saving all sessions before an end that may still be called off. */
+/* Save all sessions before an end, which is cancelled if a save fails. */
 
 #include <stdbool.h>
 
 struct snp_server;
 
-/* is_saved: no session holds what is on no disk, as far as it can be saved and no cell runs in it. */
+/* is_saved: every session that can be saved and runs no cell is on disk. */
 typedef void snp_settled(struct snp_server *server, bool is_saved);
 
 /*
- * Save the sessions while the daemon serves on. done is called once, perhaps before this returns; not if the end
- * begins before. False: this is under way already, and done is not called.
+ * Save the sessions while the daemon continues to serve. done is called once, perhaps before this returns; not if the
+ * daemon begins to end first. False: a save of all sessions is already pending, and done is not called.
  */
 bool snp_server_settle(struct snp_server *server, snp_settled *done);
 

@@ -159,7 +159,7 @@ static void save_later(struct snp_session *session)
     }
 }
 
-/* When there may be room: the next attempt, each time after twice as long. */
+/* Schedule the next attempt; the delay doubles each time. */
 static void save_again(struct snp_session *session)
 {
     uint64_t ms = session->unsaved.retry_ms * 2;
@@ -169,7 +169,7 @@ static void save_again(struct snp_session *session)
     session->unsaved.due_us = snp_now_us() + session->unsaved.retry_ms * 1000;
 }
 
-/* A save of the present state failed. One beside a cell is followed by another after the cell. */
+/* A save of the current state failed. After a save beside a running cell, the end of the cell saves again. */
 static void save_failed(const struct snp_save *save)
 {
     struct snp_session *session = save->session;
@@ -179,7 +179,7 @@ static void save_failed(const struct snp_save *save)
         return;
     }
     if (save->is_aside && save->err.code == SNP_E_LIMIT && !save->is_journals) {
-        /* Its memory is short for a copy: from now on cells wait, or it would never be saved. */
+        /* The memory limit leaves no room for a copy: cells wait for saves from now on, or none would succeed. */
         session->unsaved.is_short = true;
         save_later(session);
         return;
@@ -618,11 +618,11 @@ void snp_checkpoint_tick(struct snp_server *server)
         if (session->unsaved.due_us <= now + 500) {
             (void)snp_entry_pay(session, NULL, NULL);
             if (!session->durable.is_recorded) {
-                save_again(session); /* it is once that is paid */
+                save_again(session); /* recorded once the owed cells are written */
             } else if (server->n_saving < SNP_CAP_SAVING) {
                 snp_checkpoint_make_aside(session, NULL, NULL);
                 continue;
-            } /* else the end of one of those looks again */
+            } /* else the end of a running save checks again */
         }
         if (session->unsaved.due_us > now + 500) {
             next = session->unsaved.due_us < next ? session->unsaved.due_us : next;

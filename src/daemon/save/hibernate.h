@@ -26,7 +26,7 @@ void snp_hibernate(struct snp_session *session,
                    snp_hibernate_done *done,
                    void *ctx);
 
-/* It runs a cell, is woken or rolled back: hibernating it takes a turn. What is being saved is hibernated after that. */
+/* The session runs a cell, wakes or rolls back: hibernation waits for its turn. A pending save needs no turn. */
 bool snp_hibernate_must_wait(const struct snp_session *session);
 
 /* A hibernation that ends only if the session can wake somewhere else. */

@@ -176,7 +176,7 @@ static void owe(struct snp_session *session, struct snp_entry *entry, const stru
             debt_add(session, debt);
         }
     }
-    /* An outcome whose intent is missing fails for that; why the intent failed was noted before. */
+    /* A missing intent makes its outcome fail, too; the failure of the intent is already noted. */
     if (session->durable.debt != NULL &&
         (err->code != SNP_E_NOT_FOUND || session->unsaved.failed.code == SNP_OK)) {
         snp_unsaved_note(session, err);
@@ -191,7 +191,7 @@ static void job_done(void *arg, const struct snp_err *err)
     if (session != NULL && err->code == SNP_OK) {
         session->durable.is_suspect = session->durable.debt != NULL;
         if (entry->debt != NULL && session->unsaved.when == SNP_CHECKPOINT_OFF) {
-            snp_unsaved_clear(session); /* no save follows that would do it */
+            snp_unsaved_clear(session); /* no later save would clear it */
         }
         session->durable.is_recorded |= entry->has_row || entry->debt != NULL;
     } else if (err->code != SNP_OK) {
@@ -704,7 +704,7 @@ int snp_entry_put(struct snp_session *session,
     SNP_TRY_MEMORY(entry, err);
     entry->done = done;
     entry->ctx = ctx;
-    /* Synced, because the file itself may not be: without the note nobody is told that it is gone. */
+    /* Synced, because the file itself may not be: without the entry, its loss would not be reported. */
     return submit(session->server, entry, run_effect, SNP_DURABILITY_SYNCED, err);
 }
 

@@ -21,7 +21,7 @@ void snp_unsaved_clear(struct snp_session *session)
     session->unsaved.retry_ms = 0;
 }
 
-/* Of a session without an executor `missing` reports what is lost. */
+/* Without an executor, `missing` reports the lost cells. */
 bool snp_unsaved_is(const struct snp_session *session)
 {
     return session->unsaved.failed.code != SNP_OK && session->live.executor != NULL &&

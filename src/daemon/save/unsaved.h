@@ -3,8 +3,8 @@
 #define SNP_DAEMON_SAVE_UNSAVED_H
 
 /*
- * What of a session is on no disk, or did not come back when that was tried; and telling it. Also the one place that
- * knows which sessions could not be saved.
+ * Reports state of a session that is not on disk, or that a trial restore did not bring back. Also the only place that
+ * records which sessions could not be saved.
  */
 
 #include <stdbool.h>
@@ -16,17 +16,17 @@
 struct snp_server;
 struct snp_session;
 
-/* A checkpoint of its present state failed, or the journal did not take a cell that ran. */
+/* Record that a checkpoint of the current state, or the journal entry of a cell, failed. */
 void snp_unsaved_note(struct snp_session *session, const struct snp_err *err);
-/* It was saved, or holds nothing that needs saving. */
+/* Forget the failure: the session is saved, or has nothing to save. */
 void snp_unsaved_clear(struct snp_session *session);
-/* Saving it failed, and what it did since is on no disk. */
+/* The latest save failed, and later changes are not on disk. */
 bool snp_unsaved_is(const struct snp_session *session);
-/* What answers say of it (wire/session.h): new, or NULL if nothing is unsaved or there is no memory. */
+/* The `unsaved` member of answers (wire/session.h): new; NULL if the session is saved, or without memory. */
 json_t *snp_unsaved_row(const struct snp_session *session);
-/* The same for another reason why it is not saved. */
+/* The same, with err as the reason. */
 json_t *snp_unsaved_why(const struct snp_session *session, const struct snp_err *err);
-/* The rows of all such sessions: a new array, or NULL. */
+/* The rows of all unsaved sessions: a new array, or NULL. */
 json_t *snp_unsaved_list(const struct snp_server *server);
 
 /*

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* No variable has such a name; src/guest/python/state.py writes it. */
+/* No variable can have this name; src/guest/python/state.py writes it. */
 #define IMAGE_NAME "image of memory"
 
 bool snp_no_image_is(const json_t *row)

@@ -3,8 +3,8 @@
 #define SNP_DAEMON_SESSION_NO_IMAGE_H
 
 /*
- * Among what a checkpoint could not hold, [{name, type, reason}]: a row that says why it has no image of the memory,
- * if one was wanted.
+ * The row in the list of unsaved state of a checkpoint, [{name, type, reason}], that says why it has no image of the
+ * memory, if one was wanted.
  */
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include "base/json.h"
 
 bool snp_no_image_is(const json_t *row);
-/* Borrowed from lost; NULL: there is no such row. */
+/* Borrowed from lost; NULL: no such row. */
 const char *snp_no_image_reason(const json_t *lost);
 void snp_no_image_drop(json_t *lost);
 

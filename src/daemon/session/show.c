@@ -9,7 +9,7 @@
 #include "daemon/tiers.h"
 #include "wire/session.h"
 
-/* The program that used it last, while it is connected; 0 = none. */
+/* Process id of the last client while it is connected; 0 = none. */
 static uint64_t client_of(const struct snp_session *session)
 {
     for (size_t i = 0; i < SNP_CAP_CLIENTS; i++) {

@@ -42,9 +42,9 @@ enum {
     ETC_MAX = 1 << 20,
     STAT_CHARS = 1024,
     STATUS_CHARS = 8192,
-    WHOLE_GRAIN_S = 2, /* of stamps in whole seconds */
+    WHOLE_GRAIN_S = 2, /* for timestamps in whole seconds */
     NS_PER_S = 1000000000,
-    GRAIN_NS = 20000000, /* two ticks, by which the kernel's stamps lag */
+    GRAIN_NS = 20000000, /* two ticks: the kernel's timestamps lag behind the clock */
     SEQUENCES_LEN = 32,
     SEQUENCES_FLAG_END = 1,
     SEQUENCES_MARK = 0x53053053, /* of the C library, for x86-64 */
@@ -330,7 +330,7 @@ struct stat_field {
     __u64 *to;
 };
 
-/* Of /proc/self/stat, whose second member may have any characters; fields in their order. */
+/* Read fields of /proc/self/stat, in ascending order. The second may contain any characters. */
 static bool read_stat(const struct stat_field *fields, size_t n)
 {
     char text[STAT_CHARS] = "";
@@ -562,7 +562,7 @@ static long count_filters(void)
     return at == NULL ? -1 : strtol(at, NULL, 10); /* banned-ok: the kernel's number */
 }
 
-/* When this process was made, before it loaded anything; 1970 if that is not known. */
+/* The start time of this process, before it loaded anything; 1970 if unknown. */
 static struct timespec process_start(void)
 {
     __u64 ticks = 0; /* since the machine's start */

@@ -16,7 +16,7 @@ struct snp_image_settings {
     long filters; /* seccomp; -1: the kernel does not say */
     mode_t umask;
     struct rlimit limits[RLIM_NLIMITS];
-    struct timespec started; /* of the process; 1970: not known */
+    struct timespec started; /* of the process; 1970: unknown */
 };
 
 /* Borrowed for ever. */

@@ -47,7 +47,7 @@ struct snp_image_given {
  */
 void snp_image_mark(bool is_new);
 
-/* Once its set-up is over: these are the limits of its sandbox. */
+/* Note the resource limits of the sandbox; called when its set-up is complete. */
 void snp_image_opened(void);
 
 /*

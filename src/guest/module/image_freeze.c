@@ -341,8 +341,8 @@ static rlim_t smaller(rlim_t a, rlim_t b)
 }
 
 /*
- * The limits of a session may have changed since: here the set-up has put those of now in place.
- * What the code has lowered itself comes back, within them.
+ * The limits of the session may have changed since the freeze, and the set-up has applied the new ones. Restore limits
+ * that the code lowered, within the new ones.
  */
 static struct rlimit limit_here(const struct rlimit *was,
                                 const struct rlimit *opened,

@@ -143,7 +143,7 @@ struct snp_image_self {
     struct snp_image_given given;
     struct snp_image_leftovers leftovers;
     struct snp_image_kernel kernel;
-    struct rlimit opened[RLIM_NLIMITS]; /* as the set-up left them */
+    struct rlimit opened[RLIM_NLIMITS]; /* after the set-up */
 };
 extern struct snp_image_self snp_image_self;
 

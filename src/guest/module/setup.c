@@ -91,8 +91,8 @@ static int step_hostname(struct snp_setup *s, struct snp_err *err)
 }
 
 /*
- * The network namespace is empty; only its own loopback is brought up. Pid 1, whose filter allows no netlink sockets,
- * gets one that lists the sockets of the namespace, where the kernel has that.
+ * The network namespace is empty except for its loopback interface. Pid 1, whose filter allows no netlink sockets, gets
+ * one that lists the sockets of the namespace, if the kernel supports that.
  */
 static int step_loopback(struct snp_setup *s, struct snp_err *err)
 {

@@ -13,7 +13,7 @@ struct snp_zygote_hooks {
     void (*before_fork)(void);
     void (*after_fork_parent)(void);
     void (*after_fork_child)(void);
-    const char *files; /* what was loaded: see guest/module/freeze.h; borrowed */
+    const char *files; /* loaded files: see guest/module/freeze.h; borrowed */
     size_t files_len;
     struct snp_image_settings began;
 };

@@ -102,7 +102,7 @@ x = f'{f(1)}'
 del f, x
 """
 
-CATCHERS = 8  # of exceptions that signal handlers raise while another is caught
+CATCHERS = 8  # nested, for exceptions that signal handlers raise while another is caught
 
 
 class Session:
@@ -122,8 +122,8 @@ class Session:
         self._warm: Callable[[], object] = getattr(snp, "warm", bool)
         self._snp = snp
         self._elsewhere: Any = None  # open files and folder of what was thawed, until they are there
-        self._order: Union[Cell, Order, None] = None  # being served
-        self._failure: Optional[BaseException] = None  # of what serves it
+        self._order: Union[Cell, Order, None] = None  # the current one
+        self._failure: Optional[BaseException] = None  # of serving it
         self._failures = 0
         self._interrupt = Interrupt()
         self._interrupt.shielded.add(Session._guarded.__code__)
@@ -227,19 +227,19 @@ class Session:
         self._serve_on(CATCHERS)
 
     def _serve_on(self, catchers: int) -> None:
-        """Serve, whatever signal handlers of cells raise, also between two lines of ours (see Stream). What one
-        raises while a catcher is left is caught by the next."""
+        """Serve, even if signal handlers of cells raise between two lines of the driver (see Stream). The next
+        catcher catches an exception raised while one is left."""
         while True:
             try:
                 if catchers:
                     self._serve_on(catchers - 1)
                 else:
                     self._serve_all()
-            except BaseException as error:  # no call here, thus no handler
+            except BaseException as error:  # no call here, so no handler runs
                 self._failure = error
 
     def _serve_all(self) -> None:
-        if self._failure is not None:  # the cell has broken something of ours, or memory is short
+        if self._failure is not None:  # the cell broke the driver, or memory is short
             self._failures += 1
             if self._failures == FAILURES_MAX or isinstance(self._order, Order):
                 _exit(EXIT_STREAM)
@@ -264,7 +264,7 @@ class Session:
             self._save(order)
         elif order.kind == LOAD:
             self._load(order)
-        elif order.kind != ANSWER:  # to a cell that has ended without waiting for it
+        elif order.kind != ANSWER:  # an answer to a cell that ended without waiting for it
             _exit(EXIT_STREAM)
 
     # Sleeping copies -----------------------------------------------------------------
@@ -428,8 +428,8 @@ class Session:
         _exit(EXIT_GONE)
 
     def _keep(self, order: Order) -> Tuple[int, str]:
-        """In such a copy: write all it has as the first items of the part. (how many, why there are none);
-        -1 in the interpreter that takes them in."""
+        """In such a copy: write its memory as the first items of the part. Returns (their number, why there are
+        none); -1 in the interpreter that restores them."""
         first_to_go()
         files = OpenFiles({order.fd, self._stream.fd, 0, 1, 2, *self._stdio.spare})
         why = "it was not forked from a template" if self._copy_self is None else files.why_not_elsewhere()

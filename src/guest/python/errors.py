@@ -319,7 +319,7 @@ def is_shell_line(error: BaseException, cell: int) -> bool:
     number = error_line(error, cell) or 0
     line = lines[number - 1].strip() if 0 < number <= len(lines) else ""
     word, _, rest = line.partition(" ")
-    if isinstance(error, NameError):  # it is Python, too: a difference, a quotient
+    if isinstance(error, NameError):  # also valid Python: a difference, a quotient
         is_difference = bool(rest) and (rest[0] not in "-/" or not rest[1:2].strip())
         if is_difference or word in _modules or "'" + word + "'" not in safe_text(error):
             return False

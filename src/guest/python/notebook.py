@@ -120,7 +120,7 @@ class Commands:
     def __init__(self, names: Dict[str, Any]) -> None:
         self._names = names
         self._began: Optional[float] = None  # of a cell with %%time
-        self.failed = 0  # exit code of the last shell line of the cell that failed
+        self.failed = 0  # exit code of the last failed shell line of the cell
 
     def run(self, name: str, rest: str = "", body: Any = "") -> Any:
         if name in NOTHING:
@@ -340,7 +340,7 @@ class Installed:
 
 
 def install(names: Dict[str, Any]) -> Commands:
-    """Set up for cells with these names."""
+    """Prepare the namespace of cells."""
     commands = Commands(names)
     setattr(builtins, FUNCTION, commands.run)
     sys.meta_path.insert(0, Installed)

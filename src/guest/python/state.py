@@ -485,11 +485,11 @@ class Saver:
         self._skeletons: List[Ref] = []
         self._bodies: List[Root] = []  # classes whose bodies are still to be pickled
         self._lost: List[Dict[str, Any]] = []
-        self.no_image = ""  # why there is no image, which would have what is lost
+        self.no_image = ""  # why there is no image, which would hold the lost state
         self._room = ROOTS_KEPT_MAX
         self._kinds: Dict[type, bool] = {}  # whether their objects are told apart
         self._of_classes: Set[int] = set()
-        self._workspace: Set[str] = set()  # names of its modules
+        self._workspace: Set[str] = set()  # names of modules of the workspace
         self._sources: Set[str] = set()
         self._limit: Optional[float] = None
         self._deadline = 0.0

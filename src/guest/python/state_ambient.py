@@ -117,7 +117,7 @@ def _restore_path(settings: Dict[str, Any], baseline: Baseline, moved: Callable[
 
 
 def restore_options(options: Dict[str, bytes], fail: Callable[[str, BaseException], None]) -> None:
-    """Of an older checkpoint, which has them here."""
+    """Restore options from a checkpoint of an older version."""
     for name, data in options.items():
         try:
             write_ambient("options of " + name, pickle.loads(data), str)
@@ -127,7 +127,7 @@ def restore_options(options: Dict[str, bytes], fail: Callable[[str, BaseExceptio
 
 # What one sets and expects to stay ------------------------------------------------------------
 #
-# Each aspect is read as a value, which is compared with what it was before the first cell.
+# Each aspect is read as a value and compared with its value before the first cell.
 
 
 def _zone() -> Any:
@@ -251,7 +251,7 @@ TYPES = ("encodings_map", "suffix_map", "types_map", "types_map_inv")
 
 
 def _read_types() -> Any:
-    """None until a type is first asked for."""
+    """None until the first lookup of a type."""
     known = _modules["mimetypes"]._db
     return known and [copy.deepcopy(getattr(known, name)) for name in TYPES]
 
@@ -435,11 +435,11 @@ ASPECTS: Dict[str, Tuple[str, Callable[[], Any], Write]] = {
         lambda value: _modules["tracemalloc"].start(value),
     ),
 }
-FROM_DEFAULTS = ("options of pandas", "options of matplotlib")  # read without what is as the library has it
+FROM_DEFAULTS = ("options of pandas", "options of matplotlib")  # values that differ from the defaults
 
 
 def kept(value: Dict[str, Any]) -> Dict[str, Any]:
-    """Without what could not be saved."""
+    """The values that could be saved."""
     return {key: one for key, one in value.items() if type(one) is not Lost}
 
 
@@ -571,7 +571,7 @@ def finalizers(baseline: Baseline, is_saved: Callable[[int], bool]) -> List[Any]
 def read_ambient(
     baseline: Baseline, names: Dict[Any, Any], is_part: Callable[[Any], bool], given: Dict[str, Any], lose: Any
 ) -> Dict[str, Any]:
-    """What is not as it was before the first cell: {what: value}. is_part: whether a namespace is the driver's."""
+    """Aspects changed since the first cell: {aspect: value}. is_part: whether a namespace is the driver's."""
     found: Dict[str, Any] = {}
     for name in ASPECTS:
         try:
@@ -579,7 +579,7 @@ def read_ambient(
             if value is not None and value != baseline.aspects.get(name):
                 if name == "the time zone":
                     _write_zone(value)
-                elif name == "limits of resources":  # the others are those of the sandbox
+                elif name == "limits of resources":  # the sandbox sets the others
                     value = dict(value.items() - baseline.aspects[name].items())
                 found[name] = value
         except Exception as error:

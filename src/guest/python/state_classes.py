@@ -83,7 +83,7 @@ EARLY = ATOMS | frozenset(
 
 
 def registered(kind: Any) -> List[Any]:
-    """With an abstract class."""
+    """Classes registered with an abstract class."""
     found = [reference() for reference in abc_dump(kind)[0]] if abc_dump is not None else []
     return [one for one in found if one is not None]
 

@@ -210,7 +210,7 @@ class Loader:
 
     @contextlib.contextmanager
     def _limited(self) -> Iterator[None]:
-        """In time for what is left to do."""
+        """Limit an item to a part of the remaining time."""
         now = monotonic()
         self._limit = now + max((self._deadline - now) * ROOT_PART, TICK_S)
         try:
@@ -303,7 +303,7 @@ class Loader:
             return False
 
     def _restore_modules(self) -> None:
-        """Of the workspace; their code runs, if nothing has imported them yet."""
+        """Import modules of the workspace; their code runs unless they are already imported."""
         for name in [name for name in self._ambient if name.startswith(STATE_OF)]:
             try:
                 with self._limited():
@@ -315,7 +315,7 @@ class Loader:
         """At the end: what is loaded changes some of it."""
         if "_" in self._ambient:
             builtins._ = self._ambient.pop("_")  # type: ignore[attr-defined]
-        # Attributes of modules first: settings are some of these.
+        # Attributes of modules first: some settings refer to them.
         for name, value in sorted(self._ambient.items(), key=lambda one: not one[0].startswith(PATCHES)):
             try:
                 write_ambient(name, value, self.moved)

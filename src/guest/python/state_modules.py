@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a session has changed in modules: saved with its variables, restored after them."""
+"""A session's changes to modules: saved with its variables, restored after them."""
 
 import builtins
 
@@ -26,7 +26,7 @@ from state_texts import ATOMS, Refused, _type_dict, _type_module, _type_qualname
 
 _modules: Dict[str, Any] = sys.modules
 
-# Of sys: what cells have of their own, or what is kept otherwise.
+# Names of sys that belong to cells, or that are saved separately.
 NOT_PATCHES = frozenset(
     "argv path modules last_type last_value last_traceback last_exc path_importer_cache environ environb _".split()
 )
@@ -53,7 +53,7 @@ def is_noted(name: str) -> bool:
 def _patches(
     module: types.ModuleType, names: Dict[Any, Any], is_part: Callable[[Any], bool], workspace: str
 ) -> Dict[str, Any]:
-    """What the session has changed in a module, of what has a public name."""
+    """The session's changes to public names of a module."""
     found: Dict[str, Any] = {}
     own = vars(module)
     name = own.get("__name__")
@@ -69,7 +69,7 @@ def _patches(
         elif fresh is not None and fresh.get(key, fresh) is value:
             continue
         elif fresh is not None and key in fresh and fresh[key] is None and type(value) in ATOMS:
-            if type(value) is str and (value + "/").startswith(workspace):  # else found out when first asked for
+            if type(value) is str and (value + "/").startswith(workspace):  # others are computed on first use
                 found[key] = value
         elif (fresh is not None and (key in fresh or type(value) in ATOMS)) or _is_of_cells(value, names):
             found[key] = value
@@ -83,7 +83,7 @@ def _is_of_cells(value: Any, names: Dict[Any, Any]) -> bool:
 
 
 def _class_patches(module: types.ModuleType, names: Dict[Any, Any]) -> Dict[Tuple[str, str], Any]:
-    """Functions of the session in classes of a module."""
+    """Functions that the session put into classes of a module."""
     found = {}
     for name, kind in list(vars(module).items()):
         if not isinstance(kind, type) or _type_dict(kind).get("__module__") == "__main__":
@@ -108,7 +108,7 @@ def write_patches(name: str, value: Any, moved: Callable[[str], str]) -> None:
 def read_patches(
     names: Dict[Any, Any], is_part: Callable[[Any], bool], workspace: str
 ) -> Iterator[Tuple[str, Any]]:
-    """(name, changes) of each module that the session can name without a search."""
+    """(name, changes) of each module that a variable names, directly or as its package."""
     seen = {id(module): module for module in (builtins, sys, os)}
     seen.update({id(value): value for value in names.values() if type(value) is types.ModuleType})
     for module in seen.values():
@@ -119,7 +119,7 @@ def read_patches(
             found = _patches(module, names, is_part, workspace), _class_patches(module, names)
             if found[0] or found[1]:
                 yield name, found
-    # Of "import urllib.request" a variable names urllib.
+    # After "import urllib.request" the variable names urllib.
     for outer in list(seen.values()):
         for module in [one for one in vars(outer).values() if type(one) is types.ModuleType and id(one) not in seen]:
             name = vars(module).get("__name__")
@@ -136,12 +136,12 @@ def read_patches(
 
 # Modules of the workspace ---------------------------------------------------------------------
 #
-# Such a module is imported again, and then gets all that it had: its variables, the attributes of its
-# classes, and of its functions attributes, defaults and closures. A place is a path, as "Shop.items".
+# Such a module is imported again. Then its variables, attributes of its classes, and attributes, defaults and
+# closures of its functions are restored. A place is a path such as "Shop.items".
 
 STATE_OF = "state of "
 FUNCTIONS = (types.FunctionType, type(functools.lru_cache()(len)))
-LOCKS = (type(threading.Lock()), type(threading.RLock()))  # which the import makes again
+LOCKS = (type(threading.Lock()), type(threading.RLock()))  # recreated by the import
 
 
 def is_of_workspace(module: Any, workspace: str) -> bool:
@@ -150,7 +150,7 @@ def is_of_workspace(module: Any, workspace: str) -> bool:
 
 
 def _inner(value: Any) -> Any:
-    """The function of what stands in a class."""
+    """The function behind an attribute of a class."""
     if type(value) in (staticmethod, classmethod):
         return value.__func__
     return value.fget if type(value) is property else value.func if type(value) is functools.cached_property else value
@@ -171,12 +171,12 @@ def _attributes(owner: Any) -> Iterator[Tuple[str, Any]]:
     if type(getattr(owner, "__wrapped__", None)) in FUNCTIONS:
         yield "__wrapped__", owner.__wrapped__
     for number, cell in enumerate(getattr(owner, "__closure__", None) or ()):
-        with contextlib.suppress(ValueError):  # an empty one
+        with contextlib.suppress(ValueError):  # an empty cell
             yield "__closure__.{}".format(number), cell.cell_contents
 
 
 def _read_module(module: types.ModuleType) -> Dict[str, Any]:
-    """{place: what is there}, without what the import makes as it was."""
+    """{place: value}, without values that the import recreates."""
     name = vars(module)["__name__"]
     found: Dict[str, Any] = {}
     pending: List[Tuple[str, Any]] = [("", module)]
@@ -205,7 +205,7 @@ def _read_module(module: types.ModuleType) -> Dict[str, Any]:
 
 
 def sentinels(module: types.ModuleType) -> List[Tuple[str, Any]]:
-    """Objects that are there to be told apart: the import makes them."""
+    """Sentinels, compared by identity: the import recreates them."""
     return [(name, value) for name, value in vars(module).items() if type(value) is object]
 
 
@@ -253,7 +253,7 @@ def write_module(
 
 # Registries ---------------------------------------------------------------------------------
 
-# Lists and dicts of modules to which one adds, mostly by a function.
+# Lists and dicts of modules that code adds entries to, mostly by a function.
 REGISTRIES = {
     "codecs": "register register_error",
     "copyreg": "dispatch_table _extension_registry _inverted_registry",
@@ -269,11 +269,11 @@ REGISTRIES = {
 OWNED = (type, ABCMeta, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 Registry = Tuple[str, str]
 
-_fresh_entries: Dict[Registry, Any] = {}  # as they were when their modules were loaded
+_fresh_entries: Dict[Registry, Any] = {}  # when their modules were loaded
 
 
 def _codec_registries() -> Dict[Registry, Any]:
-    """They have no names, but hold what every interpreter registers."""
+    """Find the registries of codecs, which have no names, by an entry that every interpreter registers."""
     found: Dict[Registry, Any] = {}
     for one in gc.get_referrers(encodings.search_function):
         if type(one) is list:
@@ -296,13 +296,13 @@ def registries_of(module: str) -> List[Registry]:
 
 
 def _entries(module: str, name: str) -> Any:
-    """A copy, or None where there is no such registry."""
+    """A copy of a registry, or None if it does not exist."""
     found = _registry(module, name)
     return type(found)(found) if type(found) in (list, dict) else None
 
 
 def read_registries(workspace: str) -> Iterator[Tuple[str, Any]]:
-    """(name, what was added or replaced, what was removed) of each that is not as it was."""
+    """(name, added or replaced entries, removed entries) of each changed registry."""
     for one, fresh in _fresh_entries.items():
         now = _entries(*one)
         if fresh is None or type(now) is not type(fresh):
@@ -321,7 +321,7 @@ def read_registries(workspace: str) -> Iterator[Tuple[str, Any]]:
 
 
 def _comes_again(value: Any, workspace: str) -> bool:
-    """Whether it is of a library that puts it there when it is imported."""
+    """Whether an entry belongs to a library that registers it on import."""
     owner = value if type(value) in OWNED else type(value)
     name = _type_module(owner) if isinstance(owner, type) else owner.__module__
     if type(name) is not str or name in _fresh or name == "__main__":
@@ -349,7 +349,7 @@ def write_registry(name: str, value: Any) -> None:
 
 # Classes that are registered with abstract classes ------------------------------------------------
 
-_fresh_classes: Dict[Any, Set[int]] = {}  # abstract classes of the template: ids of what was registered with them
+_fresh_classes: Dict[Any, Set[int]] = {}  # abstract classes of the template: ids of the classes registered with them
 
 
 def _abstract(module: types.ModuleType) -> List[Any]:
@@ -357,7 +357,7 @@ def _abstract(module: types.ModuleType) -> List[Any]:
 
 
 def read_abstract() -> Iterator[Tuple[str, List[Tuple[Any, List[type]]]]]:
-    """Abstract classes of libraries, and what the session has registered with each."""
+    """Abstract classes of libraries, and the classes that the session registered with each."""
     kinds = set(_fresh_classes)
     for name, module in list(_modules.items()):
         if name != "__main__" and name not in _fresh and isinstance(module, types.ModuleType):
@@ -365,7 +365,7 @@ def read_abstract() -> Iterator[Tuple[str, List[Tuple[Any, List[type]]]]]:
     found = []
     for kind in kinds:
         fresh = _fresh_classes.get(kind)
-        wanted = ("__main__",) if fresh is None else ("__main__", *_fresh)  # others come with their modules
+        wanted = ("__main__",) if fresh is None else ("__main__", *_fresh)  # imports register the others
         new = [one for one in registered(kind) if id(one) not in (fresh or ()) and _type_module(one) in wanted]
         if new and _type_module(kind) != "__main__":
             found.append((kind, new))

@@ -43,7 +43,7 @@ JOIN_S = 0.05  # for each thread that has nothing to do
 SOURCES_KEPT = 1000  # cells whose source lines tracebacks can show
 CHAIN_MAX = 16  # causes of an exception searched for a denial
 RESERVE = 4 << 20  # bytes of address space set aside for answering when there are no more
-FAILURES_MAX = 100  # exceptions in a row while a frame is read or answered
+FAILURES_MAX = 100  # consecutive exceptions while a frame is read or answered
 RECURSION_MIN = 1000  # what we need ourselves; a cell may leave less behind
 
 PRISTINE_FD = 4  # given to an interpreter; gone when it starts
@@ -139,8 +139,8 @@ class Interrupt:
 # --- guest stream ---------------------------------------------------------------------
 
 
-# (descriptor, most bytes) -> bytes, and what was passed with them: see passed_descriptor(). Received when iterated,
-# in C code. Interrupts are not raised in it.
+# (descriptor, most bytes) -> bytes and a passed descriptor (see passed_descriptor()). Iterating receives, in C code,
+# which raises no interrupts.
 Receive = Callable[[int, int], Iterator[Tuple[Any, ...]]]
 
 
@@ -172,7 +172,7 @@ class Order(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """A frame that is being sent; the sum of `sent` has left."""
+    """A frame that is being sent; sum(sent) bytes are sent."""
 
     kind: int
     ident: int
@@ -196,8 +196,8 @@ class SubCallError(RuntimeError):
 class Stream:
     """The guest stream. Frames other than DONE leave only between CELL and DONE.
 
-    A signal handler that a cell left behind may raise at any call. What was received and sent is
-    therefore kept in members, and changed by one call of C code: list.extend() of map(). Each
+    A signal handler that a cell left behind may raise at any call. Received data and the progress of
+    sending are therefore stored in members, and changed by one call of C code: list.extend() of map(). Each
     method can be repeated after such an exception.
     """
 
@@ -207,7 +207,7 @@ class Stream:
         self._identity = identity(self.fd)
         self._interrupt = interrupt
         self._receive = receive
-        self._received: List[Tuple[Any, ...]] = []  # not yet in _passed and _input
+        self._received: List[Tuple[Any, ...]] = []  # not yet moved to _passed and _input
         self._passed = -1  # a descriptor that came with what is in _input
         self._input = bytearray()
         self._outgoing = NO_FRAME
@@ -232,7 +232,7 @@ class Stream:
         return [self._passed] if self._passed >= 0 else []
 
     def has_cell(self) -> bool:
-        """Whether a cell has no DONE yet."""
+        """Whether a cell is waiting for its DONE."""
         return self._ident is not None
 
     def receive(self) -> Union[Cell, Order, None]:
@@ -281,7 +281,7 @@ class Stream:
                     raise
             except (MemoryError, StreamError):
                 raise
-            except BaseException:  # of a signal handler: nothing is lost
+            except BaseException:  # raised by a signal handler: nothing is lost
                 pass
 
     def _read(self) -> bool:
@@ -295,7 +295,7 @@ class Stream:
             unused, self._passed = self._passed, fd
             if unused >= 0:
                 close(unused)
-        self._input += data  # no call, thus no handler, before they are forgotten
+        self._input += data  # no call, so no handler runs, before clear()
         received.clear()
         return data != b""
 
@@ -380,12 +380,12 @@ class Stream:
                     return
                 status = fstat(fd)
                 if (status.st_dev, status.st_ino) != self._identity:
-                    _exit(EXIT_STREAM)  # closed by the cell, the number perhaps reused
+                    _exit(EXIT_STREAM)  # the cell closed it, and the number may be reused
                 sent.extend(map(write, (fd,), (data[start:],)))
             except OSError as error:
                 if error.errno is not None:
                     _exit(EXIT_STREAM)
-            except BaseException:  # of a signal handler: nothing is lost
+            except BaseException:  # raised by a signal handler: nothing is lost
                 pass
 
     def forget(self) -> None:
@@ -404,7 +404,7 @@ def main_thread_number() -> Optional[int]:
 
 
 def receiver(fd: int, receive_one: Optional[Callable[[int, int], Tuple[bytes, int]]]) -> Receive:
-    """What receives a stream, and descriptors passed on it. receive_one: of our module, if it could be loaded."""
+    """A function that receives a stream and passed descriptors. receive_one: of our module, if it is loaded."""
     if receive_one is not None:
         one = receive_one
         return lambda number, size: map(one, (number,), (size,))
@@ -413,7 +413,7 @@ def receiver(fd: int, receive_one: Optional[Callable[[int, int], Tuple[bytes, in
     import _socket
 
     space, flags = _socket.CMSG_SPACE(4 * 4), _socket.MSG_CMSG_CLOEXEC
-    kept: Dict[int, Any] = {}  # one that is dropped closes its descriptor
+    kept: Dict[int, Any] = {}  # a dropped socket object would close its descriptor
 
     def receive(number: int, size: int) -> Iterator[Tuple[Any, ...]]:
         if number not in kept:
@@ -424,7 +424,7 @@ def receiver(fd: int, receive_one: Optional[Callable[[int, int], Tuple[bytes, in
 
 
 def passed_descriptor(passed: Any) -> int:
-    """The descriptor of what a Receive yields, or -1."""
+    """The descriptor in an item of a Receive, or -1."""
     fd: int = passed if type(passed) is int else struct.unpack_from("<i", passed[0][2])[0] if passed else -1
     return fd
 

@@ -18,7 +18,7 @@ struct snp_agent_spec {
     const char *task; /* UTF-8 */
     int64_t iterations;
     int64_t tokens;  /* 0 = as configured */
-    bool has_cost;   /* else as configured */
+    bool has_cost;   /* false = as configured */
     double cost_usd; /* below 0 = no limit */
 };
 

@@ -21,10 +21,10 @@
 void snp_mcp_session_name(struct snp_mcp_sandboxes *service,
                           const char *id,
                           char out[SNP_SESSION_NAME_MAX + 1]);
-/* What a model can do about a limit of a result, to follow it; "" = nothing. */
+/* The advice for a model that is appended to a limit of a result; "" = none. */
 const char *snp_mcp_more(const json_t *limit);
 
-/* The daemon's name for the default session of a project; NULL: of none. */
+/* The daemon's name for the default session of a project; NULL = without a project. */
 void snp_mcp_default_session(const char *project, char out[SNP_SESSION_NAME_MAX + 1]);
 /* The session_id that a name means to callers of ours. Borrowed from service or from name. */
 const char *snp_mcp_session_id(const struct snp_mcp_sandboxes *service, const char *name);

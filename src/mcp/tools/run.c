@@ -74,7 +74,7 @@ static void on_result(struct snp_task *task, json_t *head)
     snp_task_end(task, snp_cell_result(&task->cell, &task->service->kept, &view));
 }
 
-/* The server's configuration names another one than the session was opened with; the task has ended. */
+/* True: member of the session (tier, template) is not as this server is configured; the task has ended. */
 static bool is_elsewhere(struct snp_task *task, const json_t *head, const char *member)
 {
     const char *has = snp_json_str(head, member, "");

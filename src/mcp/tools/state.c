@@ -66,7 +66,7 @@ void snp_tool_snapshot(struct snp_task *task)
                  on_snapshot, NULL);
 }
 
-/* A snapshot of the task's session, as the daemon names it, in errors too; the caller frees. */
+/* The daemon's name for a snapshot of the task's session, as errors print it; the caller frees. */
 static char *snapshot_name(const struct snp_task *task)
 {
     const char *name = snp_task_arg(task, "snapshot", "");

@@ -100,7 +100,7 @@ static void done(struct snp_supervisor *supervisor)
 
 /* Engines ------------------------------------------------------------------------------------- */
 
-/* [SOCKET#]RUNTIME */
+/* The Python id is [SOCKET#]RUNTIME. */
 const char *snp_docker_runtime(const struct snp_sandbox *s)
 {
     const char *id = s->spec.python.id == NULL ? "" : s->spec.python.id;
@@ -165,7 +165,7 @@ static int check_runtime_name(const char *runtime, struct snp_err *err)
                : 0;
 }
 
-/* "" = the supervisor's engine; else as snp_engine_socket writes it. */
+/* socket: as snp_engine_socket writes it; "" = the supervisor's engine. */
 static int check_socket(const char *socket, struct snp_err *err)
 {
     return socket[0] == '\0' || (strlen(socket) <= SNP_ENGINE_PATH_MAX &&
@@ -175,7 +175,7 @@ static int check_socket(const char *socket, struct snp_err *err)
                           "'%.100s' is not the socket of a container engine", socket);
 }
 
-/* IMAGE[#RUNTIME[#SOCKET]]: the image's own python3. */
+/* Find the python3 of the image in IMAGE[#RUNTIME[#SOCKET]]. */
 static int find_python(const struct snp_python_query *query,
                        struct snp_python *ret,
                        struct snp_err *err)
@@ -223,7 +223,7 @@ static int find_python(const struct snp_python_query *query,
     return 0;
 }
 
-/* An image of a workspace may have its tests' packages only: its modules are found in the copy of the project. */
+/* A workspace image may have only the packages of its tests; modules are found in the copy of the project. */
 static const char *variable(const struct snp_sandbox_spec *spec)
 {
     return spec->project != NULL &&

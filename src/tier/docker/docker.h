@@ -28,7 +28,7 @@ enum {
 
 struct snp_sandbox_events;
 
-/* A container engine: that of the supervisor, and those that sessions name. */
+/* A container engine: the supervisor's, and one for each other socket that sessions name. */
 struct snp_docker {
     struct snp_docker *next; /* owned */
     struct snp_docker_api api;
@@ -43,7 +43,7 @@ struct snp_docker {
     unsigned n_lines; /* made so far: their names */
 };
 
-/* The supervisor's own. */
+/* The supervisor's engine. */
 static inline struct snp_docker *snp_docker_of(const struct snp_supervisor *supervisor)
 {
     return supervisor->own;
@@ -96,9 +96,9 @@ static inline struct snp_docker *snp_docker_engine(const struct snp_sandbox *s)
     return snp_docker_sandbox_of(s)->engine;
 }
 
-/* What it asks for; "" = the engine's default. */
+/* The container runtime of the sandbox; "" = the engine's default. */
 const char *snp_docker_runtime(const struct snp_sandbox *s);
-/* Use the engine that its session names. SNP_E_UNSUPPORTED: DOCKER_HOST of the daemon names none, and nor does the session. */
+/* Use the engine of the session. SNP_E_UNSUPPORTED: neither the session nor DOCKER_HOST of the daemon names one. */
 int snp_docker_engine_find(struct snp_sandbox *s, struct snp_err *err) SNP_NODISCARD;
 
 extern const struct snp_about snp_docker_about;
@@ -146,7 +146,7 @@ bool snp_docker_is_gvisor(const struct snp_sandbox *s);
 /* Podman passes no number of files on, and gVisor does not look at it. */
 bool snp_docker_counts_files(const struct snp_sandbox *s);
 
-/* reap.c: remove an engine's containers of earlier tiers with this state folder; once, when it answers. */
+/* reap.c: once the engine answers, remove containers that earlier tiers of this state folder left. */
 void snp_docker_reap(struct snp_docker *docker, const char *state_dir);
 
 /* create.c: what a container is made of; the body of `create`. New reference. */

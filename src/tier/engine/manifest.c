@@ -105,7 +105,7 @@ static json_t *resources(const struct snp_sandbox *s)
         char how[64];
 
         if (limit == SNP_LIMIT_WORKSPACE) {
-            (void)snp_sandbox_room(s, &value); /* less, where memory holds it */
+            (void)snp_sandbox_room(s, &value); /* smaller if it is in memory */
         }
         (void)json_object_set_new(limits, snp_limit_info(limit)->key,
                                   json_pack("{s:I,s:s,s:s}", "value", (json_int_t)value, "text",

@@ -91,7 +91,7 @@ struct snp_tier_ops {
                        struct snp_python *ret,
                        struct snp_err *err);
 
-    /* "NAME=VALUE" that code gets unless the request has that variable. NULL, also of it = none. */
+    /* A default variable "NAME=VALUE"; the request overrides it. NULL, or NULL returned = none. */
     const char *(*variable)(const struct snp_sandbox_spec *spec);
 
     /* What is in front of /workspace and /tmp, as the code sees it. NULL = nothing: a root of its own. */
@@ -153,7 +153,7 @@ struct snp_tier_ops {
      */
     bool (*is_unwritten)(struct snp_sandbox *s, uint64_t *ret_bytes);
 
-    /* Give s->spec.limits the values of wanted that can be enforced while it runs. NULL = none can. */
+    /* Apply the limits of wanted that a running sandbox can change to s->spec.limits. NULL = none. */
     void (*limit)(struct snp_sandbox *s, const struct snp_limits *wanted);
 
     /* CPU time of all its processes so far. NULL = pid 1 counts. */

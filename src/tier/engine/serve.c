@@ -101,7 +101,7 @@ static int add_python_env(const struct snp_python *python,
     return r;
 }
 
-/* "NAME=VALUE", unless env has another value. */
+/* Add "NAME=VALUE" unless env has the variable. */
 static int add_default(struct snp_buf *block, const json_t *env, const char *text)
 {
     char name[32];
@@ -110,7 +110,7 @@ static int add_default(struct snp_buf *block, const json_t *env, const char *tex
     return json_object_get(env, name) == NULL ? snp_buf_add(block, text, strlen(text) + 1) : 0;
 }
 
-/* more: of the tier; NULL = nothing. */
+/* more: a variable of the tier; NULL = none. */
 static int read_env(const json_t *env,
                     const char *folder,
                     const char *more,

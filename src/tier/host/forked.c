@@ -267,8 +267,8 @@ static uint64_t data_limit(const struct snp_sandbox *s)
 }
 
 /*
- * Memory stays as it is until there is another sandbox: few supervisors may raise RLIMIT_DATA of a
- * process, and a process that holds more than a lower limit would be killed.
+ * The memory limit applies to the next sandbox only: few supervisors may raise RLIMIT_DATA of a process, and a process
+ * with more memory than a lower limit would be killed.
  */
 void snp_forked_limit(struct snp_sandbox *s, const struct snp_limits *wanted)
 {

@@ -462,8 +462,8 @@ static const struct snp_link_ops saver_ops = {.body_max = HEAD_MAX,
                                               .on_frame = on_saver_frame,
                                               .on_end = on_saver_end};
 
-/* Why its memory is not saved, or NULL. No image has what runs beside the interpreter; and who is woken by one must be a
- * fork of the same template. */
+/* Why its memory is not saved, or NULL. An image holds the interpreter only, not other processes, and only a fork of the
+ * same template can be woken from it. */
 static const char *why_not_kept(const struct snp_saving *v, const struct snp_tier_snapshot *b)
 {
     const char *why = v->sandbox->snapshots.making.why;
