@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells beside hostile or busy neighbours, and how long limits take to act. Tests of these wait for events; how long
-that takes is measured here only."""
+"""Cells beside hostile or busy neighbours, and how soon limits act. Tests wait for events; only this file measures
+times."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ GROW = "data = []\nwhile True:\n    data.append(bytearray(b'x' * (1 << 20)))\n  
 
 
 class Neighbour:
-    """A session that runs code until close(), through a command line of its own."""
+    """A session that runs code until close(), started by a separate command."""
 
     def __init__(self, runtime: Runtime, name: str, code: str) -> None:
         self.runtime, self.name = runtime, name
@@ -49,12 +49,12 @@ class Neighbour:
 
 
 def neighbours(ctx: Context) -> None:
-    """One cell after the other while other sessions do their worst."""
+    """Consecutive cells while other sessions load the machine."""
     runtime = ctx.runtime()
     runtime.exec("pass", "-s", "light")
     for key, (text, code, count) in NEIGHBOURS.items():
         others = [Neighbour(runtime, f"{key}-{i}", code) for i in range(count)]
-        time.sleep(0.5)  # they are in full swing
+        time.sleep(0.5)  # until they are at full load
         times = ask(runtime, ctx.runs(400, 40), cell_step("light", transaction=False, wait_us=5000))[0]
         for other in others:
             other.close()
@@ -63,7 +63,7 @@ def neighbours(ctx: Context) -> None:
 
 
 def run_to_its_end(runtime: Runtime, *words: str) -> tuple[float, str]:
-    """A cell that does not end well: seconds, and its result as JSON."""
+    """A cell that fails: seconds, and its result as JSON."""
     start = time.perf_counter()
     done = subprocess.run([runtime.program, "exec", "--json", *words], env=runtime.env, cwd="/", text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S)
@@ -71,7 +71,7 @@ def run_to_its_end(runtime: Runtime, *words: str) -> tuple[float, str]:
 
 
 def ends(ctx: Context) -> None:
-    """From the moment at which a cell must end until its answer."""
+    """From the time at which a cell must end until its answer."""
     runtime = ctx.runtime()
     for key, (text, limit_s, code) in ENDS.items():
         times = []
@@ -91,7 +91,7 @@ def ends(ctx: Context) -> None:
 
 
 def workspaces(ctx: Context) -> None:
-    """What files in the workspace add to a cell that can be undone, and to undoing it."""
+    """The cost of files in the workspace for a transactional cell, and for undoing it."""
     runtime = ctx.durable()
     for count in (0, 1000, 10000):
         name = f"files-{count}"
@@ -110,7 +110,7 @@ def workspaces(ctx: Context) -> None:
 
 
 def clients(ctx: Context) -> None:
-    """An MCP client leaves: until its server has ended."""
+    """From the exit of an MCP client until its server ends."""
     runtime = ctx.runtime()
     times = []
     hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {

@@ -357,7 +357,7 @@ static void record_path(enum io_op op, int dir, const char *file, int dir2, cons
     errno = eno;
 }
 
-/* Signals are blocked under the lock: a handler that writes would wait for it for ever. */
+/* Signals are blocked while the lock is held: a handler that writes would wait for it forever. */
 static sigset_t unlocked_signals; /* protected by io_lock */
 
 static void lock(void)

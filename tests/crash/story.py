@@ -88,7 +88,7 @@ class World:
         self.exists = False
         self.log: Log = []
         self.files: Files = {}
-        self.saved: set[str] = set()  # of these: put, and on disk when that was answered
+        self.saved: set[str] = set()  # of these: on disk when their put was answered
         self.cells: dict[int, Known | None] = {}  # by number; None = unknown what became of it
         self.unknown: dict[int, str] = {}  # number: token that such a cell leaves if it is run again
         self.snapshots: dict[str, tuple[Log, Files, int, int]] = {}  # name: (log, files, cell, fresh_from)

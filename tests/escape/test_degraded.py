@@ -146,7 +146,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("who", ["root", "user"])
 def test_buffers_of_sockets_count(fresh_sandbox: Callable[..., lib.Sandbox], who: str, kind: str) -> None:
-    """The control run has a limit that allows them."""
+    """The limit of the control run allows them."""
     box = fresh_sandbox(who, SWITCHES["cgroup"])
     code = SOCKETS.replace("KIND", KINDS[kind])
     met = box.exec(code, options=["--memory", "64m", "--open-files", "8192"])

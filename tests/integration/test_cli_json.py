@@ -374,7 +374,7 @@ def test_commands_keep_their_own_exit_codes(box: lib.Sandbox) -> None:
 def test_python_has_the_exit_code_that_it_asks_for(box: lib.Sandbox, code: str, options: list[str],
                                                    status: int) -> None:
     assert box.cli("exec", *options, code).returncode == status
-    again = box.exec(f"{code}\n", session="codes")  # of this cell, not of the one before
+    again = box.exec(f"{code}\n", session="codes")  # of this cell, not of the previous one
     assert box.exec("1", session="codes")["exit_code"] is None, again
 
 

@@ -539,7 +539,7 @@ def test_an_idle_session_hibernates(place: str, bin_folder: str) -> None:
 
 
 def test_limits_are_set_where_the_tier_cannot_change_them(place: str, bin_folder: str) -> None:
-    """This one has no `limit`. A cell that runs need not be waited for."""
+    """The test tier has no `limit` method. A running cell need not end first."""
     daemon = Daemon(place, bin_folder)
     client, other = daemon.client(), daemon.client()
     client.run("1", "s")

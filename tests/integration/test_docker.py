@@ -473,12 +473,12 @@ def test_an_engine_that_goes_away_and_comes_back(fresh_sandbox: Callable[..., li
         own.stop()
         done = box.cli("exec", "-s", "s", "x")
         assert done.returncode != 0 and "no container engine answers" in done.stderr and "start docker" in done.stderr
-        # one that stays is made nowhere else
+        # a named session is created in no other tier
         for words in (["exec", "-s", "new", "1"], ["import", box.home + "/s.snp", "--name", "new"]):
             done = box.cli(*words, "--env", "docker")
             assert done.returncode == 1 and "no container engine answers" in done.stderr, done
         assert box.cli("sessions", "list", "--names").stdout == "s\n"
-        # what ends with its call takes what is there
+        # an unnamed session runs in an available tier
         done = box.cli("exec", "--env", "docker", "--json", "1")
         assert json.loads(done.stdout)["manifest"]["tier"] == "native"
         assert "no docker tier here (--env); code runs in native" in done.stderr
@@ -787,7 +787,7 @@ def test_a_project_is_copied_into_a_container_of_the_pool(
 
 
 def test_an_engine_that_is_named_after_the_daemon_started(engine: engines.Engine) -> None:
-    """By DOCKER_HOST of the command. The session stays with it, also when it is woken by another command."""
+    """DOCKER_HOST of the command selects the engine. The session keeps it when another command wakes it."""
     with contextlib.closing(lib.Sandbox("root", env=engines.NO_POOL)) as box:
         assert box.exec("1")["manifest"]["tier"] == "native"  # the daemon's DOCKER_HOST names nothing
         done = box.cli("exec", "--env", "docker", "--json", "--session", "late", "x = 42; x", env=engine.env)

@@ -592,7 +592,7 @@ def test_alarm_handler_that_raises_between_cells(driver: Driver, tmp_path: pathl
 
 
 def test_alarm_handler_that_raises_all_the_time(driver: Driver) -> None:
-    """Each cell is answered once, whatever line of ours an alarm meets, and the session stays."""
+    """Each cell is answered once, at whatever line of the driver an alarm fires, and the session stays."""
     driver.run("import signal\ndef h(*a):\n    raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, h)\n"
                "n = 0")
     driver.run("signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)")

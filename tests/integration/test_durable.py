@@ -321,7 +321,7 @@ def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place: str, bin_folder:
         # The second ran and is not recorded; a third does not run.
         error = client.fail("globals().update(n=n + 1), '%s'" % os.urandom(100000).hex(), "s")
         assert "was not run" in error["message"], error
-        assert client.run("5") == "5"  # without a session all goes on
+        assert client.run("5") == "5"  # unnamed cells still run
         # One that the journal has no row of: nothing can be saved of it, and it stays as it is.
         error = client.fail("globals().update(x=1), '%s'" % os.urandom(100000).hex(), "new")
         assert "cell 1 ran" in error["message"], error
@@ -345,7 +345,7 @@ def test_a_full_disk_is_said_and_nothing_runs_unrecorded(place: str, bin_folder:
 
 
 def leave(place: str, room: int) -> str:
-    """Fill the disk up to so many bytes; the file that does it."""
+    """Fill the disk except for so many bytes; returns the file."""
     ballast = os.path.join(place, "ballast")
     free = os.statvfs(place)
     with open(ballast, "wb") as out:
@@ -354,7 +354,7 @@ def leave(place: str, room: int) -> str:
 
 
 def cli(daemon: Daemon, *words: str) -> subprocess.CompletedProcess[str]:
-    """The command line, on this daemon."""
+    """Run a command with this daemon."""
     place = os.path.dirname(daemon.socket)
     run = os.path.join(place, "run")
     if not os.path.isdir(run):
@@ -384,7 +384,7 @@ def test_what_a_full_disk_leaves_unsaved_is_said_until_there_is_room(place: str,
         unsaved = client.call("stats")[1]["unsaved"]
         assert [(one["session"], one["cell"], one["reason"]) for one in unsaved] == [("s", 1, "disk full")]
         assert unsaved[0]["error"]["remedy"]["kind"] == "state_dir"
-        assert "unsaved" not in client.end_of(client.start("1"))[1]  # without a session all goes on
+        assert "unsaved" not in client.end_of(client.start("1"))[1]  # unnamed cells still run
         for words in ("sessions", "doctor", "daemon status", "history -s s"):
             done = cli(daemon, *words.split())
             said = done.stdout + done.stderr
@@ -412,7 +412,7 @@ def test_an_end_does_not_lose_what_a_full_disk_leaves_unsaved(place: str, bin_fo
         assert done.returncode == 1 and "session s: not saved since it began: disk full" in done.stderr, done
         assert "--force" in done.stderr and "destroy" not in done.stderr and "small" not in done.stderr, done
         assert row(client, "small")["checkpoint_cell"] == 1 and client.run("n", "s") == "1"
-        # An upgrade in place: who connects is served by this daemon until all is saved.
+        # An upgrade in place: this daemon serves new clients until all sessions are saved.
         program = os.path.join(bin_folder, "snipara-sandboxd")
         os.rename(program, program + ".old")
         shutil.copy(program + ".old", program)
@@ -424,7 +424,7 @@ def test_an_end_does_not_lose_what_a_full_disk_leaves_unsaved(place: str, bin_fo
         os.unlink(ballast)
         daemon = Daemon(place, bin_folder, *LATER)
         client = daemon.client()
-        assert "cells 1, 2" in client.fail("n", "s")["message"]  # told, not silent
+        assert "cells 1, 2" in client.fail("n", "s")["message"]  # reported
         client.run("globals().update(x=2)", "small")
         assert cli(daemon, "daemon", "stop").returncode == 0
         daemon.process.wait(lib.PATIENCE)
@@ -820,7 +820,7 @@ def test_nothing_sleeps_that_was_not_seen_to_come_back(start: Callable[..., Daem
 
 
 def test_a_file_is_on_disk_before_its_put_is_answered(start: Callable[..., Daemon], tmp_path: Path) -> None:
-    """Where it cannot be, the answer says so."""
+    """If the file cannot be saved, the answer says so."""
     def put(session: str, name: str, data: bytes = b"data") -> Json:
         kind, head, _, _ = client.call("put", data, session=session, path=name, offset=0, truncate=True)
         assert kind == RESPONSE, head

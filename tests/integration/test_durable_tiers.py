@@ -99,7 +99,7 @@ def limits(box: lib.Sandbox, name: str = "s") -> Any:
 
 
 def test_limits_of_a_session_change(box: lib.Sandbox) -> None:
-    """What waits for the next wake is named; then it holds, also in an image of memory, after kill -9, in forks."""
+    """Limits of the next wake are named; then they apply, also in a memory image, after kill -9, in forks."""
     fill = "b = bytearray(b'x') * (150 << 20); len(b)"
     box.start("--checkpoint-after", "600")
     box.exec("x = 1\nrest = (i for i in range(9))", "s", ["--memory", "128m", "--timeout", "5"])
@@ -113,7 +113,7 @@ def test_limits_of_a_session_change(box: lib.Sandbox) -> None:
     assert "128 MiB" in (shown := box.cli("sessions", "show", "s").stdout) and "; 512 MiB at the next wake" in shown
     assert box.cli("hibernate", "s").returncode == 0
     assert box.exec(fill, "s")["value"] == str(150 << 20)
-    # It sleeps only when it fits.
+    # It hibernates only if it fits.
     done = box.cli("sessions", "set", "s", "--memory", "64m")
     assert done.stdout == "memory: 512 MiB -> 64 MiB, at the next wake\n" and "hibernate s" in done.stderr, done
     done = box.cli("hibernate", "s")
@@ -122,7 +122,7 @@ def test_limits_of_a_session_change(box: lib.Sandbox) -> None:
     assert box.cli("hibernate", "s").returncode == 0
     restart(box)
     assert box.exec(fill, "s")["error"]["type"] == "MemoryError"
-    # One that sleeps is woken to lower a limit, and not to raise one.
+    # A sleeping session is woken to lower a limit, not to raise one.
     assert box.cli("hibernate", "s").returncode == 0
     assert box.cli("sessions", "set", "s", "--memory", "256m", "--processes", "65").returncode == 0
     assert listed(box)["state"] == "hibernated"
@@ -181,7 +181,7 @@ def test_what_cannot_move_is_named_and_stays(fresh_sandbox: Callable[..., lib.Sa
     with box.popen("exec", "-s", "s", "--timeout", "600", "print('in', flush=True)\nimport time\ntime.sleep(600)",
                    text=True) as client:
         assert lib.some(client.stdout).readline() == "in\n"
-        with box.popen("sessions", "move", "s", "--to", "local", text=True) as waiting:  # for its turn
+        with box.popen("sessions", "move", "s", "--to", "local", text=True) as waiting:  # waits for its turn
             assert waiting.poll() is None and listed(box)["state"] == "running"
             client.send_signal(signal.SIGINT)
             client.wait(lib.PATIENCE)

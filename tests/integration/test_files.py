@@ -67,7 +67,7 @@ def test_get_overwrites_what_was_changed_here_only_by_force(sandbox: lib.Sandbox
     here = os.path.join(sandbox.make_folder("taken"), "file")
     sandbox.make_file("taken/file", b"before the session")
     os.utime(here, (1, 1))
-    for _ in range(2):  # older than the session, then as the copy before left it
+    for _ in range(2):  # older than the session, then unchanged since the previous copy
         sandbox.exec("n = globals().get('n', 0) + 1\nopen('taken', 'w').write(f'inside {n}')", session)
         done_well(sandbox.cli("get", there, here))
     sandbox.make_file("taken/file", b"mine")

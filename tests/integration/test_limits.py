@@ -348,7 +348,7 @@ def test_files_beyond_the_memory_are_refused(sandbox: lib.Sandbox, open_session:
     done = sandbox.exec("import os\nx, os.path.getsize('large') > 10 << 20, os.remove('large')", session)
     assert done["value"] == "(42, True, None)" and done["epoch"] == 1
     assert sandbox.cli("put", "-", f"{session}:small", input="x").returncode == 0
-    failed = sandbox.exec(WRITE.format("f", 256), open_session("--memory", "256m"))  # the limit that it met is named
+    failed = sandbox.exec(WRITE.format("f", 256), open_session("--memory", "256m"))  # names the limit
     assert failed["error"]["hint"] == "Delete files, or open the session with a larger --memory.", failed
 
 

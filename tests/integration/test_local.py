@@ -48,7 +48,7 @@ def test_doctor_has_a_row_for_what_is_degraded(local: lib.Sandbox) -> None:
     rows = {row["name"]: row for row in json.loads(local.cli(*command.rstrip(")").split(), "--json").stdout)["checks"]}
     assert "disk" in names and all(rows[name]["detail"] for name in names.split(", ")), said
     assert rows["template base"]["detail"] == local.env.get("SNIPARA_SANDBOX_PYTHON", "/usr/bin/python3")
-    assert "python3" not in rows  # that of PATH may be another
+    assert "python3" not in rows  # python3 in PATH may be another
 
 
 def test_nothing_in_tmp_can_be_executed(local: lib.Sandbox) -> None:
@@ -399,7 +399,7 @@ def test_a_session_says_once_that_it_is_degraded(local: lib.Sandbox) -> None:
 
 
 def test_docker_and_wasm_run_in_native_and_say_so(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
-    """By option, variable and file, which has to be trusted for docker; a virtual machine is more than native."""
+    """Chosen by option, variable and file (docker only by a trusted file); vm is stronger than native."""
     box = fresh_sandbox("user")
     box.make_file(os.path.join(box.home, "snipara-sandbox.toml"), '[snipara_sandbox]\nenvironment = "docker"\n')
     done = box.cli("exec", "--json", "1")

@@ -172,7 +172,7 @@ def test_the_servers_settings_hold_for_its_agents(box: lib.Sandbox, script: Call
 
 
 def test_configured_limits_hold_for_agents(box: lib.Sandbox, script: Callable[..., dict[str, str]]) -> None:
-    """Unless the client gives others."""
+    """Unless the client sets other limits."""
     given = {"max_depth": 2, "token_budget": 7000, "tool_budget": 4, "cost_limit": 0.25, "timeout_seconds": 77}
     env = {f"SNIPARA_SANDBOX_{name.upper()}": str(value) for name, value in given.items()}
     others: list[lib.Json] = [{}, {"token_budget": 9000, "cost_limit": 0.5}]

@@ -136,7 +136,7 @@ def test_the_entry_of_earlier_documents_is_ours(box: lib.Sandbox, client: str, f
     new = open(path).read()
     assert "SniparaSandbox" not in new and "--memory" in new and new.count("snipara-sandbox") >= 1
     assert "already" in install(box, client, "--yes").stdout
-    box.make_file(file, old.replace("mcp-serve", "other"))  # of something else
+    box.make_file(file, old.replace("mcp-serve", "other"))  # an entry of another program
     assert install(box, client, "--yes").returncode == 0 and "SniparaSandbox" in open(path).read()
 
 

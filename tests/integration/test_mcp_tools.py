@@ -264,7 +264,7 @@ def test_another_project_is_told(server: mcp.Server) -> None:
 
 
 def test_a_changed_configuration_does_not_use_a_session_of_another_tier(server: mcp.Server) -> None:
-    """It was opened in local, which sees the host; the configuration says native now. Nothing runs."""
+    """The session was opened in local, which sees the host; now native is configured. Nothing runs."""
     def in_tier(name: str, template: str = "base") -> mcp.Server:
         folder = server.box.make_folder("changed")
         return mcp.Server(server.box, cwd=folder, env={"SNIPARA_SANDBOX_ENVIRONMENT": name,
@@ -280,7 +280,7 @@ def test_a_changed_configuration_does_not_use_a_session_of_another_tier(server: 
         assert after.text("execute_python", code="'x' in globals()") == "False"
     with in_tier("native", "data") as other:
         assert "template base, but this server is configured for data" in other.error("execute_python", code="7")
-    # The same of `exec` is a warning: a command names its session.
+    # `exec` only warns: a command names its session.
     server.box.exec("1", session="in-native")
     done = server.box.cli("exec", "2", "--session", "in-native", env={"SNIPARA_SANDBOX_ENVIRONMENT": "local"})
     assert done.stdout == "2\n"
@@ -830,7 +830,7 @@ def test_descriptions_say_what_is_there(server: mcp.Server) -> None:
     assert f"Python {version} " in text and there == named and untold == [] and "pip" in text
     assert ("figures" in text) == ("matplotlib" in named)
     assert "after 30 s" in text and "project, which never changes" in text and "{" not in text
-    server.text("write_file", path="edited.txt", content="x")  # in the default session, whose name the user is given
+    server.text("write_file", path="edited.txt", content="x")  # in the default session, which the text names
     (session,) = re.findall(r"the user runs: snipara-sandbox apply (\S+) --unverified", text)
     assert "edited.txt" in server.box.cli("diff", session, "--project").stdout
     assert len(text) < 700 and len(json.dumps(listed, separators=(",", ":"))) < 9000

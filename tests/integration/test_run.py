@@ -749,7 +749,7 @@ def test_a_prompt_that_is_python_is_run(runs: Runs) -> None:
 ])
 def test_a_prompt_that_is_python_and_cannot_be_run_says_why(runs: Runs, options: list[str], env: dict[str, str],
                                                             words: str) -> None:
-    """Not that a key is missing."""
+    """The error does not report a missing key."""
     done = runs.cli("run", "print(1)", *options, env=env)
     assert done.returncode != 0 and words in done.stderr and "API_KEY" not in done.stderr, done.stderr
     failed = json.loads(runs.cli("run", "print(1)", "--json", *options, env=env).stdout)

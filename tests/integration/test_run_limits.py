@@ -127,7 +127,7 @@ def test_iterations(runs: Runs) -> None:
 
 
 def test_resume_keeps_an_agent_below_its_maximum(runs: Runs) -> None:
-    """And proposes no more. At the maximum no command continues it."""
+    """Resume proposes no higher limits. At the maximum no command continues the agent."""
     stopped = runs.agent(*[turn(text=f"step {n}") for n in range(60)], options=["-i", 30], code=1)
     assert stopped["resume_with"] == "--max-iterations 50"
     words = ["--max-iterations", 60, "--max-depth", 6, "--tool-budget", 1001]
@@ -210,7 +210,7 @@ def budget_of(runs: Runs, verb: str, *options: str, env: dict[str, str] | None =
 @pytest.mark.parametrize("verb, names", [
     ("run", {"timeout_seconds": "timeout"}), ("agent", {"timeout_seconds": "timeout", "token_budget": "budget"})])
 def test_each_key_in_each_front_end(runs: Runs, verb: str, names: dict[str, str]) -> None:
-    """Options, variables, files; programs: test_library.py, tests/python/runs.py; MCP: test_mcp_agents.py."""
+    """By options, variables and files. Programs: test_library.py, tests/python/runs.py; MCP: test_mcp_agents.py."""
     def holds(budget: Json) -> bool:
         return {name: budget[name] for name in GIVEN} == GIVEN
     assert not holds(budget_of(runs, verb))
@@ -228,7 +228,7 @@ def write_keys(runs: Runs, keys: dict[str, float]) -> None:
 
 
 def test_an_untrusted_file_raises_no_limit_of_an_agent(runs: Runs) -> None:
-    """Defaults of runs are higher. Trusted, the agent's most is the most."""
+    """Defaults of runs are higher. A trusted file can raise a limit to the agent's maximum."""
     write_keys(runs, {"max_depth": 30, "tool_budget": 90})
     budget = budget_of(runs, "agent")
     assert (budget["max_depth"], budget["tool_budget"]) == (3, 50)
@@ -319,7 +319,7 @@ def test_circles_end_with_what_was_tried(runs: Runs) -> None:
 
 
 def test_an_agent_that_repeats_its_answer_is_stopped(runs: Runs) -> None:
-    """And goes on by resume; a call in between is no repetition."""
+    """Resume continues the agent. A call between equal answers ends the repetition."""
     result = runs.agent(turn(text="Done.", repeat=True), code=1)
     assert (result["stopped_by"], result["iterations"], result["answer"]) == ("repeated_failure", 3, "Done.")
     assert "The same answer came 3 times in a row" in result["error"]

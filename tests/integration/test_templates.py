@@ -637,10 +637,10 @@ def test_a_changed_file_is_imported_again(fresh_sandbox: Callable[..., lib.Sandb
     assert from_image(box)[0]
     with open(os.path.join(copy, "guest", "display.py"), "a") as module:
         module.write("# another\n")
-    os.utime(module.name, (time.time() + 90000,) * 2)  # what changed while it was loaded is in no image
+    os.utime(module.name, (time.time() + 90000,) * 2)  # no image holds files that changed while they were loaded
     assert not from_image(box)[0] and "from=import image: /run/guest/display.py changed" in box.log()
     assert lib.wait_for(lambda: "/run/guest/display.py" in about_images(box)["detail"])
-    os.utime(module.name)  # what changed just before is
+    os.utime(module.name)  # an image can hold files that changed just before
     assert not from_image(box)[0]
     with_images(box, 1)
     assert lib.wait_for(lambda: os.listdir(os.path.dirname(path)) == [os.path.basename(path)])

@@ -157,7 +157,7 @@ def state() -> None:
     with Sandbox("stays", memory="256m") as t:
         t.run("x = 4")
         assert t.set_limits(memory="1g", timeout=60) == ["memory"]
-        assert t.run("x").value == "4"  # which says its limits again
+        assert t.run("x").value == "4"  # sends its limits again
         try:
             Sandbox("stays", memory="256m").run("x")
         except InvalidArgument as error:

@@ -485,7 +485,7 @@ def agents() -> None:
             assert AgentRunner(SniparaSandbox(model=final), high).run("x").success
         assert len(seen) == 1 and name in str(seen[0].message) and "at most" in str(seen[0].message), seen
     given: Any = {"max_depth": 2, "token_budget": 7000, "tool_budget": 4, "cost_limit": 0.25, "timeout_seconds": 77}
-    for config in (None, AgentConfig(max_iterations=4)):  # which says nothing of these
+    for config in (None, AgentConfig(max_iterations=4)):  # sets none of these limits
         budget = AgentRunner(SniparaSandbox(model=final, **given), config).run("x").limits
         assert {**{name: budget[name] for name in given if name in budget}, "timeout_seconds": 77} == given, budget
     own = AgentRunner(SniparaSandbox(model=final, **given), AgentConfig(max_depth=3, cost_limit=2.0)).run("x").limits

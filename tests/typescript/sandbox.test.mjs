@@ -88,7 +88,7 @@ test("files, snapshots, forks, history", async () => {
   const sized = await Sandbox.create({ name: "stays", memory: "256m" });
   await sized.run("x = 4");
   assert.deepEqual(await sized.setLimits({ memory: "1g", timeout: 60 }), ["memory"]);
-  assert.equal((await sized.run("x")).value, "4"); // which says its limits again
+  assert.equal((await sized.run("x")).value, "4"); // sends its limits again
   await assert.rejects(new Sandbox({ name: "stays", memory: "256m" }).run("x"), (error) =>
     error instanceof InvalidArgument && error.message.endsWith("is 1 GiB, not 256 MiB; setLimits() changes it"));
   const again = await Sandbox.create({ name: "stays" });
