@@ -180,7 +180,7 @@ const void *snipara_data(const struct snipara_call *call, size_t *ret_len);
 /* Running code --------------------------------------------------------------------------- */
 
 /*
- * What a session is made with. A session that exists keeps its own; other values are refused (SNIPARA_INVALID).
+ * Options of a new session. An existing session keeps its options, and different values are refused (SNIPARA_INVALID);
  * snipara_set_limits() changes its limits.
  */
 struct snipara_session {
@@ -323,16 +323,16 @@ struct snipara_call *snipara_history(struct snipara *box,
                                      int limit);
 
 /*
- * Change limits of a session, for good: "memory=1g", "timeout=60"...; NULL ends them. Answer: all limits before and now
- * (`was`, `limits`), and `at_wake`, the keys of those that apply when it wakes next.
+ * Change limits of a session permanently: "memory=1g", "timeout=60"...; NULL ends the list. Answer: all limits before
+ * and now (`was`, `limits`), and `at_wake`, the keys of limits that apply at the next wake.
  */
 struct snipara_call *snipara_set_limits(struct snipara *box,
                                         const char *session,
                                         const char *const *limits);
 
 /*
- * Get an earlier cell again: `result` as snipara_run() gave it, or null. What it printed and displayed comes to output and
- * display of SNIPARA_RUN(...); other members of that are not used.
+ * Get an earlier cell: `result` as snipara_run() returned it, or null. Its output and displays are passed to output and
+ * display of SNIPARA_RUN(...); its other members are ignored.
  */
 struct snipara_call *snipara_show(struct snipara *box,
                                   const char *session,

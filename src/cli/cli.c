@@ -61,7 +61,7 @@ const char snp_cli_about[] =
     "Run untrusted code, contained by the kernel: in sessions that start in "
     "milliseconds, keep their variables, and say what was enforced, what was denied "
     "and what it cost.";
-const char snp_cli_exit_codes[] = "0  done\n1  failed\n2  used wrongly; nothing was done";
+const char snp_cli_exit_codes[] = "0  done\n1  failed\n2  usage error; nothing was done";
 
 const struct snp_opt_spec *snp_cli_root_spec(void)
 {

@@ -5,7 +5,7 @@
 /*
  * The command line: a table of verbs, one file each. A verb gets its parsed words,
  * prints to stdout what was asked for and to stderr what went wrong, and returns the exit status:
- * 0 done, 1 failed, 2 used wrongly.
+ * 0 done, 1 failed, 2 usage error.
  */
 
 #include <stdio.h>

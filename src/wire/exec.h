@@ -22,7 +22,7 @@ extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
     F(S, STR,  template,       OPTNIL, 32, 0, "`base`, `data`, `plot`, an added one, or `venv`, the project's own. Default, if `defaults` has none: `venv` if the project has one, else base") \
     F(S, OBJ,  defaults,       OPTNIL, 0, NULL, "limits for a session that this call opens; may contain `template`, `tier`, `rootfs`, `project`, `network`: code has the engine's (docker tier), and `guarantees`: names that the session's tier must give") \
     F(S, STR,  project,        OPTNIL, SNP_PROJECT_PATH_MAX, 0, "absolute path of the folder seen at /workspace") \
-    F(S, STR,  rootfs,         OPTNIL, SNP_PROJECT_PATH_MAX, 0, "absolute path of a folder whose /usr and /etc are seen instead of the host's; in the docker tier, IMAGE, IMAGE#RUNTIME or IMAGE#RUNTIME#SOCKET: that of the container engine") \
+    F(S, STR,  rootfs,         OPTNIL, SNP_PROJECT_PATH_MAX, 0, "absolute path of a folder whose /usr and /etc replace the host's; in the docker tier IMAGE, IMAGE#RUNTIME or IMAGE#RUNTIME#SOCKET (the socket of the container engine)") \
     F(S, OBJ,  env,            OPTNIL, 0, NULL, "variables that reach the code, strings") \
     F(S, BOOL, allow_degraded, OPT,    0, 0, "run although a control cannot be had; the manifest says which") \
     F(S, BOOL, require_exact,  OPT,    0, 0, "refuse, also in an open session, if the manifest's `degraded` is not empty") \

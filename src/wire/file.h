@@ -23,7 +23,7 @@
     F(S, INT,  offset,    MUST,   SNP_FILE_OFFSET_MAX, 0, "where the bytes go") \
     F(S, BOOL, truncate,  OPT,    0, 0, "the file ends after them") \
     F(S, INT,  mode,      OPT,    07777, 0, "permissions; 0: 0644") \
-    F(S, BOOL, more,      OPT,    0, 0, "others follow, and the session is saved with the last")
+    F(S, BOOL, more,      OPT,    0, 0, "more requests follow; the session is saved with the last one")
 #define SNP_PUT_ANSWER(F, S) \
     F(S, INT,  size,      MUST,   0, 0, "of the file")
 #define SNP_GET_REQUEST(F, S) \

@@ -22,8 +22,8 @@
     F(S, INT,  budget_ms, MUST,   0, 0, "time it has") \
     F(S, INT,  processes, MUST,   0, 0, "that run in the background") \
     F(S, BOOL, image,     OPT,    0, 0, "not variables: its memory, by the pipes in the socket that was passed") \
-    F(S, BOOL, keep,      OPT,    0, 0, "its memory first, as items of the part; without them if that cannot be") \
-    F(S, STR,  no_image,  OPT,    0, 0, "why its memory is not asked for, though it is wanted")
+    F(S, BOOL, keep,      OPT,    0, 0, "begin the part with its memory, as items, if possible") \
+    F(S, STR,  no_image,  OPT,    0, 0, "why its memory is not requested, although it is wanted")
 #define SNP_GUEST_LOAD_HEAD(F, S) \
     F(S, STR,  step,      MUST,   0, 0, "read, restore; of an image: thaw (by the pipes in the socket) or wake (from the pipe), and move") \
     F(S, STR,  cwd,       OPT,    0, 0, "working folder") \

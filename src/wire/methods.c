@@ -50,7 +50,7 @@ const struct snp_method_form snp_methods[SNP_METHODS_N] = {
     [SNP_METHOD_SESSIONS_DESTROY] = {&snp_sessions_destroy_request_form, &snp_sessions_destroy_answer_form, 0, "Ends a session for good."},
     [SNP_METHOD_SESSIONS_CLEAR] = {&snp_sessions_clear_request_form, &snp_sessions_clear_answer_form, 0, "Gives a session a fresh interpreter, an empty workspace and no history; name, id and policy stay."},
     [SNP_METHOD_SESSIONS_MOVE] = {&snp_sessions_move_request_form, &snp_sessions_move_answer_form, 0, "Saves a session, restores the checkpoint in a second sandbox in the other tier, then ends the session's sandbox; the next cell wakes it there. Of one that is asleep the checkpoint is taken. An error: it stays as it was."},
-    [SNP_METHOD_SESSIONS_SET] = {&snp_sessions_set_request_form, &snp_sessions_set_answer_form, 0, "Changes limits of a session, for good. What its sandbox cannot change applies when it wakes next. A sleeping session is woken first if a limit of memory, files or processes is lowered."},
+    [SNP_METHOD_SESSIONS_SET] = {&snp_sessions_set_request_form, &snp_sessions_set_answer_form, 0, "Changes limits of a session permanently. Limits that its sandbox cannot change apply at the next wake. A sleeping session is woken first if a limit of memory, files or processes is lowered."},
     [SNP_METHOD_CHECKPOINT] = {&snp_checkpoint_request_form, &snp_checkpoint_answer_form, 0, "Saves a session now."},
     [SNP_METHOD_HIBERNATE] = {&snp_hibernate_request_form, &snp_hibernate_answer_form, 0, "Saves a session, restores the checkpoint in a second sandbox with the same limits, then ends the session's sandbox. `limit`: the checkpoint could not be restored; the session stays awake."},
     [SNP_METHOD_HISTORY] = {&snp_history_request_form, &snp_history_answer_form, 0, "Lists cells of a session."},
@@ -68,13 +68,13 @@ const struct snp_method_form snp_methods[SNP_METHODS_N] = {
     [SNP_METHOD_IMPORT_BEGIN] = {&snp_import_begin_request_form, &snp_import_begin_answer_form, 0, "Begins an import."},
     [SNP_METHOD_IMPORT_DATA] = {&snp_import_data_request_form, NULL, SNP_FILE_CHUNK_MAX, "Receives a part of the file. raw = at most 1 MiB."},
     [SNP_METHOD_IMPORT_END] = {&snp_import_end_request_form, &snp_import_end_answer_form, 0, "Makes a session from the file."},
-    [SNP_METHOD_PUT] = {&snp_put_request_form, &snp_put_answer_form, SNP_FILE_CHUNK_MAX, "Writes into a file; a path that ends in a slash makes a folder. raw = at most 1 MiB. Where `durability` of the latest `exec` is `synced`, the session is saved before the answer, or `unsaved` of the answer says why not. A part of 1 MiB, or one with `more`, is saved with the next one, which may be empty."},
+    [SNP_METHOD_PUT] = {&snp_put_request_form, &snp_put_answer_form, SNP_FILE_CHUNK_MAX, "Writes into a file; a path that ends in a slash makes a folder. raw = at most 1 MiB. If `durability` of the latest `exec` is `synced`, the session is saved before the answer; if that fails, `unsaved` of the answer says why. A part of 1 MiB, or one with `more`, is saved with the next one, which may be empty."},
     [SNP_METHOD_GET] = {&snp_get_request_form, &snp_get_answer_form, 0, "Reads from a file. raw of the answer = bytes."},
     [SNP_METHOD_LS] = {&snp_ls_request_form, &snp_ls_answer_form, 0, "Lists a folder."},
     [SNP_METHOD_OUTPUT] = {&snp_output_request_form, &snp_output_answer_form, 0, "Reads stored output of a cell. raw of the answer = bytes."},
     [SNP_METHOD_STATS] = {&snp_stats_request_form, &snp_stats_answer_form, 0, "Reports what the daemon uses."},
     [SNP_METHOD_PROBE] = {&snp_probe_request_form, &snp_probe_answer_form, 0, "Reports what this host can do."},
-    [SNP_METHOD_SHUTDOWN] = {&snp_shutdown_request_form, &snp_shutdown_answer_form, 0, "Saves all sessions and ends the daemon. `denied`: sessions could not be saved, and nothing ends. Requests that wait for a session are refused (`peer`). A running cell is cut off, and the state before the cell is saved; if that is not possible, or files were put beside the cell, the cell has 5 s to end. Snapshots in memory are written first."},
+    [SNP_METHOD_SHUTDOWN] = {&snp_shutdown_request_form, &snp_shutdown_answer_form, 0, "Saves all sessions and ends the daemon. `denied`: sessions could not be saved, and the daemon continues. Requests that wait for a session are refused (`peer`). A running cell is cut off, and the state before the cell is saved; if that is not possible, or files were put beside the cell, the cell has 5 s to end. Snapshots in memory are written first."},
 };
 
 static const struct snp_field waiting_fields[] = {

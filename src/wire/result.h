@@ -20,7 +20,7 @@ extern const char *const snp_wait_reasons[];
     F(S, TEXT, traceback, NIL,    0, 0, "as Python prints it") \
     F(S, NUM,  line,      NIL,    0, 0, "of the cell") \
     F(S, TEXT, hint,      NIL,    0, 0, "advice; each front end fills it in its own words for `cause` and `module`: options of the command line, options of the library, what a model can do") \
-    F(S, TEXT, cause,     OPTNIL, 0, 0, "what was met: the `rule` of a denial, or \"no such file\", \"no such program\", \"no such module\", \"no input\", \"notebook\", \"shell line\"") \
+    F(S, TEXT, cause,     OPTNIL, 0, 0, "the `rule` of a denial, or \"no such file\", \"no such program\", \"no such module\", \"no input\", \"notebook\", \"shell line\"") \
     F(S, TEXT, path,      OPTNIL, 0, 0, "of a file that is not there") \
     F(S, OBJ,  module,    OPTNIL, 0, NULL, "of a failed import: {`name`, `templates`: those that have it, `command`: how to get it}")
 
@@ -81,7 +81,7 @@ extern const char *const snp_wait_reasons[];
     F(S, NUM,  epoch,     OPT,    0, 0, "attested; of the sandbox that ran it: 1, and one more each time the session was woken, rolled back or cleared") \
     F(S, WORD, status,    MUST,   0, snp_result_statuses, "attested, but ok and error of Python are claimed; `error`: exception, or exit code other than 0. In `history` and `show`, of cells without a result, also `running`; `refused`: it could not be run, and left nothing; `unknown`: the daemon or the machine ended while it ran") \
     F(S, WORD, state,     MUST,   0, snp_result_states, "attested; `rolled_back`: the cell was killed (or failed, with `atomic`), and variables and files are as before it, as far as `transaction` says, and no process that was there before runs; `lost`: the interpreter was killed, variables are as at the session's start, files stay (with `transaction.workspace` copied they are as before the cell); `restored_from_checkpoint`: it was killed, and the session goes back to its latest checkpoint") \
-    F(S, NEG,  exit_code, NIL,    0, 0, "attested for commands, else claimed; of Python that of SystemExit, or of the last line with ! that failed; null when there is none") \
+    F(S, NEG,  exit_code, NIL,    0, 0, "attested for commands, else claimed; for Python the code of SystemExit, or of the last failed line with !; null if there is none") \
     F(S, STR,  signal,    NIL,    32, 0, "attested; name of the signal that ended interpreter or command during the cell; not of the kill that undoes a cell which had ended") \
     F(S, TEXT, stdout,    OPT,    0, 0, "claimed; at most `output` characters, head and tail") \
     F(S, TEXT, stderr,    OPT,    0, 0, "claimed; likewise") \
@@ -118,7 +118,7 @@ extern const char *const snp_wait_reasons[];
     F(S, STR,  name,      NIL,    0, 0, "attested; of the session, null for an unnamed one") \
     F(S, OBJ,  restored,  NIL,    0, &snp_result_restored_form, "attested; of the first cell after the session was woken, else null") \
     F(S, OBJ,  checkpoint, OPT,   0, &snp_result_saved_form, "attested; only with `checkpoint: \"cell\"`") \
-    F(S, OBJ,  unsaved,   OPT,    0, NULL, "attested; only while the session could not be saved: {`session`, `cell`, `reason`, `text`, `error`}, of docs/wire.md")
+    F(S, OBJ,  unsaved,   OPT,    0, NULL, "attested; only if the latest save of the session failed: {`session`, `cell`, `reason`, `text`, `error`}, as in docs/wire.md")
 
 #define SNP_EVENT_GAP(F, S) \
     F(S, WORD, stream,    MUST,   16, snp_result_streams, "which output") \

@@ -43,7 +43,7 @@
     F(S, STRS, recover,   MUST,   0, 0, "what `exec` may be told")
 #define SNP_UNSAVED(F, S) \
     F(S, STR,  session,   MUST,   SNP_SESSION_NAME_MAX, 0, "its name") \
-    F(S, INT,  cell,      MUST,   0, 0, "it was last saved after this cell; 0: never after a cell") \
+    F(S, INT,  cell,      MUST,   0, 0, "last cell before the latest successful save; 0: none") \
     F(S, TEXT, reason,    MUST,   0, 0, "`disk full`, `journal budget reached`, or another failure") \
     F(S, TEXT, text,      MUST,   0, 0, "`not saved since cell N: REASON`") \
     F(S, OBJ,  error,     MUST,   0, NULL, "the failure, as the head of an ERROR; its remedy is the fix")
@@ -64,11 +64,11 @@
     F(S, INT,  memory_peak_bytes, MUST, 0, 0, "of its last cell; 0: it is asleep") \
     F(S, INT,  disk_bytes, MUST,  0, 0, "of its checkpoints") \
     F(S, INT,  checkpoint_cell, MUST, 0, 0, "the cell its checkpoint was taken after") \
-    F(S, STR,  no_image,  OPT,    0, 0, "why its checkpoint has no image of the memory, which would hold what variables cannot") \
+    F(S, STR,  no_image,  OPT,    0, 0, "why its checkpoint has no image of the memory, if variables alone do not hold its state") \
     F(S, INT,  snapshots_bytes, MUST, 0, 0, "memory that only its snapshots have, as last measured") \
     F(S, OBJ,  missing,   NIL,    0, &snp_missing_row_form, "of a session that is incomplete, unknown or lost") \
-    F(S, INT,  client,    OPT,    0, 0, "process id of the client that used it last, while that is connected") \
-    F(S, OBJ,  unsaved,   OPT,    0, &snp_unsaved_row_form, "of a session whose latest save failed")
+    F(S, INT,  client,    OPT,    0, 0, "process id of the last client, while it is connected") \
+    F(S, OBJ,  unsaved,   OPT,    0, &snp_unsaved_row_form, "only if the latest save of the session failed")
 #define SNP_SESSIONS_LIST_ANSWER(F, S) \
     F(S, ARR,  sessions,  MUST,   0, &snp_session_row_form, "all of them")
 #define SNP_SESSIONS_SHOW_ANSWER(F, S) \
@@ -121,11 +121,11 @@
 
 #define SNP_SESSIONS_SET_REQUEST(F, S) \
     SNP_SESSION_ONLY(F, S) \
-    F(S, OBJ,  limits,    MUST,   0, NULL, "those to change, as `limits.h` writes them")
+    F(S, OBJ,  limits,    MUST,   0, NULL, "limits to change, as `limits.h` writes them")
 #define SNP_SESSIONS_SET_ANSWER(F, S) \
     F(S, OBJ,  was,       MUST,   0, NULL, "its limits before, as `limits.h` writes them") \
     F(S, OBJ,  limits,    MUST,   0, NULL, "its limits now") \
-    F(S, STRS, at_wake,   MUST,   0, 0, "keys of limits that apply when it wakes next: its sandbox has others, or it is asleep") \
+    F(S, STRS, at_wake,   MUST,   0, 0, "keys of limits that apply at the next wake, because its sandbox cannot change them or it is asleep") \
     F(S, WORD, state,     MUST,   0, snp_session_states, "as in `sessions.list`")
 
 #define SNP_CHECKPOINT_ANSWER(F, S) \
@@ -159,7 +159,7 @@
     F(S, BOOL, has_result, MUST,  0, 0, "its result is stored") \
     F(S, INT,  replay_of, NIL,    0, 0, "cell it was a replay of") \
     F(S, INT,  rerun_of,  NIL,    0, 0, "cell it was a rerun of") \
-    F(S, INT,  displays,  OPT,    0, 0, "how many displays `cell.show` gives again; absent: none, or it was run by an older version")
+    F(S, INT,  displays,  OPT,    0, 0, "number of displays that `cell.show` returns; absent: none, or an older version ran the cell")
 #define SNP_HISTORY_ANSWER(F, S) \
     F(S, ARR,  cells,     MUST,   0, &snp_cell_row_form, "the newest first") \
     F(S, WORD, state,     MUST,   0, snp_session_states, "as in `sessions.list`") \
@@ -225,7 +225,7 @@
     F(S, STRS, degraded,  OPT,    64, NULL, "controls that are weaker on this host, as in the manifest: `NAME: reason`")
 
 #define SNP_SHUTDOWN_REQUEST(F, S) \
-    F(S, BOOL, force,     OPT,    0, 0, "also if sessions cannot be saved; what they did since is lost")
+    F(S, BOOL, force,     OPT,    0, 0, "end even if sessions cannot be saved; their unsaved work is lost")
 #define SNP_SHUTDOWN_LOST(F, S) \
     F(S, STR,  session,   MUST,   0, 0, "name or id") \
     F(S, STR,  reason,    MUST,   0, 0, "why it could not be saved, or empty") \

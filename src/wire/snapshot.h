@@ -141,7 +141,7 @@ extern const char *const snp_diff_changes[];
 #define SNP_IMPORT_BEGIN_REQUEST(F, S) \
     F(S, STR,  name,      OPTNIL, SNP_SESSION_NAME_MAX, 0, "of the session; else the file's") \
     F(S, OBJ,  limits,    OPT,    0, NULL, "the most its session may have") \
-    F(S, OBJ,  given,     OPT,    0, NULL, "limits that it gets, whatever the file says") \
+    F(S, OBJ,  given,     OPT,    0, NULL, "limits that override those of the file") \
     F(S, STR,  tier,      OPT,    32, 0, "its tier") \
     F(S, BOOL, allow_degraded, SAID, 0, 0, "as in `exec`") \
     F(S, BOOL, require_exact, SAID, 0, 0, "as in `exec`")

@@ -18,7 +18,7 @@ const struct snp_method_form snp_tier_methods[SNP_TIER_METHODS_N] = {
     {&snp_tier_close_request_form, NULL, 0, "Ends the sandbox; answered once all its processes, mounts and control groups are gone."},
     {&snp_tier_forget_request_form, NULL, 0, "Removes the full outputs of a session (`owner` of `exec`) that has ended; no sandbox is needed."},
     {&snp_tier_memory_request_form, &snp_tier_memory_answer_form, 0, "Measures the sandbox."},
-    {&snp_tier_limit_request_form, &snp_tier_limit_answer_form, 0, "Changes the limits of the sandbox, as far as that is possible while it runs."},
+    {&snp_tier_limit_request_form, &snp_tier_limit_answer_form, 0, "Changes limits of the sandbox, if it can while it runs."},
     {&snp_tier_save_request_form, &snp_tier_save_answer_form, SNP_KNOWN_MAX, "Writes a bundle, with the write end of a pipe. raw = known keys, one per line. If a copy is saved, the event `taken` comes before the answer."},
     {&snp_tier_load_request_form, &snp_tier_load_answer_form, 0, "Reads a bundle, with the read end of a pipe; only before the first cell."},
     {&snp_tier_clone_request_form, &snp_tier_clone_answer_form, 0, "Becomes another sandbox of this tier as its last cell has left it, exactly; only before the first cell. `unsupported`, with the reason: nothing has changed, `load` can be asked instead."},

@@ -81,8 +81,8 @@
     SNP_TIER_SESSION(F, S) \
     F(S, OBJ,  limits,    MUST,   0, NULL, "all of them")
 #define SNP_TIER_LIMIT_ANSWER(F, S) \
-    F(S, OBJ,  manifest,  MUST,   0, NULL, "docs/result.md, with the limits it has now") \
-    F(S, STRS, later,     MUST,   SNP_LIMIT_N, NULL, "keys of limits that it keeps as they were")
+    F(S, OBJ,  manifest,  MUST,   0, NULL, "docs/result.md, with the new limits") \
+    F(S, STRS, later,     MUST,   SNP_LIMIT_N, NULL, "keys of limits that it cannot change while it runs")
 
 #define SNP_TIER_SAVE_REQUEST(F, S) \
     SNP_TIER_SESSION(F, S) \

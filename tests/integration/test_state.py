@@ -821,7 +821,7 @@ def test_what_of_a_workspace_module_is_lost_is_named() -> None:
         pathlib.Path(folder, "half.py").write_text("ITEMS = []\n")
         with Guest(cwd=folder) as second:
             (failed,) = second.load(bundle)
-            assert failed == {"name": "state of half.C.n", "reason": "its file does not define it any more"}
+            assert failed == {"name": "state of half.C.n", "reason": "its file no longer defines it"}
             second.ok("assert half.ITEMS == [1] and half.RATE == 2")
         pathlib.Path(folder, "half.py").write_text("raise SystemExit('no')\n")
         with Guest(cwd=folder) as third:
@@ -1392,8 +1392,8 @@ def test_numpy_and_pandas() -> None:
 
 @pytest.mark.skipif(not has_data(), reason="numpy, pandas: not installed")
 @pytest.mark.parametrize(("template", "code"), [
-    ("base", "import numpy, pandas"),  # which register types and abstract classes of their own
-    ("plot", "import matplotlib.pyplot as plt"),  # whose show() is ours
+    ("base", "import numpy, pandas"),  # both register types and abstract classes
+    ("plot", "import matplotlib.pyplot as plt"),  # the driver replaces its show()
 ])
 def test_what_libraries_do_when_imported_is_no_loss(template: str, code: str) -> None:
     round_trip(lib.PYTHON, code, "pass", template=template)

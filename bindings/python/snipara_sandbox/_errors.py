@@ -195,8 +195,8 @@ class SandboxTimeout(SandboxError, TimeoutError):
 
 
 class SandboxLost(SandboxError, ConnectionError):
-    """The daemon went away in the middle. The next call restores the session, or names the cells that are missing;
-    whether a call that was open had begun is not known: look at history()."""
+    """The daemon ended during a call. The next call restores the session, or names the missing cells.
+    history() shows whether the interrupted call began."""
 
     code = "peer"
 

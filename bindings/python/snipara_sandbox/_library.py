@@ -430,7 +430,7 @@ class Connection:
         return call
 
     def show(self, session: bytes, number: int) -> Call:
-        """Begin to get an earlier cell again."""
+        """Request the result of an earlier cell."""
         call = self._call()
         self.calls[call.key] = call
         cell = _Cell(size=sizeof(_Cell), output=_output_thunk, display=_display_thunk, ctx=call.key)

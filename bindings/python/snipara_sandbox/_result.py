@@ -66,7 +66,7 @@ class Cell(NamedTuple):
     wall_us: int
     first_line: Optional[str]
     displays: int = 0
-    """How many `result(number)` has."""
+    """Number of displays that `result(number)` returns."""
 
 
 class Snapshot(NamedTuple):

@@ -183,7 +183,7 @@ class Session(RLM):
             from ._library import Policy
             options = self._options
             if options["tier"] in STOOD_IN_FOR and not (options["tier"] == "docker" and self.is_kept and
-                                                        tier_of("docker") != "docker"):  # the daemon says why not
+                                                        tier_of("docker") != "docker"):  # the daemon reports why
                 options = {**options, "tier": tier_of(options["tier"])}
                 if options["tier"] == "docker":
                     options.update(self._in_docker())
@@ -276,7 +276,7 @@ class Session(RLM):
 
         def read(call: Call) -> List[str]:
             later: List[str] = call.answer()["at_wake"]
-            given = dict(limit.split("=", 1) for limit in self._options["limits"])  # each cell says them again
+            given = dict(limit.split("=", 1) for limit in self._options["limits"])  # sent again with each cell
             self._options["limits"] = _limit_texts({key: limits.get(key, value) for key, value in given.items()})
             self._policy = None
             return later
@@ -547,7 +547,7 @@ class Sandbox(Session):
 
     Threads may share it: each has its own connection, and cells of a session run one after the other. `async with
     Sandbox() as s` gives an AsyncSandbox. Every method may raise SandboxError; SandboxLost if the daemon went away, and
-    the next call restores the session then. Ctrl-C ends the cell with KeyboardInterrupt, and the session goes on.
+    the next call restores the session then. Ctrl-C ends the cell with KeyboardInterrupt, and the session continues.
     """
 
     @property
@@ -641,7 +641,7 @@ class Sandbox(Session):
         return [] if self._is_new() else _do(self._ask_history(limit))
 
     def result(self, cell: int) -> Result:
-        """Get the result of an earlier cell again, with what it printed and displayed. NotFound: there is none."""
+        """Get the result of an earlier cell, with its output and displays. NotFound: it has no result."""
         return self._opened(self._ask_result(cell))
 
     def interrupt(self) -> bool:
@@ -649,9 +649,9 @@ class Sandbox(Session):
         return not self._is_new() and _do(self._ask_interrupt())
 
     def set_limits(self, **limits: object) -> List[str]:
-        """Change limits of the session, for good: set_limits(memory="1g", timeout=60).
+        """Change limits of the session permanently: set_limits(memory="1g", timeout=60).
 
-        Returns the names of those that apply when it wakes next; hibernate() ends its sandbox.
+        Returns the names of limits that apply at the next wake; hibernate() ends the sandbox.
         """
         return self._opened(self._ask_limits(limits))
 
@@ -898,7 +898,7 @@ class AsyncSandbox(Session):
         return [] if self._is_new() else await _do_async(self._ask_history(limit))
 
     async def result(self, cell: int) -> Result:
-        """Get the result of an earlier cell again, with what it printed and displayed."""
+        """Get the result of an earlier cell, with its output and displays."""
         return await self._opened(self._ask_result(cell))
 
     async def interrupt(self) -> bool:
@@ -906,7 +906,7 @@ class AsyncSandbox(Session):
         return not self._is_new() and await _do_async(self._ask_interrupt())
 
     async def set_limits(self, **limits: object) -> List[str]:
-        """Change limits of the session, for good; returns the names of those that apply when it wakes next."""
+        """Change limits of the session permanently; returns the names of limits that apply at the next wake."""
         return await self._opened(self._ask_limits(limits))
 
     async def hibernate(self) -> None:

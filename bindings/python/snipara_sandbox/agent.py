@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class AgentConfig(Record):
     """Settings of an agent. A value above its maximum is lowered to it, with a warning.
 
-    Limits that are not given are what the sandbox or the configuration say, else the defaults here.
+    Limits that are not given come from the sandbox or the configuration, else from the defaults here.
     """
 
     max_iterations: int = 10
@@ -42,7 +42,7 @@ class AgentConfig(Record):
     """Tool calls in an iteration."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> AgentConfig:
-        """Remember what is given, also if that is the default."""
+        """Record which settings are passed, even if they equal the default."""
         self = super().__new__(cls)
         self.__dict__["_passed"] = {*[each.name for each in fields(cls)][:len(args)], *kwargs}
         return self
@@ -124,7 +124,7 @@ class AgentRunner:
     def resume(self, trajectory_id: object, *, recover: Optional[str] = None) -> AgentResult:
         """Go on with an agent that was stopped, met a limit or was lost, as resume() of a sandbox.
 
-        It keeps its limits, except those that AgentConfig or the sandbox give.
+        It keeps its limits, except those set by AgentConfig or the sandbox.
         """
         records = self.rlm._recorded(trajectory_id, "agent")
         return self._result(None, {**self._limits(), "recover": recover}, records[0]["trajectory_id"], records)

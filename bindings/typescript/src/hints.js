@@ -67,7 +67,7 @@ function moduleWords({ name, templates, command }) {
     `${name} comes with template ${template}: open the session with the option template "${template}"`;
 }
 
-/** The key of a limit that was met. @param {RawResult["denials"][number]} denial */
+/** The key of the limit that was reached. @param {RawResult["denials"][number]} denial */
 const limitKey = (denial) => denial.rule?.split(" ")[0];
 
 /** Write the hints of a result: it names mistakes only. @param {RawResult} raw */

@@ -255,7 +255,7 @@ export class Files {
     await this.#sandbox.open();
     let offset = 0;
     let part;
-    do { // a part shorter than CHUNK is the last, perhaps an empty one
+    do { // a part shorter than CHUNK is the last; it may be empty
       part = bytes.subarray(offset, offset + CHUNK);
       await ask("put", { session: this.#sandbox.name, path, offset, truncate: true, mode }, part);
       offset += CHUNK;
@@ -481,7 +481,7 @@ export class Sandbox {
   }
 
   /**
-   * Get the result of an earlier cell again, with what it printed and displayed. NotFound: there is none.
+   * Get the result of an earlier cell, with its output and displays. NotFound: it has no result.
    * @param {number} cell
    * @returns {Promise<Result>}
    */
@@ -510,7 +510,8 @@ export class Sandbox {
   }
 
   /**
-   * Change limits of the session, for good. Returns the names of those that apply when it wakes next; hibernate() ends its sandbox.
+   * Change limits of the session permanently. Returns the names of limits that apply at the next wake; hibernate() ends
+   * the sandbox.
    * @param {Limits} limits as in {memory: "1g", timeout: 60}
    * @returns {Promise<string[]>}
    */
@@ -518,7 +519,7 @@ export class Sandbox {
     const wanted = limitsFor(limits);
     await this.open();
     const { answer } = await ask("sessions.set", { session: this.name, limits: wanted });
-    for (const name of Object.keys(this.#policy.limits ?? {})) { // each cell says them again
+    for (const name of Object.keys(this.#policy.limits ?? {})) { // sent again with each cell
       if (this.#policy.limits && name in wanted) this.#policy.limits[name] = wanted[name];
     }
     return answer.at_wake;

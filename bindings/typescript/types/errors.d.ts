@@ -35,8 +35,8 @@ export declare class Unsupported extends SandboxError {
 export declare class SandboxTimeout extends SandboxError {
 }
 /**
- * The daemon went away in the middle. The next call restores the session, or names the cells that are missing; whether
- * a call that was open had begun is not known: look at history().
+ * The daemon ended during a call. The next call restores the session, or names the missing cells. history() shows
+ * whether the interrupted call began.
  */
 export declare class SandboxLost extends SandboxError {
 }

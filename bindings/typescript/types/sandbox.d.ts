@@ -217,7 +217,7 @@ export declare class Sandbox {
      */
     history(limit?: number): Promise<Cell[]>;
     /**
-     * Get the result of an earlier cell again, with what it printed and displayed. NotFound: there is none.
+     * Get the result of an earlier cell, with its output and displays. NotFound: it has no result.
      * @param {number} cell
      * @returns {Promise<Result>}
      */
@@ -225,7 +225,8 @@ export declare class Sandbox {
     /** Interrupt the cell that runs. True: one ran; its status will be "interrupted". */
     interrupt(): Promise<boolean>;
     /**
-     * Change limits of the session, for good. Returns the names of those that apply when it wakes next; hibernate() ends its sandbox.
+     * Change limits of the session permanently. Returns the names of limits that apply at the next wake; hibernate() ends
+     * the sandbox.
      * @param {Limits} limits as in {memory: "1g", timeout: 60}
      * @returns {Promise<string[]>}
      */

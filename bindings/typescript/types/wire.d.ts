@@ -58,7 +58,7 @@ export interface Methods {
       defaults?: Record<string, unknown> | null;
       /** absolute path of the folder seen at /workspace */
       project?: string | null;
-      /** absolute path of a folder whose /usr and /etc are seen instead of the host's; in the docker tier, IMAGE, IMAGE#RUNTIME or IMAGE#RUNTIME#SOCKET: that of the container engine */
+      /** absolute path of a folder whose /usr and /etc replace the host's; in the docker tier IMAGE, IMAGE#RUNTIME or IMAGE#RUNTIME#SOCKET (the socket of the container engine) */
       rootfs?: string | null;
       /** variables that reach the code, strings */
       env?: Record<string, unknown> | null;
@@ -143,7 +143,7 @@ export interface Methods {
         disk_bytes: number;
         /** the cell its checkpoint was taken after */
         checkpoint_cell: number;
-        /** why its checkpoint has no image of the memory, which would hold what variables cannot */
+        /** why its checkpoint has no image of the memory, if variables alone do not hold its state */
         no_image?: string;
         /** memory that only its snapshots have, as last measured */
         snapshots_bytes: number;
@@ -164,13 +164,13 @@ export interface Methods {
           /** what `exec` may be told */
           recover: string[];
         } | null;
-        /** process id of the client that used it last, while that is connected */
+        /** process id of the last client, while it is connected */
         client?: number;
-        /** of a session whose latest save failed */
+        /** only if the latest save of the session failed */
         unsaved?: {
           /** its name */
           session: string;
-          /** it was last saved after this cell; 0: never after a cell */
+          /** last cell before the latest successful save; 0: none */
           cell: number;
           /** `disk full`, `journal budget reached`, or another failure */
           reason: string;
@@ -221,7 +221,7 @@ export interface Methods {
       disk_bytes: number;
       /** the cell its checkpoint was taken after */
       checkpoint_cell: number;
-      /** why its checkpoint has no image of the memory, which would hold what variables cannot */
+      /** why its checkpoint has no image of the memory, if variables alone do not hold its state */
       no_image?: string;
       /** memory that only its snapshots have, as last measured */
       snapshots_bytes: number;
@@ -242,13 +242,13 @@ export interface Methods {
         /** what `exec` may be told */
         recover: string[];
       } | null;
-      /** process id of the client that used it last, while that is connected */
+      /** process id of the last client, while it is connected */
       client?: number;
-      /** of a session whose latest save failed */
+      /** only if the latest save of the session failed */
       unsaved?: {
         /** its name */
         session: string;
-        /** it was last saved after this cell; 0: never after a cell */
+        /** last cell before the latest successful save; 0: none */
         cell: number;
         /** `disk full`, `journal budget reached`, or another failure */
         reason: string;
@@ -347,12 +347,12 @@ export interface Methods {
       }[];
     };
   };
-  /** Changes limits of a session, for good. What its sandbox cannot change applies when it wakes next. A sleeping session is woken first if a limit of memory, files or processes is lowered. */
+  /** Changes limits of a session permanently. Limits that its sandbox cannot change apply at the next wake. A sleeping session is woken first if a limit of memory, files or processes is lowered. */
   "sessions.set": {
     request: {
       /** id or name */
       session: string;
-      /** those to change, as `limits.h` writes them */
+      /** limits to change, as `limits.h` writes them */
       limits: Record<string, unknown>;
     };
     answer: {
@@ -360,7 +360,7 @@ export interface Methods {
       was: Record<string, unknown>;
       /** its limits now */
       limits: Record<string, unknown>;
-      /** keys of limits that apply when it wakes next: its sandbox has others, or it is asleep */
+      /** keys of limits that apply at the next wake, because its sandbox cannot change them or it is asleep */
       at_wake: string[];
       /** as in `sessions.list` */
       state: "idle" | "running" | "waking" | "hibernated" | "incomplete" | "unknown" | "lost";
@@ -457,7 +457,7 @@ export interface Methods {
         replay_of: number | null;
         /** cell it was a rerun of */
         rerun_of: number | null;
-        /** how many displays `cell.show` gives again; absent: none, or it was run by an older version */
+        /** number of displays that `cell.show` returns; absent: none, or an older version ran the cell */
         displays?: number;
       }[];
       /** as in `sessions.list` */
@@ -512,7 +512,7 @@ export interface Methods {
       replay_of: number | null;
       /** cell it was a rerun of */
       rerun_of: number | null;
-      /** how many displays `cell.show` gives again; absent: none, or it was run by an older version */
+      /** number of displays that `cell.show` returns; absent: none, or an older version ran the cell */
       displays?: number;
       /** as in `exec` */
       argv: unknown[] | null;
@@ -829,7 +829,7 @@ export interface Methods {
       name?: string | null;
       /** the most its session may have */
       limits?: Record<string, unknown>;
-      /** limits that it gets, whatever the file says */
+      /** limits that override those of the file */
       given?: Record<string, unknown>;
       /** its tier */
       tier?: string;
@@ -872,7 +872,7 @@ export interface Methods {
       failed: unknown[];
     };
   };
-  /** Writes into a file; a path that ends in a slash makes a folder. raw = at most 1 MiB. Where `durability` of the latest `exec` is `synced`, the session is saved before the answer, or `unsaved` of the answer says why not. A part of 1 MiB, or one with `more`, is saved with the next one, which may be empty. */
+  /** Writes into a file; a path that ends in a slash makes a folder. raw = at most 1 MiB. If `durability` of the latest `exec` is `synced`, the session is saved before the answer; if that fails, `unsaved` of the answer says why. A part of 1 MiB, or one with `more`, is saved with the next one, which may be empty. */
   "put": {
     request: {
       /** id or name */
@@ -885,7 +885,7 @@ export interface Methods {
       truncate?: boolean;
       /** permissions; 0: 0644 */
       mode?: number;
-      /** others follow, and the session is saved with the last */
+      /** more requests follow; the session is saved with the last one */
       more?: boolean;
     };
     answer: {
@@ -983,7 +983,7 @@ export interface Methods {
       unsaved?: {
         /** its name */
         session: string;
-        /** it was last saved after this cell; 0: never after a cell */
+        /** last cell before the latest successful save; 0: none */
         cell: number;
         /** `disk full`, `journal budget reached`, or another failure */
         reason: string;
@@ -1032,10 +1032,10 @@ export interface Methods {
       degraded?: string[];
     };
   };
-  /** Saves all sessions and ends the daemon. `denied`: sessions could not be saved, and nothing ends. Requests that wait for a session are refused (`peer`). A running cell is cut off, and the state before the cell is saved; if that is not possible, or files were put beside the cell, the cell has 5 s to end. Snapshots in memory are written first. */
+  /** Saves all sessions and ends the daemon. `denied`: sessions could not be saved, and the daemon continues. Requests that wait for a session are refused (`peer`). A running cell is cut off, and the state before the cell is saved; if that is not possible, or files were put beside the cell, the cell has 5 s to end. Snapshots in memory are written first. */
   "shutdown": {
     request: {
-      /** also if sessions cannot be saved; what they did since is lost */
+      /** end even if sessions cannot be saved; their unsaved work is lost */
       force?: boolean;
     };
     answer: {
@@ -1114,7 +1114,7 @@ export interface RawResult {
   status: "ok" | "error" | "timeout" | "oom" | "killed" | "limit" | "interrupted";
   /** attested; `rolled_back`: the cell was killed (or failed, with `atomic`), and variables and files are as before it, as far as `transaction` says, and no process that was there before runs; `lost`: the interpreter was killed, variables are as at the session's start, files stay (with `transaction.workspace` copied they are as before the cell); `restored_from_checkpoint`: it was killed, and the session goes back to its latest checkpoint */
   state: "kept" | "rolled_back" | "restored_from_checkpoint" | "lost";
-  /** attested for commands, else claimed; of Python that of SystemExit, or of the last line with ! that failed; null when there is none */
+  /** attested for commands, else claimed; for Python the code of SystemExit, or of the last failed line with !; null if there is none */
   exit_code: number | null;
   /** attested; name of the signal that ended interpreter or command during the cell; not of the kill that undoes a cell which had ended */
   signal: string | null;
@@ -1140,7 +1140,7 @@ export interface RawResult {
     line: number | null;
     /** advice; each front end fills it in its own words for `cause` and `module`: options of the command line, options of the library, what a model can do */
     hint: string | null;
-    /** what was met: the `rule` of a denial, or "no such file", "no such program", "no such module", "no input", "notebook", "shell line" */
+    /** the `rule` of a denial, or "no such file", "no such program", "no such module", "no input", "notebook", "shell line" */
     cause?: string | null;
     /** of a file that is not there */
     path?: string | null;
@@ -1276,7 +1276,7 @@ export interface RawResult {
     /** why there is none */
     error: string | null;
   };
-  /** attested; only while the session could not be saved: {`session`, `cell`, `reason`, `text`, `error`}, of docs/wire.md */
+  /** attested; only if the latest save of the session failed: {`session`, `cell`, `reason`, `text`, `error`}, as in docs/wire.md */
   unsaved?: Record<string, unknown>;
 }
 

@@ -226,6 +226,6 @@ const struct snp_verb snp_verb_check = {
     .spec = SNP_SPEC(options, args),
     .examples = "check src/auth.py\ncheck . --json",
     .exit_codes = "0  all that can be known exists\n1  something does not, or a file was not "
-                  "checked\n2  used wrongly; nothing was done",
+                  "checked\n2  usage error; nothing was done",
     .run = run,
 };

@@ -182,6 +182,6 @@ const struct snp_verb snp_verb_eval = {
     .examples = "eval HumanEval.jsonl --samples samples.jsonl --k 10\n"
                 "eval mbpp.jsonl --model anthropic/claude-sonnet-4-5 --output mbpp",
     .exit_codes = "0  all samples were judged\n1  some could not be; the same command goes "
-                  "on\n2  used wrongly",
+                  "on\n2  usage error",
     .run = run,
 };

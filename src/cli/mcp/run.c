@@ -346,7 +346,7 @@ void snp_mcp_run_list(struct snp_mcp_run *run,
     }
 }
 
-/* Options to a client that begins to open. SNP_E_INVALID: used wrongly. */
+/* Options to a client that begins to open. SNP_E_INVALID: usage error. */
 static int client_make(struct snp_mcp_run *run, size_t n_own, struct snp_err *err)
 {
     snp_cleanup(given_done) struct given given = {0};

@@ -531,7 +531,7 @@ static const struct snp_verb verb_diff = {
         "Call by call: responses, tool calls and tool results that differ. Exit status "
         "1 if any do.",
     .spec = SNP_SPEC(other_options, two_args),
-    .exit_codes = "0  no difference\n1  they differ, or cannot be read\n2  used wrongly",
+    .exit_codes = "0  no difference\n1  they differ, or cannot be read\n2  usage error",
     .run = diff_run,
 };
 

@@ -283,6 +283,6 @@ const struct snp_verb snp_verb_models = {
                 "models --all --json",
     .exit_codes = "0  shown; with --check: it answered\n"
                   "1  with --check: it did not answer, or something is missing\n"
-                  "2  used wrongly",
+                  "2  usage error",
     .run = run,
 };

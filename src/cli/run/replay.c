@@ -152,6 +152,6 @@ const struct snp_verb snp_verb_replay = {
                    "that is not yours only the code is used.",
     .spec = SNP_SPEC(options, args),
     .exit_codes =
-        "0  all as recorded\n1  a result differs, or a call could not run\n2  used wrongly",
+        "0  all as recorded\n1  a result differs, or a call could not run\n2  usage error",
     .run = replay_run,
 };

@@ -364,7 +364,7 @@ static int run_run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const char run_codes[] =
     "0    answered\n1    no answer, or only a part: a limit was reached, or the model or the "
-    "sandbox failed\n2    used wrongly\n130  Ctrl-C stopped it; resume continues";
+    "sandbox failed\n2    usage error\n130  Ctrl-C stopped it; resume continues";
 
 const struct snp_verb snp_verb_run = {
     .name = "run",
@@ -598,7 +598,7 @@ const struct snp_verb snp_verb_agent = {
         "agent --test 'pytest -q tests/test_parse.py' --regress 'pytest -q' 'Fix parse()'",
     .exit_codes = "0    answered; with --test: ready for human review\n"
                   "1    no answer, or only a part: a limit was reached, or the model or the "
-                  "sandbox failed; with --test: not ready\n2    used wrongly\n"
+                  "sandbox failed; with --test: not ready\n2    usage error\n"
                   "130  Ctrl-C stopped it; resume continues",
     .run = agent_run,
 };

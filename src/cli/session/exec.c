@@ -512,7 +512,7 @@ const struct snp_verb snp_verb_exec = {
                 "exec --memory 1g --timeout 60 -- python3 script.py",
     .exit_codes = "0    the code finished\n"
                   "1    the code raised, was stopped by a limit, or could not be run\n"
-                  "2    used wrongly\n"
+                  "2    usage error\n"
                   "130  Ctrl-C stopped it\n"
                   "sys.exit(N): N. A command (--sh, --): its exit code, 128 + N if signal N "
                   "ended it, 124 if its time ran out.",

@@ -683,7 +683,7 @@ const struct snp_verb snp_verb_rerun = {
     .examples = "rerun work:3\nrollback work@loaded\nrerun -s work --from 4",
     .exit_codes = "0  every cell finished\n"
                   "1  a cell failed, or could not be run\n"
-                  "2  used wrongly\n"
+                  "2  usage error\n"
                   "sys.exit(N): N. A command: its exit code, as with exec.",
     .run = run_rerun,
 };

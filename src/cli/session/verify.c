@@ -522,6 +522,6 @@ const struct snp_verb snp_verb_verify = {
     .examples = "verify work --test 'pytest -q tests/test_parse.py' --regress 'pytest -q'\n"
                 "verify work --test 'python3 -m unittest' --scope src",
     .exit_codes =
-        "0  ready for human review\n1  anything else\n2  used wrongly; nothing was done",
+        "0  ready for human review\n1  anything else\n2  usage error; nothing was done",
     .run = run,
 };

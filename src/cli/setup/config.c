@@ -243,7 +243,7 @@ static const struct snp_verb verb_show = {
     .asks_models = true,
     .examples = "config show\nconfig show --json",
     .exit_codes =
-        "0  shown\n1  --config names no file\n2  used wrongly, or the configuration is "
+        "0  shown\n1  --config names no file\n2  usage error, or the configuration is "
         "malformed",
     .run = run_show,
 };

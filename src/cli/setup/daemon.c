@@ -220,7 +220,7 @@ static const struct snp_verb verb_status = {
     .name = "status",
     .summary = "say whether the daemon runs",
     .spec = SNP_OPTIONS(status_options),
-    .exit_codes = "0  it runs\n1  it does not, or cannot be asked\n2  used wrongly",
+    .exit_codes = "0  it runs\n1  it does not, or cannot be asked\n2  usage error",
     .run = run_status,
 };
 static const struct snp_verb verb_stop = {
@@ -234,7 +234,7 @@ static const struct snp_verb verb_stop = {
         "refuses; --force discards their unsaved work.",
     .spec = SNP_OPTIONS(stop_options),
     .exit_codes = "0  no daemon runs now\n1  failed, or a session runs a cell or cannot be "
-                  "saved\n2  used wrongly",
+                  "saved\n2  usage error",
     .run = run_stop,
 };
 static const struct snp_verb *const verbs[] = {&verb_status, &verb_stop, NULL};

@@ -611,6 +611,6 @@ const struct snp_verb snp_verb_doctor = {
     .spec = SNP_OPTIONS(options),
     .exit_codes = "0  exec runs here as configured (perhaps with something missing)\n"
                   "1  exec refuses to run here as configured\n"
-                  "2  used wrongly",
+                  "2  usage error",
     .run = run,
 };

@@ -248,7 +248,7 @@ def write_module(
             try:
                 _put(module, place, moved(value) if type(value) is str else value)
             except (AttributeError, KeyError, IndexError):
-                fail("{}{}.{}".format(STATE_OF, name, place), Refused("its file does not define it any more"))
+                fail("{}{}.{}".format(STATE_OF, name, place), Refused("its file no longer defines it"))
 
 
 # Registries ---------------------------------------------------------------------------------
