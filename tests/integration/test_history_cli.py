@@ -791,6 +791,22 @@ def test_an_older_daemon_is_to_be_restarted(code: str, message: str) -> None:
         "  restart it with: snipara-sandbox daemon stop\n"), done
 
 
+def test_members_that_an_older_daemon_lacks_are_left_out(tmp_path: Path) -> None:
+    def put(head: Json, raw: bytes) -> Any:
+        return Failure("invalid", "put: unknown member 'more'") if "more" in head else {"size": len(raw)}
+
+    def shutdown(head: Json, _: bytes) -> Any:
+        return Failure("invalid", "shutdown: unknown member 'force'") if "force" in head else {"lost": []}
+
+    file = tmp_path / "large"
+    file.write_bytes(bytes(3 << 20))
+    with ScriptedDaemon({"put": put, "shutdown": shutdown, "stats": {"sessions": 0, "pid": 1 << 30},
+                         "sessions.list": {"sessions": []}}) as daemon:
+        for words in ["put", str(file), "work:large"], ["daemon", "stop", "--force"]:
+            done = daemon.cli(*words)
+            assert done.returncode == 0, done
+
+
 def test_sessions_clear() -> None:
     with ScriptedDaemon({"sessions.clear": {"session": "work", "epoch": 2}}) as daemon:
         assert daemon.cli("sessions", "clear", "work").stdout.startswith("cleared work: ")

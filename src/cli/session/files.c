@@ -144,7 +144,7 @@ static int put_chunk(const struct snp_remote_file *transfer,
     int r = head == NULL ? snp_fail(err, SNP_E_INVALID, "the path is not UTF-8")
                          : snp_remote_send(transfer->cli, &call, &reply, err);
 
-    if (r == SNP_E_INVALID && transfer->has_more && head != NULL) {
+    if (r == SNP_E_UNSUPPORTED && transfer->has_more && head != NULL) {
         (void)json_object_del(head, "more"); /* a daemon older than this program */
         r = snp_remote_send(transfer->cli, &call, &reply, err);
     }

@@ -164,7 +164,7 @@ static int shutdown_call(struct snp_cli *cli,
 {
     int r = snp_remote_call(cli, SNP_WRITE(snp_shutdown_request, .force = is_forced), ret, err);
 
-    return r == SNP_E_INVALID && is_forced
+    return r == SNP_E_UNSUPPORTED && is_forced
                ? snp_remote_call(cli, SNP_WRITE(snp_shutdown_request, .force = false), ret, err)
                : r;
 }

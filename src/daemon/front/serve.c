@@ -29,6 +29,7 @@
 #include "daemon/front/settle.h"
 #include "daemon/request.h"
 #include "daemon/save/room.h"
+#include "daemon/save/unsaved.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
 #include "daemon/tier.h"
@@ -256,18 +257,25 @@ static void hand_over_settled(struct snp_server *server, bool is_saved)
     }
 }
 
-/* After an upgrade: save all sessions, then end; the next daemon restores them. New connections wait. */
+/*
+ * After an upgrade: save all sessions, then end; the next daemon restores them. New connections wait, but not for later
+ * attempts: a session that cannot be saved would delay all others again and again.
+ */
 static bool hand_over(struct snp_server *server)
 {
+    const bool is_first = server->settle_us == 0;
+
     if (!may_settle(server) || is_current(server) || !is_quiet(server)) {
         return server->is_ending;
     }
-    (void)uv_poll_stop(&server->listener);
+    if (is_first) {
+        (void)uv_poll_stop(&server->listener);
+    }
     if (!snp_server_settle(server, hand_over_settled)) {
         (void)uv_poll_start(&server->listener, UV_READABLE, on_listener);
         return false;
     }
-    return true;
+    return is_first || server->is_ending;
 }
 
 static void on_listener(uv_poll_t *poll, int status, int events)
@@ -295,9 +303,24 @@ static void on_listener(uv_poll_t *poll, int status, int events)
 
 /* The end -------------------------------------------------------------------------------- */
 
+/* The journal had no room, and may have some later. */
+static bool has_no_room(const struct snp_server *server)
+{
+    for (size_t i = 0; i < server->sessions.n_slots; i++) {
+        const struct snp_session *session = server->sessions.slots[i];
+
+        if (session != NULL && snp_unsaved_is(session) &&
+            (session->unsaved.retry_ms > 0 || session->durable.debt != NULL)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A session whose sandbox fails to save it must not keep the journal from the next daemon: no client can reach us. */
 static void unreachable_settled(struct snp_server *server, bool is_saved)
 {
-    if (is_settled(server, is_saved) && !has_requests(server)) {
+    if (is_settled(server, is_saved || !has_no_room(server)) && !has_requests(server)) {
         snp_log(SNP_LOG_WARN, "socket-gone", "path=%s", server->options.socket_path);
         snp_server_end(server, NULL);
     }

@@ -167,6 +167,9 @@ static void set(struct setting *setting)
         snp_session_when_live(session, &setting->waiter);
         return;
     }
+    if (is_tighter(&wanted, &session->policy.limits)) {
+        session->durable.proven = 0; /* that was with the old limits */
+    }
     setting->was = session->policy.limits;
     setting->now = wanted;
     session->policy.limits = wanted;

@@ -2,6 +2,7 @@
 #include "daemon/save/prove.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -17,6 +18,7 @@ struct snp_proof {
     struct snp_executor *executor; /* one reference; NULL = none was had */
     struct snp_trial *trial;       /* borrowed; NULL = where the session is */
     uint64_t checkpoint;
+    struct snp_limits limits; /* that it was tried with */
     uint64_t begun_us;
     struct snp_err err;
     snp_prove_done *done;
@@ -74,6 +76,9 @@ static void loaded(void *ctx, json_t *failed, const struct snp_err *err)
 
     if (failed != NULL && proof->trial != NULL) {
         trial_note(proof, json_deep_copy(failed));
+    } else if (failed != NULL && memcmp(&proof->limits, &proof->session->policy.limits,
+                                        sizeof(proof->limits)) != 0) {
+        (void)snp_fail(&proof->err, SNP_E_LIMIT, "its limits changed during the trial");
     } else if (failed != NULL) {
         snp_prove_note(proof->session, proof->checkpoint, failed);
     } else {
@@ -131,6 +136,7 @@ static void prove(struct snp_session *session,
     *proof = (struct snp_proof){.session = session,
                                 .trial = trial,
                                 .checkpoint = session->durable.checkpoint,
+                                .limits = session->policy.limits,
                                 .begun_us = snp_now_us(),
                                 .done = done,
                                 .ctx = ctx};

@@ -5,10 +5,12 @@
 
 /* No variable can have this name; src/guest/python/state.py writes it. */
 #define IMAGE_NAME "image of memory"
+#define IMAGE_TYPE "image"
 
 bool snp_no_image_is(const json_t *row)
 {
-    return strcmp(snp_json_str(row, "name", ""), IMAGE_NAME) == 0;
+    return strcmp(snp_json_str(row, "name", ""), IMAGE_NAME) == 0 &&
+           strcmp(snp_json_str(row, "type", ""), IMAGE_TYPE) == 0;
 }
 
 const char *snp_no_image_reason(const json_t *lost)
