@@ -193,8 +193,8 @@ const char *snp_limit_option(const char *key, uint64_t value, char *out, size_t 
 {
     static const char units[] = "kmgt";
     char number[32];
+    char unit[2] = "";
     size_t i = 0;
-    size_t n = 0;
 
     while (i < SNP_LIMIT_N && strcmp(rows[i].key, key) != 0) {
         i++;
@@ -208,13 +208,13 @@ const char *snp_limit_option(const char *key, uint64_t value, char *out, size_t 
         (void)snprintf(out, out_len, "%s %s", rows[i].flag, number);
         return out;
     }
-    while (rows[i].unit == SNP_UNIT_BYTES && n < sizeof(units) - 1 && value > 0 &&
-           value % KIB == 0) {
+    for (size_t n = 0; rows[i].unit == SNP_UNIT_BYTES && n < sizeof(units) - 1 && value > 0 &&
+                       value % KIB == 0;
+         n++) {
         value /= KIB;
-        n++;
+        unit[0] = units[n];
     }
-    (void)snprintf(out, out_len, "%s %" PRIu64 "%.*s", rows[i].flag, value, n > 0 ? 1 : 0,
-                   n > 0 ? &units[n - 1] : "");
+    (void)snprintf(out, out_len, "%s %" PRIu64 "%s", rows[i].flag, value, unit);
     return out;
 }
 
