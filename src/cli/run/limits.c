@@ -101,18 +101,14 @@ static int cost_take(const struct snp_front *front,
     return 0;
 }
 
-int snp_run_limits(const struct snp_front *front,
-                   enum snp_run_kind kind,
-                   struct snp_run_budget *ret,
-                   struct snp_err *err)
+static int keys_take(const struct snp_front *front,
+                     bool is_agent,
+                     struct snp_run_budget *ret,
+                     struct snp_err *err)
 {
-    const struct snp_config *config = front->config;
-    bool is_agent = kind == SNP_RUN_AGENT;
-
-    *ret = (struct snp_run_budget){0};
     for (size_t i = 0; i < SNP_ARRAY_LEN(keys); i++) {
         const struct limit *row = &keys[i];
-        int64_t value = snp_config_int(config, row->key);
+        int64_t value = snp_config_int(front->config, row->key);
 
         if (is_agent && row->agent_max < 0) {
             continue;
@@ -122,6 +118,19 @@ int snp_run_limits(const struct snp_front *front,
         }
         *(int64_t *)(void *)((char *)ret + row->at) = value * row->unit;
     }
+    return 0;
+}
+
+int snp_run_limits(const struct snp_front *front,
+                   enum snp_run_kind kind,
+                   struct snp_run_budget *ret,
+                   struct snp_err *err)
+{
+    const struct snp_config *config = front->config;
+    bool is_agent = kind == SNP_RUN_AGENT;
+
+    *ret = (struct snp_run_budget){0};
+    SNP_TRY(keys_take(front, is_agent, ret, err));
     if (is_agent) {
         SNP_TRY(iterations_take(front, &ret->iterations, err));
     }

@@ -58,8 +58,9 @@ const char *snp_mcp_more(const json_t *limit)
     const char *key = snp_json_str(limit, "key", "");
 
     if (strcmp(key, "timeout") == 0) {
-        return value < SNP_MCP_TIMEOUT_S * 1000U ? "; the argument timeout raises it, up to 600"
-                                                 : "; do less in one call";
+        return value < (uint64_t)SNP_MCP_TIMEOUT_S * 1000
+                   ? "; the argument timeout raises it, up to 600"
+                   : "; do less in one call";
     }
     if (strcmp(key, "memory") != 0) {
         return "";
