@@ -109,12 +109,11 @@ static int keys_take(const struct snp_front *front,
     for (size_t i = 0; i < SNP_ARRAY_LEN(keys); i++) {
         const struct limit *row = &keys[i];
         int64_t value = snp_config_int(front->config, row->key);
+        int r = is_agent && row->agent_max >= 0 ? of_agent(front, row, &value, err) : 0;
 
+        SNP_TRY(r);
         if (is_agent && row->agent_max < 0) {
             continue;
-        }
-        if (is_agent) {
-            SNP_TRY(of_agent(front, row, &value, err));
         }
         *(int64_t *)(void *)((char *)ret + row->at) = value * row->unit;
     }
