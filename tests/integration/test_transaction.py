@@ -725,3 +725,17 @@ def test_a_hangup_that_code_sends_ends_it(sandbox: lib.Sandbox, session: str) ->
     done = sandbox.exec("import os, signal\nos.kill(os.getpid(), signal.SIGHUP)", session)
     assert (done["status"], done["state"]) == ("killed", "rolled_back"), done
     assert is_as_before(sandbox, session)
+
+
+def test_handlers_that_raise_all_the_time_disturb_no_copy(sandbox: lib.Sandbox, session: str) -> None:
+    """Copies are made while alarms come, and what is rolled back to has its signals."""
+    sandbox.exec("import signal\ndef late(*_): raise TimeoutError\nsignal.signal(signal.SIGALRM, late)", session)
+    sandbox.exec("signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)", session)
+    for _ in range(60):
+        done = sandbox.exec("x", session)
+        assert done["state"] == "kept" and (done["error"] or {"type": "TimeoutError"})["type"] == "TimeoutError", done
+    while sandbox.exec("signal.setitimer(signal.ITIMER_REAL, 0)", session)["error"]:
+        pass
+    done = sandbox.exec(KILLED["exit"], session)
+    assert done["state"] == "rolled_back", done
+    assert sandbox.exec("x, signal.pthread_sigmask(signal.SIG_BLOCK, ())", session)["value"] == "(1, set())"

@@ -34,6 +34,7 @@ import sys
 import threading
 import types
 import warnings
+from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask
 from ast import Expr, Expression, Module, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
 from io import StringIO
 from os import _exit, chdir, close, dup2, getpid, read
@@ -102,6 +103,8 @@ x = f'{f(1)}'
 del f, x
 """
 
+# Not SIGINT, whose handler is ours, and what pid 1 and the kernel send to copies.
+DISTURBING = frozenset(range(1, signal.NSIG)) - {signal.SIGINT, signal.SIGCONT, signal.SIGHUP}
 CATCHERS = 8  # nested, for exceptions that signal handlers raise while another is caught
 
 
@@ -125,6 +128,7 @@ class Session:
         self._order: Union[Cell, Order, None] = None  # the current one
         self._failure: Optional[BaseException] = None  # of serving it
         self._failures = 0
+        self._has_begun = False  # an order, which cannot be repeated
         self._interrupt = Interrupt()
         self._interrupt.shielded.add(Session._guarded.__code__)
         self._stream = Stream(fd, self._interrupt, receiver(fd, getattr(snp, "receive", None)))
@@ -241,12 +245,14 @@ class Session:
     def _serve_all(self) -> None:
         if self._failure is not None:  # the cell broke the driver, or memory is short
             self._failures += 1
-            if self._failures == FAILURES_MAX or isinstance(self._order, Order):
+            if self._failures == FAILURES_MAX or self._has_begun:
                 _exit(EXIT_STREAM)
             self._reserve = None
             if self._stream.has_cell():
                 self._stream.finish(self._done(None, None, self._unknown(self._failure)))
             self._failure = None
+            if isinstance(self._order, Order):
+                self._serve_one(self._order)
         while True:
             self._order = None
             self._order = order = self._stream.receive()
@@ -259,13 +265,28 @@ class Session:
         if isinstance(order, Cell):
             self._serve_cell(order)
         elif order.kind == HOLD:
-            self._hold(order)
+            self._undisturbed(self._hold, order)
         elif order.kind == SAVE:
-            self._save(order)
+            self._undisturbed(self._save, order)
         elif order.kind == LOAD:
+            self._has_begun = True
             self._load(order)
+            self._has_begun = False
         elif order.kind != ANSWER:  # an answer to a cell that ended without waiting for it
             _exit(EXIT_STREAM)
+
+    def _undisturbed(self, serve: Callable[[Order], None], order: Order) -> None:
+        """Serve an order with signals blocked: a handler that raises would leave it half done."""
+        before = pthread_sigmask(SIG_BLOCK, ())
+        try:
+            pthread_sigmask(SIG_BLOCK, DISTURBING)
+        except BaseException:  # of a handler, after they were blocked
+            pass
+        self._has_begun = True
+        serve(order)
+        self._order = None
+        self._has_begun = False
+        pthread_sigmask(SIG_SETMASK, before)
 
     # Sleeping copies -----------------------------------------------------------------
 
