@@ -104,7 +104,7 @@ del f, x
 """
 
 # Not SIGINT, whose handler is ours, and what pid 1 and the kernel send to copies.
-DISTURBING = frozenset(range(1, signal.NSIG)) - {signal.SIGINT, signal.SIGCONT, signal.SIGHUP}
+DISTURBING = frozenset(signal.valid_signals()) - {signal.SIGINT, signal.SIGCONT, signal.SIGHUP}
 CATCHERS = 8  # nested, for exceptions that signal handlers raise while another is caught
 
 
@@ -266,17 +266,15 @@ class Session:
             self._serve_cell(order)
         elif order.kind == HOLD:
             self._undisturbed(self._hold, order)
-        elif order.kind == SAVE:
-            self._undisturbed(self._save, order)
-        elif order.kind == LOAD:
+        elif order.kind in (SAVE, LOAD):  # whose time is limited by an alarm
             self._has_begun = True
-            self._load(order)
+            (self._save if order.kind == SAVE else self._load)(order)
             self._has_begun = False
         elif order.kind != ANSWER:  # an answer to a cell that ended without waiting for it
             _exit(EXIT_STREAM)
 
     def _undisturbed(self, serve: Callable[[Order], None], order: Order) -> None:
-        """Serve an order with signals blocked: a handler that raises would leave it half done."""
+        """Serve an order with signals blocked: a handler that raised would leave it half done."""
         before = pthread_sigmask(SIG_BLOCK, ())
         try:
             pthread_sigmask(SIG_BLOCK, DISTURBING)
