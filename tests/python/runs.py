@@ -23,6 +23,9 @@ from snipara_sandbox import (
 from snipara_sandbox import exceptions
 from snipara_sandbox.logging import TrajectoryLogger
 
+# In development mode it warns of each step that took 0.1 s, which a slow machine does.
+logging.getLogger("asyncio").setLevel(logging.ERROR)
+
 Turn = Dict[str, Any]
 
 
