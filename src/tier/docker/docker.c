@@ -112,9 +112,9 @@ const char *snp_docker_runtime(const struct snp_sandbox *s)
 int snp_docker_engine_find(struct snp_sandbox *s, struct snp_err *err)
 {
     struct snp_docker *own = snp_docker_of(s->supervisor);
-    struct snp_docker **end = &own->next;
-    const char *socket = s->spec.python.id == NULL ? "" : s->spec.python.id;
-    const char *mark = strchr(socket, '#');
+    struct snp_docker *each = own;
+    const char *socket = s->spec.python.id;
+    const char *mark = socket == NULL ? NULL : strchr(socket, '#');
     size_t n = mark == NULL ? 0 : (size_t)(mark - socket);
     struct snp_docker *made;
 
@@ -122,13 +122,13 @@ int snp_docker_engine_find(struct snp_sandbox *s, struct snp_err *err)
         *err = own->no_engine;
         return err->code;
     }
-    for (struct snp_docker *each = own; each != NULL; each = each->next) {
+    do {
         if (strlen(each->api.socket) == n && memcmp(each->api.socket, socket, n) == 0) {
             snp_docker_sandbox_of(s)->engine = each;
             return 0;
         }
-        end = &each->next;
-    }
+        each = each->next;
+    } while (each != NULL);
     made = calloc(1, sizeof(*made));
     if (made == NULL || (made->filter = filter_make()) == NULL) {
         free(made);
@@ -138,7 +138,9 @@ int snp_docker_engine_find(struct snp_sandbox *s, struct snp_err *err)
     (void)snprintf(made->api.socket, sizeof(made->api.socket), "%.*s", (int)n, socket);
     memcpy(made->mark, own->mark, sizeof(own->mark));
     memcpy(made->ours, own->ours, sizeof(own->ours));
-    snp_docker_sandbox_of(s)->engine = *end = made;
+    made->next = own->next;
+    own->next = made;
+    snp_docker_sandbox_of(s)->engine = made;
     return 0;
 }
 

@@ -22,7 +22,7 @@ import lib
 
 # What attack code can use. The mark becomes the name of its processes, for the host to see.
 PREAMBLE = '''
-import ctypes, json, os, socket, struct, sys, time
+import ctypes, fcntl, json, os, socket, struct, sys, termios, time
 P = json.loads({planted!r})
 libc = ctypes.CDLL(None, use_errno=True)
 libc.prctl(15, P["mark"].encode(), 0, 0, 0)
@@ -61,6 +61,10 @@ def show_below(top):
             attempt(show, os.path.join(folder, name))
 
 tell("began")
+if P["inside"]:  # what an attack kills may be what carries its output: first let that read it
+    end = time.monotonic() + P["patience"]
+    while struct.unpack("i", fcntl.ioctl(1, termios.FIONREAD, b"0000"))[0] > 0 and time.monotonic() < end:
+        time.sleep(0.001)
 '''
 
 ROOT_ONLY = "control: not possible here: only root may do this on the host"
