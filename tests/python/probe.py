@@ -17,8 +17,8 @@ from pathlib import PurePosixPath
 from typing import Any, Callable, Dict, List, Tuple, Type, Union
 
 from snipara_sandbox import (
-    AsyncSandbox, CellFailed, Display, Function, InvalidArgument, LimitReached, NotFound, Output, Result, Sandbox,
-    SandboxError, SandboxLost, Snapshot, sandboxed)
+    AsyncSandbox, CellFailed, Display, Function, InvalidArgument, Limit, LimitReached, NotFound, Output, Result,
+    Sandbox, SandboxError, SandboxLost, Snapshot, sandboxed)
 from snipara_sandbox._library import Connection
 
 PATIENCE = float(os.environ.get("SNP_TEST_PATIENCE", "60"))  # as of tests/lib.py
@@ -57,12 +57,20 @@ def results() -> None:
         else:
             raise AssertionError("a number was run as code")
         slow = s.run("while True: pass", timeout=0.2)
+        assert slow.limit == Limit("timeout", 200, "0.2 s") and failed.limit is None
         refuse(slow, "the cell ended with status timeout (limit: timeout 0.2 s); pass a higher timeout= to run()",
                "timeout")
         assert repr(slow).startswith("Traceback") and repr(slow).endswith(
             "KeyboardInterrupt\ntimeout (0.2 s): pass a higher timeout= to run()")
         denied = s.run("import socket\ntry: socket.create_connection(('192.0.2.1', 80))\nexcept OSError: 5")
         assert repr(denied).startswith("denied: network: connect 192.0.2.1:80, ") and "\nhint: " in repr(denied)
+        assert [(row.control, row.operation, row.object) for row in denied.denials][:1] == [
+            ("network", "connect", "192.0.2.1:80")] and 'template="NAME"' in str(denied.denials[0].hint)
+        assert failed.output() == failed.stdout and failed.denials == []
+        text = "".join("ä{}\n".format(i) for i in range(300000))  # more than one part of the stored output
+        long = s.run("import sys\nprint(''.join('ä%d\\n' % i for i in range(300000)), end='')\nsys.stderr.write('e')")
+        assert len(long.stdout) < len(text) and (long.output(), long.output("stderr")) == (text, "e")
+        assert s.result(long.cell).output() == text
         figure = s.run("class F:\n  def __repr__(self): return 'F'\n  def _repr_png_(self): return b'x'\nf = F()\nf")
         figure.displays.append(Display({"text/plain": "G"}))  # as of a figure that is shown after the value
         assert repr(figure) == "F\nG" and "F</pre>" not in figure._repr_mimebundle_()["text/html"]
@@ -453,6 +461,7 @@ def loop() -> None:
             assert await s.get("y") == 5 and len(await AsyncSandbox.list()) >= 1
             await s.files.write("f", b"data")
             assert await s.files.read("f") == b"data"
+            assert len(await (await s.run("print('x' * 300000)")).output()) == 300001
             answers = await asyncio.gather(*(s.run(str(i)) for i in range(50)))
             assert [answer.value for answer in answers] == [str(i) for i in range(50)]
             await s.run("x = 1")

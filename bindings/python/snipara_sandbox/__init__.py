@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, List
 from ._completion import RLM
 from ._errors import (
     CellFailed, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported)
-from ._result import Cell, CellError, Changes, Display, Entry, Output, Result, Snapshot, Usage
+from ._result import (
+    AsyncResult, Cell, CellError, Changes, Denial, Display, Entry, Limit, Output, Result, Snapshot, Usage)
 from ._sandbox import AsyncFiles, AsyncSandbox, AsyncStream, Files, Sandbox, Stream
 
 SniparaSandbox = Sandbox
@@ -33,13 +34,13 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "AgentConfig", "AgentResult", "AgentRunner", "AsyncFiles", "AsyncSandbox", "AsyncStream", "Cell", "CellError",
-    "CellFailed", "Changes", "CompletionOptions", "Config", "Denied", "Display", "Entry", "Files", "Function",
-    "InvalidArgument", "LimitReached", "Message", "NotFound", "Output", "REPLResult", "RLM", "RLMConfig", "RLMError",
-    "RLMResult", "Result", "Sandbox", "SandboxError", "SandboxLost", "SandboxTimeout", "Snapshot", "SniparaSandbox",
-    "SniparaSandboxConfig", "Stream", "StreamOptions", "Tool", "ToolCall", "ToolRegistry", "ToolResult",
-    "TrajectoryEvent", "Unsupported", "Usage", "__version__", "agent", "backends", "core", "exceptions", "load_config",
-    "logging", "mcp", "repl", "sandboxed", "tools", "visualizer"]
+    "AgentConfig", "AgentResult", "AgentRunner", "AsyncFiles", "AsyncResult", "AsyncSandbox", "AsyncStream",
+    "Cell", "CellError", "CellFailed", "Changes", "CompletionOptions", "Config", "Denial", "Denied", "Display",
+    "Entry", "Files", "Function", "InvalidArgument", "Limit", "LimitReached", "Message", "NotFound", "Output",
+    "REPLResult", "RLM", "RLMConfig", "RLMError", "RLMResult", "Result", "Sandbox", "SandboxError", "SandboxLost",
+    "SandboxTimeout", "Snapshot", "SniparaSandbox", "SniparaSandboxConfig", "Stream", "StreamOptions", "Tool",
+    "ToolCall", "ToolRegistry", "ToolResult", "TrajectoryEvent", "Unsupported", "Usage", "__version__", "agent",
+    "backends", "core", "exceptions", "load_config", "logging", "mcp", "repl", "sandboxed", "tools", "visualizer"]
 
 # What takes time to load, when it is first asked for: the module it is in, or itself.
 _LATER = {

@@ -216,7 +216,7 @@ class Call:
         return answer
 
     def data(self) -> bytes:
-        """The bytes of files.read()."""
+        """The bytes that came with its answer."""
         self.check()
         size = c_size_t()
         at = _lib.snipara_data(self.handle, byref(size))

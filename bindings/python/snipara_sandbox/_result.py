@@ -2,8 +2,9 @@
 """What calls return."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple, Type, TypeVar, Union
 
+R = TypeVar("R", bound="Result")
 DENIALS_SHOWN = 4
 
 
@@ -29,6 +30,33 @@ class Usage(NamedTuple):
     stderr_bytes: int
     written_bytes: Optional[int]
     setup_us: int
+
+
+class Limit(NamedTuple):
+    """The limit that ended or cut a cell."""
+
+    key: str
+    """Its name, as in Sandbox(limits=...)."""
+    value: int
+    """Bytes, milliseconds or a count."""
+    text: str
+    """For people."""
+
+
+class Denial(NamedTuple):
+    """An operation that was refused."""
+
+    source: str
+    """Who reports it: "kernel", "limit", or "guest", which the code can forge."""
+    control: str
+    """"network", "resources", "filesystem" or "syscalls"."""
+    operation: str
+    object: Optional[str]
+    rule: Optional[str]
+    """What refused it."""
+    hint: Optional[str]
+    """Advice for a person."""
+    count: int  # type: ignore[assignment]
 
 
 class Changes(NamedTuple):
@@ -143,16 +171,18 @@ def _denial(row: Dict[str, Any]) -> str:
 class Result:
     """What a cell returned: docs/result.md. Prints as the cell's output and value; notebooks show tables and images."""
 
-    __slots__ = ("raw", "displays")
+    __slots__ = ("raw", "displays", "_cut")
 
     raw: Dict[str, Any]
     """The whole as in docs/result.md."""
     displays: List[Display]
     """What the cell displayed, in that order."""
 
-    def __init__(self, raw: Dict[str, Any], displays: List[Display]) -> None:
+    def __init__(self, raw: Dict[str, Any], displays: List[Display], cut: Set[str]) -> None:
+        """cut: streams of which raw has not all."""
         self.raw = raw
         self.displays = displays
+        self._cut = cut
 
     @property
     def value(self) -> Optional[str]:
@@ -162,7 +192,7 @@ class Result:
 
     @property
     def stdout(self) -> str:
-        """Standard output; of more than the limit `output` head and tail."""
+        """Standard output; of more than the limit `output` head and tail: output() has all."""
         return str(self.raw["stdout"])
 
     @property
@@ -206,6 +236,18 @@ class Result:
         return found if found.hint is None else found._replace(hint=_in_python(found.hint))
 
     @property
+    def limit(self) -> Optional[Limit]:
+        """The limit that ended or cut the cell, or None."""
+        limit = self.raw.get("limit")
+        return None if limit is None else Limit(*(limit[name] for name in Limit._fields))
+
+    @property
+    def denials(self) -> List[Denial]:
+        """What was refused: the first 32; raw["denials_dropped"] is the number of others."""
+        found = [Denial(*(row.get(name) for name in Denial._fields)) for row in self.raw["denials"]]
+        return [row if row.hint is None else row._replace(hint=_in_python(row.hint)) for row in found]
+
+    @property
     def usage(self) -> Usage:
         """What the cell used."""
         return Usage(*(self.raw["usage"].get(name) for name in Usage._fields))
@@ -214,6 +256,33 @@ class Result:
     def files(self) -> Changes:
         """Which files it changed."""
         return Changes(*(self.raw["files"].get(name) for name in Changes._fields))
+
+    def output(self, stream: str = "stdout") -> str:
+        """Get all that the cell printed to "stdout" or "stderr", of which that property has at most head and tail.
+
+        At most 64 MiB of a stream are stored; a warning says if there was more. NotFound: they are not stored, or not
+        any more: docs/result.md (output.handle).
+        """
+        from ._sandbox import _ask_output, _do
+        text, handle = bytearray(), self._stored(stream)
+        while handle is not None:
+            part, is_last = _do(_ask_output(handle, stream, len(text)))
+            text += part
+            handle = None if is_last else handle
+        return self._whole(stream, text)
+
+    def _stored(self, stream: str) -> Optional[str]:
+        """Where the whole of a stream is stored; None: raw has all of it."""
+        from ._errors import InvalidArgument, NotFound
+        if stream not in ("stdout", "stderr"):
+            raise InvalidArgument('stream must be "stdout" or "stderr" (not {!r})'.format(stream))
+        handle: Optional[str] = self.raw["output"]["handle"] if stream in self._cut else None
+        if stream in self._cut and handle is None:
+            raise NotFound("the full {} of cell {} is not stored".format(stream, self.cell))
+        return handle
+
+    def _whole(self, stream: str, stored: bytearray) -> str:
+        return stored.decode("utf-8", "replace") if stream in self._cut else str(self.raw[stream])
 
     def raise_for_error(self) -> Result:
         """Return this, or raise CellFailed if the status is not "ok"."""
@@ -273,15 +342,36 @@ class Result:
         return bundle
 
 
+class AsyncResult(Result):
+    """A Result of an AsyncSandbox: output() is awaited."""
+
+    __slots__ = ()
+
+    async def output(self, stream: str = "stdout") -> str:  # type: ignore[override]
+        """As of Result."""
+        from ._sandbox import _ask_output, _do_async
+        text, handle = bytearray(), self._stored(stream)
+        while handle is not None:
+            part, is_last = await _do_async(_ask_output(handle, stream, len(text)))
+            text += part
+            handle = None if is_last else handle
+        return self._whole(stream, text)
+
+
 def is_text(mime: str) -> bool:
     """Whether docs/result.md has this type as text."""
     return mime.startswith("text/") or mime in ("image/svg+xml", "application/json", "application/javascript")
 
 
-def make_result(raw: Dict[str, Any], stdout: bytes, stderr: bytes, shown: List[Dict[str, bytes]]) -> Result:
+def make_result(kind: Type[R], raw: Dict[str, Any], printed: Tuple[List[bytes], List[bytes]],
+                shown: List[Dict[str, bytes]]) -> R:
     """Put together what an answer and its events say."""
-    raw["stdout"] = stdout.decode("utf-8", "replace")
-    raw["stderr"] = stderr.decode("utf-8", "replace")
+    cut: Set[str] = set()
+    for name, parts in zip(("stdout", "stderr"), printed):
+        text = b"".join(parts)
+        raw[name] = text.decode("utf-8", "replace")
+        if len(text) < raw["usage"][name + "_bytes"]:
+            cut.add(name)
     displays: List[Display] = []
     for forms in shown:
         item = Display()
@@ -290,4 +380,4 @@ def make_result(raw: Dict[str, Any], stdout: bytes, stderr: bytes, shown: List[D
         displays.append(item)
     raw["displays"] = [{mime: data if isinstance(data, str) else _base64(data) for mime, data in item.items()}
                        for item in displays]
-    return Result(raw, displays)
+    return kind(raw, displays, cut)

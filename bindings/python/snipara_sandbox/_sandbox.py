@@ -12,7 +12,7 @@ from typing import (
 from ._completion import RLM, tell, tier_of
 from ._errors import (
     InvalidArgument, NotFound, SandboxError, check_kinds, check_needed, names_nearest, nearest, wrong_kind)
-from ._result import Cell, Entry, Output, Result, Snapshot, make_result
+from ._result import AsyncResult, Cell, Entry, Output, R, Result, Snapshot, make_result
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from .tools import Tool
 
 T = TypeVar("T")
-S = TypeVar("S", bound="Session")
+S = TypeVar("S", bound="Session[Any]")
 OnOutput = Optional[Callable[[Output], object]]
 Code = Union[str, bytes]
 Path = Union[str, "os.PathLike[str]"]
 FILE_MOST = 1 << 30
+PART_MOST = 1 << 20  # bytes of stored output in one answer
 NAMES_SHOWN = 8  # the newest
 SESSION_LIMITS = ("cpus", "file_size", "open_files", "output", "processes", "tmp_size", "workspace_files",
                   "workspace_size")
@@ -52,10 +53,6 @@ class Ask(Generic[T]):
                 self.undo(call)
             except SandboxError:
                 pass  # it failed, so there is nothing to undo
-
-
-def _result(call: Call) -> Result:
-    return make_result(call.answer(), b"".join(call.printed[0]), b"".join(call.printed[1]), call.shown)
 
 
 def _nothing(call: Call) -> None:
@@ -87,8 +84,11 @@ def _name_of(path: Path) -> bytes:
     return text(name, "path") or b""
 
 
-class Session(RLM):
+class Session(RLM, Generic[R]):
     """What Sandbox and AsyncSandbox share: a session's name and policy, and what can be asked of it."""
+
+    _makes: Type[R]
+    """Kind of its results."""
 
     def __init__(self, name: Optional[str] = None, *, timeout: Optional[float] = None,
                  memory: Union[str, int, None] = None, template: Optional[str] = None,
@@ -162,7 +162,7 @@ class Session(RLM):
         given.update(limit.split("=", 1) for limit in options["limits"])
         return {name: value for name, value in given.items() if value is not None}
 
-    def _adopt(self, other: Session) -> None:
+    def _adopt(self, other: Session[Any]) -> None:
         """Be that session."""
         self._as(other)
         self.name, self.is_kept, self._options = other.name, other.is_kept, other._options
@@ -221,7 +221,7 @@ class Session(RLM):
 
     def _ask_run(self, code: Code, shell: bool = False, timeout: Optional[float] = None,
                  input: Union[str, bytes, None] = None, atomic: bool = False, recover: Optional[str] = None,
-                 on_output: OnOutput = None) -> Ask[Result]:
+                 on_output: OnOutput = None) -> Ask[R]:
         given = _bytes_of(code, "line" if shell else "code")
         if shell and b"\0" in given:
             raise InvalidArgument("a shell line must not contain a NUL character")
@@ -229,7 +229,7 @@ class Session(RLM):
 
     def _ask_cell(self, code: Optional[bytes], shell: bool = False, timeout: Optional[float] = None,
                   input: Union[str, bytes, None] = None, atomic: bool = False, recover: Optional[str] = None,
-                  on_output: OnOutput = None) -> Ask[Result]:
+                  on_output: OnOutput = None) -> Ask[R]:
         stdin = None if input is None else _bytes_of(input, "input")
         check_kinds(timeout=timeout, recover=recover)
         if timeout is not None and not 0 < timeout < float("inf"):
@@ -242,8 +242,8 @@ class Session(RLM):
                            timeout_ms=0 if timeout is None else max(1, round(timeout * 1000)), atomic=atomic,
                            recover=text(recover, "recover"), on_output=on_output)
 
-        def read(call: Call) -> Result:
-            result = _result(call)
+        def read(call: Call) -> R:
+            result = make_result(self._makes, call.answer(), call.printed, call.shown)
             self._is_open = True
             return result
         return Ask(begin, read)
@@ -285,7 +285,7 @@ class Session(RLM):
     def _ask_show(self) -> Ask[None]:
         return Ask(lambda box: box.request("sessions.show", session=self.name), _nothing)
 
-    def _ask_open(self) -> Ask[Result]:
+    def _ask_open(self) -> Ask[R]:
         return self._ask_cell(None)
 
     def _ask_read(self, path: Path, most: int) -> Ask[bytes]:
@@ -353,15 +353,15 @@ class Session(RLM):
                     for row in rows]
         return Ask(lambda box: box.ask("history", self._key, c_int64(0), limit), read)
 
-    def _ask_result(self, cell: int) -> Ask[Result]:
+    def _ask_result(self, cell: int) -> Ask[R]:
         check_needed(cell=cell)
 
-        def read(call: Call) -> Result:
+        def read(call: Call) -> R:
             result = call.answer()["result"]
             if result is None:
                 raise NotFound("cell {} has no result: it is running, or the result was removed to save disk space"
                                .format(cell))
-            return make_result(result, b"".join(call.printed[0]), b"".join(call.printed[1]), call.shown)
+            return make_result(self._makes, result, call.printed, call.shown)
         return Ask(lambda box: box.show(self._key, cell), read)
 
     def _ask_interrupt(self) -> Ask[bool]:
@@ -389,6 +389,18 @@ def _ask_sessions() -> Ask[List[Dict[str, Any]]]:
         rows: List[Dict[str, Any]] = call.answer()["sessions"]
         return rows
     return Ask(lambda box: box.ask("sessions"), read)
+
+
+def _ask_output(handle: str, stream: str, offset: int) -> Ask[Tuple[bytes, bool]]:
+    """A part of the stored output of a cell, and whether it is the last."""
+    def read(call: Call) -> Tuple[bytes, bool]:
+        answer, part = call.answer(), call.data()
+        is_last = bool(answer["eof"]) or not part
+        if is_last and answer.get("truncated"):
+            tell("the rest of {} was not stored (limit 64 MiB a stream, if the disk of the state folder has "
+                 "room)".format(stream))
+        return part, is_last
+    return Ask(lambda box: box.request("output", handle=handle, stream=stream, offset=offset, length=PART_MOST), read)
 
 
 def _with_names(error: NotFound, snapshots: List[Snapshot]) -> NotFound:
@@ -539,7 +551,7 @@ class Stream(Iterator[Output], AsyncIterable[str]):
 
 
 @names_nearest
-class Sandbox(Session):
+class Sandbox(Session[Result]):
     """A session in which code runs contained; methods wait until it is done. And a model that can: see completion().
 
         with Sandbox() as s:
@@ -549,6 +561,8 @@ class Sandbox(Session):
     Sandbox() as s` gives an AsyncSandbox. Every method may raise SandboxError; SandboxLost if the daemon went away, and
     the next call restores the session then. Ctrl-C ends the cell with KeyboardInterrupt, and the session continues.
     """
+
+    _makes = Result
 
     @property
     def files(self) -> Files:
@@ -755,10 +769,10 @@ class AsyncFiles:
 class AsyncStream(AsyncIterator[Output]):
     """What a cell prints, as it comes. Ends with the cell; then .result has the rest. aclose() ends the cell."""
 
-    def __init__(self, make: Callable[[Callable[[Output], None]], Ask[Result]]) -> None:
+    def __init__(self, make: Callable[[Callable[[Output], None]], Ask[AsyncResult]]) -> None:
         self._ask = make(self._take)
         self._pieces: Deque[Output] = deque()
-        self._result: Optional[Result] = None
+        self._result: Optional[AsyncResult] = None
         self._call: Optional[Call] = None
         self._is_begun = False
         self._waker: Any = None
@@ -772,7 +786,7 @@ class AsyncStream(AsyncIterator[Output]):
         self._wake()
 
     @property
-    def result(self) -> Result:
+    def result(self) -> AsyncResult:
         """What the cell returned, once the stream has ended."""
         if self._result is None:
             raise InvalidArgument("the cell has not ended yet: read the stream to its end first")
@@ -825,7 +839,7 @@ class AsyncStream(AsyncIterator[Output]):
 
 
 @names_nearest
-class AsyncSandbox(Session):
+class AsyncSandbox(Session[AsyncResult]):
     """A session in which code runs contained; methods are awaited. What they do, and raise, is as of Sandbox.
 
         async with AsyncSandbox() as s:
@@ -833,6 +847,8 @@ class AsyncSandbox(Session):
 
     The event loop watches its connections itself: there are no threads.
     """
+
+    _makes = AsyncResult
 
     @property
     def files(self) -> AsyncFiles:
@@ -851,12 +867,12 @@ class AsyncSandbox(Session):
         return await _do_async(ask)
 
     async def run(self, code: Code, *, timeout: Optional[float] = None, input: Union[str, bytes, None] = None,
-                  on_output: OnOutput = None, atomic: bool = False, recover: Optional[str] = None) -> Result:
+                  on_output: OnOutput = None, atomic: bool = False, recover: Optional[str] = None) -> AsyncResult:
         """Run Python code. If the task is cancelled, so is the cell."""
         return await _do_async(self._ask_run(code, False, timeout, input, atomic, recover, on_output))
 
     async def sh(self, line: str, *, timeout: Optional[float] = None, input: Union[str, bytes, None] = None,
-                 on_output: OnOutput = None, atomic: bool = False, recover: Optional[str] = None) -> Result:
+                 on_output: OnOutput = None, atomic: bool = False, recover: Optional[str] = None) -> AsyncResult:
         """Run a line of /bin/sh."""
         return await _do_async(self._ask_run(line, True, timeout, input, atomic, recover, on_output))
 
@@ -897,7 +913,7 @@ class AsyncSandbox(Session):
         """List its cells, the newest first."""
         return [] if self._is_new() else await _do_async(self._ask_history(limit))
 
-    async def result(self, cell: int) -> Result:
+    async def result(self, cell: int) -> AsyncResult:
         """Get the result of an earlier cell, with its output and displays."""
         return await self._opened(self._ask_result(cell))
 
