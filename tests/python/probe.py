@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, List, Tuple, Type, Union
 
 from snipara_sandbox import (
     AsyncSandbox, CellFailed, Display, Function, InvalidArgument, Limit, LimitReached, NotFound, Output, Result,
-    Sandbox, SandboxError, SandboxLost, Snapshot, sandboxed)
+    Sandbox, SandboxError, SandboxLost, SandboxTimeout, Snapshot, sandboxed)
 from snipara_sandbox._library import Connection
 
 PATIENCE = float(os.environ.get("SNP_TEST_PATIENCE", "60"))  # as of tests/lib.py
@@ -59,7 +59,7 @@ def results() -> None:
         slow = s.run("while True: pass", timeout=0.2)
         assert slow.limit == Limit("timeout", 200, "0.2 s") and failed.limit is None
         refuse(slow, "the cell ended with status timeout (limit: timeout 0.2 s); pass a higher timeout= to run()",
-               "timeout")
+               "timeout", SandboxTimeout)
         assert repr(slow).startswith("Traceback") and repr(slow).endswith(
             "KeyboardInterrupt\ntimeout (0.2 s): pass a higher timeout= to run()")
         denied = s.run("import socket\ntry: socket.create_connection(('192.0.2.1', 80))\nexcept OSError: 5")
@@ -97,11 +97,12 @@ def results() -> None:
     assert name not in [row["name"] for row in sessions()]
 
 
-def refuse(result: Result, message: str, code: str) -> None:
+def refuse(result: Result, message: str, code: str, kind: Type[SandboxError] = CellFailed) -> None:
     try:
         result.raise_for_error()
     except CellFailed as error:
         assert (str(error).split("\n")[0], error.code) == (message, code), str(error)
+        assert isinstance(error, kind) and isinstance(error, TimeoutError) == (kind is SandboxTimeout)
     else:
         raise AssertionError("no exception")
 

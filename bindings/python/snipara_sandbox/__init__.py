@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, List
 
 from ._completion import RLM
 from ._errors import (
-    CellFailed, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported)
+    CellFailed, CellTimeout, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout,
+    Unsupported)
 from ._result import (
     AsyncResult, Cell, CellError, Changes, Denial, Display, Entry, Limit, Output, Result, Snapshot, Usage)
 from ._sandbox import AsyncFiles, AsyncSandbox, AsyncStream, Files, Sandbox, Stream
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "AgentConfig", "AgentResult", "AgentRunner", "AsyncFiles", "AsyncResult", "AsyncSandbox", "AsyncStream",
-    "Cell", "CellError", "CellFailed", "Changes", "CompletionOptions", "Config", "Denial", "Denied", "Display",
+    "AgentConfig", "AgentResult", "AgentRunner", "AsyncFiles", "AsyncResult", "AsyncSandbox", "AsyncStream", "Cell",
+    "CellError", "CellFailed", "CellTimeout", "Changes", "CompletionOptions", "Config", "Denial", "Denied", "Display",
     "Entry", "Files", "Function", "InvalidArgument", "Limit", "LimitReached", "Message", "NotFound", "Output",
     "REPLResult", "RLM", "RLMConfig", "RLMError", "RLMResult", "Result", "Sandbox", "SandboxError", "SandboxLost",
     "SandboxTimeout", "Snapshot", "SniparaSandbox", "SniparaSandboxConfig", "Stream", "StreamOptions", "Tool",

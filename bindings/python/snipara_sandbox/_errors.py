@@ -236,6 +236,10 @@ class CellFailed(SandboxError):
         return super().__str__() + ("\n\n" + traceback.rstrip("\n") if traceback else "")
 
 
+class CellTimeout(CellFailed, SandboxTimeout):
+    """A cell met its time limit."""
+
+
 CLASSES: Dict[str, Type[SandboxError]] = {
     kind.code: kind
     for kind in (InvalidArgument, NotFound, LimitReached, Denied, Unsupported, SandboxTimeout, SandboxLost)}

@@ -285,10 +285,10 @@ class Result:
         return stored.decode("utf-8", "replace") if stream in self._cut else str(self.raw[stream])
 
     def raise_for_error(self) -> Result:
-        """Return this, or raise CellFailed if the status is not "ok"."""
+        """Return this, or raise CellFailed if the status is not "ok"; CellTimeout if it is "timeout"."""
         if not self.ok:
-            from ._errors import CellFailed
-            raise CellFailed(self)
+            from ._errors import CellFailed, CellTimeout
+            raise CellTimeout(self) if self.status == "timeout" else CellFailed(self)
         return self
 
     def _ending(self) -> str:
