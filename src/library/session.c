@@ -217,6 +217,7 @@ static int request_make(const struct snipara_cell *cell,
     rq->exec.calls = cell->called != NULL;
     rq->exec.durability = cell->quick ? "process" : NULL;
     rq->exec.recover = cell->recover;
+    rq->exec.internal = cell->internal;
     return r;
 }
 

@@ -612,6 +612,7 @@ int snp_journal_cell_each(struct snp_tx *tx,
     SNP_TRY(snp_session_row(tx, page->session, &row, NULL, err));
     SNP_TRY(snp_db_ask(tx->db, &rows, err,
                        CELL_COLUMNS " WHERE c.session = ? AND cell < ?"
+                                    " AND coalesce(instr(c.spec, '\"internal\":true'), 0) = 0"
                                     " ORDER BY cell DESC LIMIT ?",
                        "iii", row, top, most));
     return cells_tell(&rows, each, arg, err);

@@ -101,7 +101,7 @@ int snp_journal_cell_part(struct snp_tx *tx,
                           enum snp_journal_part part,
                           struct snp_buf *buf,
                           struct snp_err *err) SNP_NODISCARD;
-/* The newest first. SNP_E_NOT_FOUND: no such session. */
+/* Without internal ones, the newest first. SNP_E_NOT_FOUND: no such session. */
 int snp_journal_cell_each(struct snp_tx *tx,
                           const struct snp_journal_page *page,
                           snp_journal_cell_fn each,

@@ -45,6 +45,7 @@ extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
     F(S, WORD, recover,        OPTNIL, 16, snp_exec_recovers, "what to do about cells whose effects the session has lost: `ask` (default): fail with `denied` and name the values that fit; `replay`: run them again first; `checkpoint`: continue without them; `skip`: as `replay`, without cells that failed in a replay before") \
     F(S, BOOL, temporary,      OPT,    0, 0, "a session that this call opens is destroyed soon after the process of this client has ended; not of `default`") \
     F(S, INT,  rerun_of,       OPT,    0, 0, "number of the cell that this one reruns; 0: no rerun") \
+    F(S, BOOL, internal,       OPT,    0, 0, "code of the client itself: `history` leaves the cell out") \
     SNP_EXEC_POLICY(F, S)
 
 #define SNP_EXEC_RECORDS(R) \

@@ -497,6 +497,8 @@ def test_history_lists_cells_oldest_first_page_by_page() -> None:
         found = json.loads(daemon.cli("history", "work", "-n", "5000", "--json").stdout)["cells"]
         assert [row["cell"] for row in found] == list(range(2500, 0, -1))
         assert "earlier cells" in daemon.cli("history", "work", "--before", "100", "-n", "3").stderr
+        rows[-1:] = []  # internal
+        assert "earlier cells" not in daemon.cli("history", "work", "--before", "3", "-n", "3").stderr
         assert daemon.cli("history", "work", "-n", "0").returncode == 2
 
 

@@ -200,6 +200,23 @@ def functions() -> None:
     assert isinstance(add, Function) and add(1, b=2) == 3
     assert add.sandbox.history()[0].first_line == "def add(a: int, b: int = 0) -> int:"
     with Sandbox() as s:
+        s.set("x", 1)
+        s.run("class A:\n  def tolist(self): return self.no")
+        assert [(cell.number, cell.first_line) for cell in s.history()] == [(2, "class A:")] and s.get("x") == 1
+        header, own = "\n\nTraceback (most recent call last):\n", '  File "<cell {}>", line 1, in <module>\n'.format
+        for expression, said in (
+                ("1/0", "ZeroDivisionError: division by zero (line 1 of the cell)" + header + own(4) + "    1/0"),
+                ("\n(1 +", "SyntaxError: "),
+                ("{1}", "TypeError: builtins.set has no form in JSON; convert it first\n\nTypeError"),
+                ("A()", "AttributeError: 'A' object has no attribute 'no'" + header + '  File "<cell 2>", line 2')):
+            try:
+                s.get(expression)
+            except CellFailed as error:
+                assert str(error).startswith(said) and "sent" not in str(error), str(error)
+            else:
+                raise AssertionError(expression)
+
+    with Sandbox() as s:
         @sandboxed(sandbox=s, trust=True)
         def pair(a: int) -> object:
             return (a, {a})
@@ -213,7 +230,8 @@ def functions() -> None:
         try:
             fails()
         except CellFailed as error:
-            assert str(error).startswith("ValueError: no (line 2 of the cell)")
+            assert str(error) == ("ValueError: no (line 2 of the cell)\n\nTraceback (most recent call last):\n"
+                                  '  File "<cell 2>", line 2, in fails\n    raise ValueError("no")\nValueError: no')
 
         @sandboxed(sandbox=s)
         def outside() -> str:
@@ -254,6 +272,15 @@ def values() -> None:
         assert s.get("[b'x', datetime.date(2020, 1, 2), (1,)]") == [b"x", datetime.date(2020, 1, 2), [1]]
         columns = {"a": [1, 2], "b": ["x", None]}
         array, frame = s.get("np.arange(6.0).reshape(2, 3)"), s.get("pd.DataFrame({})".format(columns))
+        most = "\\" * ((4 << 20) - 1)  # each is two bytes of the text, whose quotes are the last two
+        s.set("most", most)
+        assert s.get("most") == most
+        try:
+            s.set("more", most + "x")
+        except LimitReached as error:
+            assert "limit 8 MiB" in str(error) and "files.write()" in str(error)
+        else:
+            raise AssertionError("it is larger than what can be read")
         try:
             s.get("np.zeros(2000000)")
         except CellFailed as error:
@@ -402,7 +429,7 @@ def threads() -> None:
         try:
             s.run("print(1, flush=True)\nwhile True: pass", on_output=interrupt)
         except KeyboardInterrupt:
-            assert s.get("n") == 8 and [cell.status for cell in s.history(3)][1:2] == ["interrupted"]
+            assert s.get("n") == 8 and [cell.status for cell in s.history(1)] == ["interrupted"]
         else:
             raise AssertionError("no KeyboardInterrupt")
 
@@ -432,7 +459,7 @@ def signals() -> None:
             s.run("while True: pass")
         except KeyboardInterrupt:
             setattr(Connection, "run", begin)
-        assert s.get("n") == 0 and s.history(2)[1].status != "timeout"  # it ended, or never began
+        assert s.get("n") == 0 and s.history(1)[0].status != "timeout"  # it ended, or never began
 
 
 def collect() -> None:
@@ -472,7 +499,7 @@ def loop() -> None:
             await begun.wait()
             endless.cancel()
             assert isinstance((await asyncio.gather(endless, return_exceptions=True))[0], asyncio.CancelledError)
-            assert (await s.get("x"), (await s.history(2))[1].status) == (1, "interrupted")
+            assert (await s.get("x"), (await s.history(1))[0].status) == (1, "interrupted")
             cells = [asyncio.ensure_future(one_endless()) for _ in range(30)]
             await asyncio.sleep(0.3)
             for cell in cells:
@@ -610,12 +637,12 @@ def notebook() -> None:
         assert ended == "KeyboardInterrupt", ended
         ended, shown = book.run("for piece in s.stream('{}'): print(piece, flush=True)".format(endless), "1")
         assert ended == "KeyboardInterrupt", ended
-        assert book.run("s.get('x'), [cell.status for cell in s.history(3)][1:]") == (
+        assert book.run("s.get('x'), [cell.status for cell in s.history(2)]") == (
             "ok", {"text/plain": "(6, ['interrupted', 'interrupted'])"})
         assert book.run("a = AsyncSandbox('book')\nawait a.run('x')") == ("ok", {"text/plain": "6"})
         ended, shown = book.run("async for piece in a.stream('{}'): print(piece, flush=True)".format(endless), "1")
         assert ended == "CancelledError", ended
-        assert book.run("await a.get('x'), s.history(3)[1].status") == ("ok", {"text/plain": "(6, 'interrupted')"})
+        assert book.run("await a.get('x'), s.history(1)[0].status") == ("ok", {"text/plain": "(6, 'interrupted')"})
         assert book.run("import asyncio\nasync def one(i):\n    async with AsyncSandbox() as t:\n"
                         "        return await t.get(str(i))\n"
                         "sum(await asyncio.gather(*(one(i) for i in range(10))))") == ("ok", {"text/plain": "45"})

@@ -74,14 +74,14 @@ class Function(Generic[R]):
         call = self.__name__ + "(*_given[0], **_given[1])"
         if inspect.iscoroutinefunction(self.__wrapped__):
             call = '__import__("asyncio").run({})'.format(call)
-        code = "{}\n\n{}_sent = {}\ndel _given\n{}".format(
-            _source(self.__wrapped__), exchange.giving([args, kwargs]), call, exchange.sending())
+        code = "{}\n{}_sent = {}\ndel _given\n{}".format(
+            exchange.calling(_source(self.__wrapped__)), exchange.giving([args, kwargs]), call, exchange.sending())
         if isinstance(self.sandbox, AsyncSandbox):
             return cast(R, self._awaited(exchange, code))
-        return cast(R, self._value(exchange, self.sandbox.run(code)))
+        return cast(R, self._value(exchange, self.sandbox.run(code, input=exchange.input)))
 
     async def _awaited(self, exchange: Exchange, code: str) -> Any:
-        return self._value(exchange, await self.sandbox.run(code))
+        return self._value(exchange, await self.sandbox.run(code, input=exchange.input))
 
     def _value(self, exchange: Exchange, result: Result) -> Any:
         try:

@@ -60,7 +60,7 @@ class _Cell(Structure):
                 ("code_len", c_size_t), ("shell", c_bool), ("argv", c_void_p), ("input", c_char_p),
                 ("input_len", c_size_t), ("timeout_ms", c_int64), ("no_rollback", c_bool), ("atomic", c_bool),
                 ("attached", c_bool), ("quick", c_bool), ("recover", c_char_p), ("output", _OnOutput),
-                ("display", _OnDisplay), ("called", c_void_p), ("ctx", c_void_p)]
+                ("display", _OnDisplay), ("called", c_void_p), ("ctx", c_void_p), ("internal", c_bool)]
 
 
 # Finding it ---------------------------------------------------------------------------------
@@ -416,14 +416,15 @@ class Connection:
 
     def run(self, session: bytes, policy: Optional[Policy], code: Optional[bytes], *, shell: bool = False,
             input: Optional[bytes] = None, timeout_ms: int = 0, atomic: bool = False,
-            recover: Optional[bytes] = None, on_output: Optional[Callable[[Output], object]] = None) -> Call:
+            recover: Optional[bytes] = None, on_output: Optional[Callable[[Output], object]] = None,
+            internal: bool = False) -> Call:
         """Begin a cell."""
         call = self._call()
         call.on_output = on_output
         self.calls[call.key] = call
         cell = _Cell(size=sizeof(_Cell), session=session, code=code, code_len=len(code or b""), shell=shell,
                      input=input, input_len=len(input or b""), timeout_ms=timeout_ms, atomic=atomic, recover=recover,
-                     output=_output_thunk, display=_display_thunk, ctx=call.key)
+                     output=_output_thunk, display=_display_thunk, ctx=call.key, internal=internal)
         if policy is not None:
             cell.with_ = ctypes.pointer(policy.raw)
         call.handle = _lib.snipara_run(self.box, byref(cell))

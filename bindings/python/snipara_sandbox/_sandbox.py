@@ -221,15 +221,16 @@ class Session(RLM, Generic[R]):
 
     def _ask_run(self, code: Code, shell: bool = False, timeout: Optional[float] = None,
                  input: Union[str, bytes, None] = None, atomic: bool = False, recover: Optional[str] = None,
-                 on_output: OnOutput = None) -> Ask[R]:
+                 on_output: OnOutput = None, internal: bool = False) -> Ask[R]:
         given = _bytes_of(code, "line" if shell else "code")
         if shell and b"\0" in given:
             raise InvalidArgument("a shell line must not contain a NUL character")
-        return self._ask_cell(given, shell, timeout, input, atomic, recover, on_output)
+        return self._ask_cell(given, shell, timeout, input, atomic, recover, on_output, internal)
 
     def _ask_cell(self, code: Optional[bytes], shell: bool = False, timeout: Optional[float] = None,
                   input: Union[str, bytes, None] = None, atomic: bool = False, recover: Optional[str] = None,
-                  on_output: OnOutput = None) -> Ask[R]:
+                  on_output: OnOutput = None, internal: bool = False) -> Ask[R]:
+        """internal: code of this package itself, which history() leaves out."""
         stdin = None if input is None else _bytes_of(input, "input")
         check_kinds(timeout=timeout, recover=recover)
         if timeout is not None and not 0 < timeout < float("inf"):
@@ -240,7 +241,7 @@ class Session(RLM, Generic[R]):
             self._begun()
             return box.run(self._key, self._made_with(), code, shell=shell, input=stdin,
                            timeout_ms=0 if timeout is None else max(1, round(timeout * 1000)), atomic=atomic,
-                           recover=text(recover, "recover"), on_output=on_output)
+                           recover=text(recover, "recover"), on_output=on_output, internal=internal)
 
         def read(call: Call) -> R:
             result = make_result(self._makes, call.answer(), call.printed, call.shown)
@@ -252,20 +253,22 @@ class Session(RLM, Generic[R]):
         from ._values import Exchange
         check_needed(expression=expression)
         exchange = Exchange(trust)
-        run = self._ask_run("_sent = ({}\n)\n".format(expression) + exchange.sending())
+        run = self._ask_run(exchange.getting(expression), internal=True)
         return Ask(run.begin, lambda call: exchange.sent(run.read(call)))
 
     def _ask_set(self, name: str, value: object) -> Ask[None]:
         from keyword import iskeyword
-        from ._values import Exchange
         check_needed(name=name)
         if not name.isidentifier() or iskeyword(name):
             raise InvalidArgument("{!r} is not a valid variable name".format(name))
-        run = self._ask_run(Exchange().giving(value) + "{} = _given\ndel _given\n".format(name))
+        return self._ask_given(value, "{} = _given\n".format(name))
 
-        def read(call: Call) -> None:
-            run.read(call).raise_for_error()
-        return Ask(run.begin, read)
+    def _ask_given(self, value: object, use: str) -> Ask[None]:
+        """use: what becomes of the value in _given."""
+        from ._values import Exchange
+        exchange = Exchange()
+        run = self._ask_run(exchange.giving(value) + use + "del _given\n", input=exchange.input, internal=True)
+        return Ask(run.begin, lambda call: exchange.check(run.read(call)))
 
     def _ask_name(self, function: str, read: Callable[[Call], T]) -> Ask[T]:
         return Ask(lambda box: box.ask(function, self._key), read)

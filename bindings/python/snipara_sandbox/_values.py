@@ -8,15 +8,18 @@ pack(), unpack() and special() run here and, as source, in the sandbox: they use
 """
 from __future__ import annotations
 
+import re
 from functools import lru_cache
-from typing import Any, List
+from io import StringIO
+from typing import Any, List, Match, Optional
 
-from ._errors import SandboxError
+from ._errors import LimitReached, SandboxError
 from ._result import Result
 
 PACKED, PICKLE = "application/json", "application/x-python-pickle"
-SENT_MOST = 8 << 20  # bytes of a display
+VALUE_MOST = 8 << 20  # bytes of text, which is a display or standard input
 ARROW_SAFE = (14, 0, 1)  # pyarrow before that ran code which the data brought along
+_HEADER = "Traceback (most recent call last):\n"
 _forms: List[str] = []  # kinds that this program can make objects of
 
 
@@ -145,7 +148,8 @@ def unpack(text: str, token: str, special: "Any") -> "Any":
 _SEND = """\
 class _Sent:
     def __init__(self, text): self.text = text
-    def __repr__(self): return self.text if len(self.text) < 200 else self.text[:200] + "..."
+    def __repr__(self):  # is in the display, too, whose limit is that of a value
+        return self.text if len(self.text) < 200 else self.text[:200] + "..." if len(self.text) < {most} - 203 else ""
     def _repr_mimebundle_(self, *_): return {{{mime!r}: self.text}}
 {pack}
 try:
@@ -157,10 +161,11 @@ try:
 finally:
     del _Sent, _sent
 """
+_INPUT = '__import__("sys").__stdin__.read()'
 _GIVE = """\
 class _Given:
 {functions}
-_given = _Given.unpack({text!r}, {token!r}, _Given.special)
+_given = _Given.unpack({text}, {token!r}, _Given.special)
 del _Given
 """
 
@@ -184,6 +189,29 @@ def forms() -> str:
     return " ".join(_forms)
 
 
+def _count(code: str) -> int:
+    """Lines, as the sandbox counts them."""
+    return len(StringIO(code, newline=None).readlines())
+
+
+def without_ours(text: str, cell: int, lines: range) -> str:
+    """A traceback without the frames of our code in that cell and those above. lines: the caller's, numbered from 1."""
+    frame = re.compile(r'^([ |]*)  File "<cell {}>", line (\d{{1,9}})(, in .*)?\n(?:\1    .*\n)*'.format(cell), re.M)
+
+    def renumber(found: Match[str]) -> str:
+        return found.group().replace("line " + found[2], "line {}".format(lines.index(int(found[2])) + 1), 1)
+
+    parts = text.split(_HEADER)
+    for i, part in enumerate(parts):
+        for found in list(frame.finditer(part))[::-1]:
+            if int(found[2]) not in lines:
+                part = part[found.end():]
+                break
+        has_frames = i > 0 and re.match(r'[ |]*  File "', part) is not None
+        parts[i] = (_HEADER if has_frames else "") + frame.sub(renumber, part)
+    return "".join(parts)
+
+
 class Exchange:
     """One value that comes back, and arguments that go there."""
 
@@ -192,25 +220,55 @@ class Exchange:
         from os import urandom
         self.token = hexlify(urandom(16)).decode()
         self.trust = trust
+        self.lines = range(0)
+        """Lines of the code that are the caller's; all others are ours."""
+        self.input: Optional[bytes] = None
+        """Standard input of the code."""
+
+    def calling(self, source: str) -> str:
+        """Code of the caller's, which is first."""
+        self.lines = range(1, 1 + _count(source))
+        return source + "\n"
+
+    def getting(self, expression: str) -> str:
+        """Code that sends the value of an expression."""
+        self.lines = range(2, 2 + _count(expression))
+        return "_sent = (\n{}\n)\n{}".format(expression, self.sending())
 
     def giving(self, value: object) -> str:
-        """Code that has the value in its variable _given. TypeError: it has no form."""
+        """Code that has the value in its variable _given. TypeError: it has no form; LimitReached: it is too large."""
         text = pack(value, self.token, "numpy pandas pyarrow")
+        if len(text) > VALUE_MOST:
+            error = LimitReached("the value has {} bytes as text (limit 8 MiB); write it to a file with "
+                                 "files.write()".format(len(text)))
+            error.limit, error.limit_value = "value", VALUE_MOST
+            raise error
+        self.input = text.encode()
         if self.token not in text:
-            return '_given = __import__("json").loads({!r})\n'.format(text)
-        return _GIVE.format(functions=_method(special) + _method(unpack), text=text, token=self.token)
+            return '_given = __import__("json").loads({})\n'.format(_INPUT)
+        return _GIVE.format(functions=_method(special) + _method(unpack), text=_INPUT, token=self.token)
 
     def sending(self) -> str:
         """Code that sends the value of its variable _sent."""
         if self.trust:
             packed = '__import__("base64").b64encode(__import__("pickle").dumps(_sent)).decode()'
-            return _SEND.format(mime=PICKLE, pack="", packed=packed, most=SENT_MOST)
+            return _SEND.format(mime=PICKLE, pack="", packed=packed, most=VALUE_MOST)
         packed = "_Sent.pack(_sent, {!r}, {!r})".format(self.token, forms())
-        return _SEND.format(mime=PACKED, pack=_method(pack), packed=packed, most=SENT_MOST)
+        return _SEND.format(mime=PACKED, pack=_method(pack), packed=packed, most=VALUE_MOST)
+
+    def check(self, result: Result) -> None:
+        """CellFailed: the code failed; its traceback has no lines of ours."""
+        error = result.raw["error"]
+        if error is not None:
+            if error["line"] is not None:
+                error["line"] = error["line"] - self.lines.start + 1 if error["line"] in self.lines else None
+            if error["traceback"] is not None:
+                error["traceback"] = without_ours(error["traceback"], result.cell, self.lines)
+        result.raise_for_error()
 
     def sent(self, result: Result) -> Any:
         """The value that the code sent. CellFailed: the code failed; SandboxError: what it sent is no value."""
-        result.raise_for_error()
+        self.check(result)
         mime = PICKLE if self.trust else PACKED
         for item in reversed(result.displays):  # the last is ours; what ran before may have displayed of its own
             if mime in item:

@@ -60,20 +60,24 @@ class BaseREPL:
             return _record(await _do_async(self.sandbox._ask_run(code, timeout=timeout)))
         return both(execute, lambda: _record(self.sandbox.run(code, timeout=timeout)))
 
+    def _run(self, code: str) -> None:
+        from ._sandbox import _do
+        _do(self.sandbox._ask_run(code, internal=True)).raise_for_error()
+
     def get_context(self) -> Dict[str, Any]:
         """Get the variables that JSON has a form for."""
-        self.sandbox.run(_IS_JSON).raise_for_error()
+        self._run(_IS_JSON)
         context: Dict[str, Any] = self.sandbox.get(_GET)
         return context
 
     def set_context(self, key: str, value: Any) -> None:
         """Set a variable, also in the dict `context`. TypeError: JSON has no form for it."""
         import json
-        self.sandbox.run(_SET.format(json.dumps({key: value}))).raise_for_error()
+        self._run(_SET.format(json.dumps({key: value})))
 
     def clear_context(self) -> None:
         """Remove all variables."""
-        self.sandbox.run(_CLEAR).raise_for_error()
+        self._run(_CLEAR)
 
     def reset(self) -> None:
         """Begin anew: another session, without the files of this one."""

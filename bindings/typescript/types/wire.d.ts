@@ -50,6 +50,8 @@ export interface Methods {
       temporary?: boolean;
       /** number of the cell that this one reruns; 0: no rerun */
       rerun_of?: number;
+      /** code of the client itself: `history` leaves the cell out */
+      internal?: boolean;
       /** name of a tier; `auto`: the strongest, or a weaker one with `allow_degraded` */
       tier?: string | null;
       /** `base`, `data`, `plot`, an added one, or `venv`, the project's own. Default, if `defaults` has none: `venv` if the project has one, else base */

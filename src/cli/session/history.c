@@ -160,12 +160,12 @@ static int rows_get(struct snp_cli *cli,
     return 0;
 }
 
-static void answer_print(const json_t *answer, const char *session)
+static void answer_print(const json_t *answer, const char *session, int64_t limit)
 {
     const json_t *rows = json_object_get(answer, "cells");
 
     rows_print(rows);
-    if (last_of(rows) > 1) {
+    if ((int64_t)json_array_size(rows) == limit && last_of(rows) > 1) {
         (void)fprintf(stderr, "earlier cells: history %s --before %" PRId64 "\n", session,
                       last_of(rows));
     }
@@ -181,7 +181,7 @@ int snp_history_tell(struct snp_cli *cli, const char *session)
     r = r < 0 ? r : snp_remote_find(cli, &ignored);
     r = r < 0 ? r : rows_get(cli, session, 0, LIMIT_DEFAULT, &answer, &ignored);
     if (r == 0) {
-        answer_print(answer, session);
+        answer_print(answer, session, LIMIT_DEFAULT);
     }
     return r;
 }
@@ -208,7 +208,7 @@ static int run_history(struct snp_cli *cli, const struct snp_opts *opts)
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, answer);
     }
-    answer_print(answer, session);
+    answer_print(answer, session, limit);
     return SNP_EXIT_OK;
 }
 

@@ -423,9 +423,10 @@ static int replay_exec(struct snp_wake *wake, struct snp_exec **ret, struct snp_
     snp_autojson json_t *argv =
         wake->argv == NULL ? NULL : json_loads(wake->argv, JSON_REJECT_DUPLICATES, NULL);
     snp_autojson json_t *was = wake->spec == NULL ? NULL : json_loads(wake->spec, 0, NULL);
-    snp_autojson json_t *head = SNP_WRITE(
-        snp_exec_request, SNP_EXEC_DEFAULTS, .kind = wake->kind, .code_len = wake->code_len,
-        .stdin = snp_json_bool(was, "stdin", false), .argv = argv);
+    snp_autojson json_t *head =
+        SNP_WRITE(snp_exec_request, SNP_EXEC_DEFAULTS, .kind = wake->kind,
+                  .code_len = wake->code_len, .stdin = snp_json_bool(was, "stdin", false),
+                  .internal = snp_json_bool(was, "internal", false), .argv = argv);
     struct snp_exec *exec = calloc(1, sizeof(*exec));
     const char *bytes;
     int r;

@@ -11,8 +11,7 @@ from typing import Any, Dict, Optional
 from smolagents.local_python_executor import CodeOutput, PythonExecutor
 from smolagents.tools import get_tools_definition_code
 
-from .._sandbox import Sandbox
-from .._values import Exchange
+from .._sandbox import Sandbox, _do
 
 _FINAL = """\
 class FinalAnswer(BaseException): pass
@@ -38,8 +37,7 @@ class SandboxExecutor(PythonExecutor):  # type: ignore[misc]
     def send_variables(self, variables: Dict[str, Any]) -> None:
         """Set variables of the session, by value. TypeError: one has no form that can go there."""
         if variables:
-            code = Exchange().giving(variables) + "globals().update(_given)\ndel _given\n"
-            self.sandbox.run(code).raise_for_error()
+            _do(self.sandbox._ask_given(variables, "globals().update(_given)\n"))
 
     def __call__(self, code_action: str) -> Any:
         """Run code. Its output is the repr of the last expression, or the final answer by value."""
