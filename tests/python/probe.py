@@ -78,12 +78,14 @@ def results() -> None:
         s.run("x = {'a': [1, 2.5, None, True, 'ä']}")
         assert s.get("x") == {"a": [1, 2.5, None, True, "ä"]} and s.get("'y' * 300000") == "y" * 300000
         with s.stream("for i in range(3): print('ä' * i)\n7") as stream:
-            assert "".join(stream) == "\nä\nää\n" and stream.result.value == "7"
+            pieces = list(stream)
+            assert "".join(pieces) == "\nä\nää\n7" and stream.result.value == "7"
+            assert [piece.stream for piece in pieces if piece.stream != "stdout"] == ["value"] and list(stream) == []
         for piece in s.stream("import time\nprint('first', flush=True)\ntime.sleep(60)"):
             break  # ends the cell
         del piece
         s.run("1")
-        assert [cell.status for cell in s.history(3)] == ["ok", "interrupted", "ok"]
+        assert [cell.status for cell in s.history(3)] == ["ok", "interrupted", "ok"] and list(s.stream("1/0")) == []
         number = s.run("class R:\n    def _repr_html_(self): return '<b>x</b>'\nprint('out'); display(R())").cell
         s.run("1")
         again = s.result(number)
@@ -484,7 +486,9 @@ def loop() -> None:
     async def main() -> None:
         assert await asyncio.gather(*(one(i) for i in range(50))) == [str(2 * i) for i in range(50)]
         async with Sandbox() as s:
-            assert "".join([piece async for piece in s.stream("print('a')")]) == "a\n"
+            pieces = [piece async for piece in s.stream("print('a')\n5")]
+            assert "".join(pieces) == "a\n5" and {piece.stream for piece in pieces[:-1]} == {"stdout"}
+            assert pieces[-1].stream == "value"
             await s.set("y", 5)
             assert await s.get("y") == 5 and len(await AsyncSandbox.list()) >= 1
             await s.files.write("f", b"data")

@@ -182,8 +182,7 @@ class Call:
         if self.on_output is not None:
             if stream not in self.decoders:
                 self.decoders[stream] = getincrementaldecoder("utf-8")("replace")
-            piece = Output(self.decoders[stream].decode(data))
-            piece.stream = STREAMS[stream]
+            piece = Output.of(STREAMS[stream], self.decoders[stream].decode(data))
             if piece:
                 self.on_output(piece)
 

@@ -107,10 +107,17 @@ class Snapshot(NamedTuple):
 
 
 class Output(str):
-    """A piece of what a cell prints. .stream says where."""
+    """A piece of what a cell prints, or its value. .stream says which."""
 
     stream: str
-    """"stdout" or "stderr"."""
+    """"stdout" or "stderr"; in a stream also "value"."""
+
+    @classmethod
+    def of(cls, stream: str, text: str) -> Output:
+        """Make one."""
+        piece = cls(text)
+        piece.stream = stream
+        return piece
 
 
 class Display(Dict[str, Union[str, bytes]]):

@@ -472,7 +472,8 @@ class Files:
 
 
 class Stream(Iterator[Output], AsyncIterable[str]):
-    """What a cell prints, as it comes. Ends with the cell; then .result has the rest. Leaving it ends the cell.
+    """What a cell prints, as it comes, then its value if it has one: Output.stream tells them apart. Ends with the
+    cell; then .result has the rest. Leaving it ends the cell.
 
     With `async for` it is what a model writes on a prompt: see Sandbox.stream().
     """
@@ -528,6 +529,8 @@ class Stream(Iterator[Output], AsyncIterable[str]):
                 self._result = self._ask.read(call)
             finally:
                 self._free()
+            if self._result.value is not None:
+                return Output.of("value", self._result.value)
         raise StopIteration
 
     def _free(self) -> None:
@@ -603,7 +606,8 @@ class Sandbox(Session[Result]):
                options: Optional[StreamOptions] = None, *, prompt: Optional[str] = None,
                timeout: Optional[float] = None, input: Union[str, bytes, None] = None, atomic: bool = False,
                recover: Optional[str] = None) -> Stream:
-        """Run Python code, and get what it prints as it comes: `for piece in s.stream(code)`. Arguments as of run().
+        """Run Python code, and get what it prints as it comes, and its value: `for piece in s.stream(code)`; .stream of
+        a piece is "stdout", "stderr" or "value". Arguments as of run().
 
         `async for chunk in s.stream(prompt, system, options)` is another thing, of earlier releases: what a model
         writes in a run on that prompt, as of completion(). It raises at the end if the run is not done.
@@ -770,7 +774,7 @@ class AsyncFiles:
 
 
 class AsyncStream(AsyncIterator[Output]):
-    """What a cell prints, as it comes. Ends with the cell; then .result has the rest. aclose() ends the cell."""
+    """What a cell prints, as it comes, and its value, as Stream. Then .result has the rest. aclose() ends the cell."""
 
     def __init__(self, make: Callable[[Callable[[Output], None]], Ask[AsyncResult]]) -> None:
         self._ask = make(self._take)
@@ -824,6 +828,8 @@ class AsyncStream(AsyncIterator[Output]):
                 self._result = self._ask.read(call)
             finally:
                 call.free()
+            if self._result.value is not None:
+                return Output.of("value", self._result.value)
         raise StopAsyncIteration
 
     def _end(self) -> None:
@@ -882,7 +888,7 @@ class AsyncSandbox(Session[AsyncResult]):
     def stream(self, code: Code, *, timeout: Optional[float] = None,  # type: ignore[override]
                input: Union[str, bytes, None] = None, atomic: bool = False,
                recover: Optional[str] = None) -> AsyncStream:
-        """Run Python code, and get what it prints as it comes: `async for piece in s.stream(code)`."""
+        """Run Python code, and get what it prints as it comes, and its value: `async for piece in s.stream(code)`."""
         return AsyncStream(lambda take: self._ask_run(code, False, timeout, input, atomic, recover, take))
 
     async def get(self, expression: str, *, trust: bool = False) -> Any:
