@@ -36,7 +36,8 @@ AT(snipara_tool, timeout_ms, 32);
 AT(snipara_prompt, folder, 40);
 AT(snipara_prompt, record, 64);
 AT(snipara_prompt, ctx, 88);
-_Static_assert(sizeof(struct snipara_cell) == 128 && sizeof(struct snipara_session) == 80 &&
+AT(snipara_cell, internal, 128);
+_Static_assert(sizeof(struct snipara_cell) == 136 && sizeof(struct snipara_session) == 80 &&
                    sizeof(struct snipara_error) == 80 && sizeof(struct snipara_prompt) == 104 &&
                    sizeof(struct snipara_tool) == 40,
                "the sizes that programs were compiled with");
