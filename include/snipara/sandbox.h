@@ -423,6 +423,14 @@ struct snipara_prompt {
 struct snipara_call *snipara_ask(struct snipara *box, const struct snipara_prompt *prompt);
 
 /*
+ * Run `diff`, `export`, `import` or `apply` of the command line (docs/reference/cli.md), in a process of its own that asks
+ * nothing: SNIPARA_DENIED where the command line would ask, and `--yes` is not among the words. words: {"diff", "work",
+ * "--project", NULL}; paths are relative to the working folder. Answer: what it prints with --json.
+ * snipara_interrupt() does not stop it. A connection to another socket is refused (SNIPARA_UNSUPPORTED).
+ */
+struct snipara_call *snipara_command(struct snipara *box, const char *const *words);
+
+/*
  * Get the configuration in force in a folder (NULL = the working one): a member for each key, as `config show --json`, and
  * `warnings` if there are any.
  */

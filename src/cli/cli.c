@@ -142,6 +142,10 @@ int snp_cli_fail(const struct snp_cli *cli, const struct snp_err *err)
     struct snp_err shown = *err;
 
     own_words(cli, shown.msg);
+    if (cli->caller != NULL) {
+        snp_caller_fail(cli->caller, &shown);
+        return snp_code_exit(err->code);
+    }
     note_error(&shown);
     say_whole(cli->command, &shown);
     return snp_code_exit(err->code);
@@ -152,7 +156,14 @@ int snp_cli_end(const struct snp_cli *cli,
                 const struct snp_err *err,
                 const json_t *answer)
 {
-    return r < 0 ? snp_cli_fail(cli, err) : snp_cli_print_json(answer);
+    if (r < 0) {
+        return snp_cli_fail(cli, err);
+    }
+    if (cli->caller != NULL) {
+        snp_caller_end(cli->caller, answer);
+        return SNP_EXIT_OK;
+    }
+    return snp_cli_print_json(answer);
 }
 
 static int usage_error(const struct snp_cli *cli, const char *message)
@@ -160,6 +171,10 @@ static int usage_error(const struct snp_cli *cli, const char *message)
     struct snp_err err;
 
     (void)snp_fail(&err, SNP_E_INVALID, "%s", message);
+    if (cli->caller != NULL) {
+        snp_caller_fail(cli->caller, &err);
+        return SNP_EXIT_USAGE;
+    }
     note_error(&err);
     say(cli->command, message);
     (void)fprintf(stderr, "see '%s --help'\n", cli->command);

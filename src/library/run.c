@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs: each is a process (src/cli/run/serve.c) that speaks the client protocol with the methods of wire/run.h. */
+/* Runs and commands: each is a process (src/cli/run/serve.c) that speaks the client protocol with the methods of wire/run.h. */
 #include "wire/run.h"
 
 #include <stdio.h>
@@ -97,7 +97,7 @@ static int list_make(const char *const *list, json_t **ret, struct snp_err *err)
 
     for (size_t i = 0; list != NULL && list[i] != NULL; i++) {
         if (json_array_append_new(all, json_string(list[i])) < 0) {
-            return snp_fail(err, SNP_E_INVALID, "setting %zu is not UTF-8", i);
+            return snp_fail(err, SNP_E_INVALID, "text %zu of the list is not UTF-8", i);
         }
     }
     *ret = SNP_TAKE_PTR(all);
@@ -234,6 +234,20 @@ struct snipara_call *snipara_ask(struct snipara *box, const struct snipara_promp
                          .tools = tools, .records = own->record != NULL,
                          .text = own->streamed != NULL),
                own->text);
+}
+
+struct snipara_call *snipara_command(struct snipara *box, const char *const *words)
+{
+    struct snipara_call *call = snp_call_new(box);
+    snp_autojson json_t *list = NULL;
+    struct snp_err err;
+    int r = words == NULL ? snp_fail(&err, SNP_E_INVALID, "give a command")
+                          : list_make(words, &list, &err);
+
+    if (call != NULL && r < 0) {
+        return snp_call_fail(call, &err);
+    }
+    return call == NULL ? NULL : ask(call, SNP_WRITE(snp_command_request, .words = list), NULL);
 }
 
 struct snipara_call *snipara_settings(struct snipara *box,

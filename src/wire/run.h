@@ -28,6 +28,9 @@
     F(S, STR,  folder,      OPT,    0, 0, "the folder whose configuration it is") \
     F(S, STRS, settings,    OPT,    0, 0, "`KEY=VALUE`, as of `run`")
 
+#define SNP_COMMAND_REQUEST(F, S) \
+    F(S, STRS, words,       MUST,   0, 0, "`diff`, `export`, `import` or `apply`, then its words on the command line")
+
 #define SNP_EVENT_BEGUN(F, S) \
     F(S, STR,  trajectory_id, MUST, 0, 0, "of the record, which has begun, or goes on")
 #define SNP_EVENT_PART(F, S) \
@@ -40,6 +43,7 @@
     R(snp_run_tool, "run.tools", SNP_RUN_TOOL) \
     R(snp_run_request, "run", SNP_RUN_REQUEST, .tag = "method") \
     R(snp_settings_request, "settings", SNP_SETTINGS_REQUEST, .tag = "method") \
+    R(snp_command_request, "command", SNP_COMMAND_REQUEST, .tag = "method") \
     R(snp_event_begun, "begun", SNP_EVENT_BEGUN, .tag = "event") \
     R(snp_event_record, "record", SNP_EVENT_PART, .tag = "event") \
     R(snp_event_text, "text", SNP_NO_FIELDS, .tag = "event") /* raw = text of the model */ \
@@ -50,7 +54,7 @@ SNP_RUN_RECORDS(SNP_RECORD_DECLARE)
 /* clang-format on */
 
 enum {
-    SNP_RUN_METHODS_N = 5,
+    SNP_RUN_METHODS_N = 6,
     SNP_PROMPT_MAX = 4 << 20, /* bytes */
 };
 

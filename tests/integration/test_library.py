@@ -92,6 +92,7 @@ def test_examples(box: lib.Sandbox) -> None:
     ("freed", ["1", "1"]),
     ("queue", ["1", "1", "1", "25"]),
     ("older", ["ok"]),
+    ("commands", ["ok", "ok", "denied|||", "invalid|||", "unsupported|||", "unsupported|||", "invalid|||"]),
 ])
 def test_a_program(box: lib.Sandbox, way: str, said: list[str]) -> None:
     assert run(box, "library-probe", way).splitlines() == said
@@ -339,7 +340,7 @@ def test_symbols() -> None:
                           capture_output=True, text=True, check=True).stdout
     exported = {line.split()[-1] for line in said.splitlines() if " A " not in line}
     assert exported == {f"{name}@@SNIPARA_SANDBOX_3.1" for name in re.findall(r"\b(snipara_\w+)\(", header)}
-    assert len(exported) == 37
+    assert len(exported) == 38
 
 
 @pytest.mark.parametrize("compiler", [["gcc", "-std=c11", "-xc"], ["g++", "-std=c++17", "-xc++"]], ids=["c11", "c++17"])

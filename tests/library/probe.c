@@ -258,6 +258,24 @@ static void temporary(const char *argument)
     (void)raise(SIGKILL);
 }
 
+static void commands(const char *argument)
+{
+    static const char *const lists[][4] = {
+        {"export",    "commands.snp", "commands"},
+        {"export", "commands.snp", "commands"},
+        {"export",    "--help"},
+        {"exec", "1"},
+        {NULL   },
+    };
+
+    (void)argument;
+    end(snipara_open(box, "commands", NULL));
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        end(snipara_command(box, lists[i]));
+    }
+    end(snipara_command(box, NULL));
+}
+
 static void shut_down(const char *argument)
 {
     (void)argument;
@@ -593,6 +611,7 @@ static const struct {
     {"ask",         ask        },
     {"many",        many       },
     {"settings",    settings   },
+    {"commands",    commands   },
 };
 
 int main(int argc, char **argv)

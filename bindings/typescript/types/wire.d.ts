@@ -1102,6 +1102,14 @@ export interface Methods {
     };
     answer: Record<string, never>;
   };
+  /** Runs a command without a terminal. What it prints with `--json` comes as events `result`. */
+  "command": {
+    request: {
+      /** `diff`, `export`, `import` or `apply`, then its words on the command line */
+      words: string[];
+    };
+    answer: Record<string, never>;
+  };
 }
 
 /** The result of a cell: docs/result.md. */

@@ -266,6 +266,9 @@ static void begin(struct snp_caller *caller, const struct snp_frame *frame, json
     caller->id = frame->id;
     caller->head = json_incref(head);
     caller->is_settings = strcmp(snp_json_str(head, "method", ""), "settings") == 0;
+    if (strcmp(snp_json_str(head, "method", ""), "command") == 0) {
+        caller->command = json_object_get(head, "words");
+    }
     snp_record_read(head, &snp_run_request_form, &caller->request);
     caller->prompt = strndup(frame->raw_len == 0 ? "" : frame->raw, frame->raw_len);
 }

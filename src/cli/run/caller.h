@@ -27,6 +27,7 @@ struct snp_caller {
     struct snp_run_request
         request; /* borrowed from head; of `settings` only the members that both have */
     bool is_settings;
+    const json_t *command; /* borrowed from head: words; NULL = it asks for something else */
     /* How long an event may wait; NULL: until it has been read. */
     int64_t (*left_ms)(void *ctx);
     void *left_ctx;

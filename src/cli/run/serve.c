@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process of a run that a program with the library has begun (src/library/run.c): what the program asks for becomes the
- * words of `run`, `agent` or `resume`, whose code then does it. It is no child of the program, which need not wait for it.
+ * The process of a run or command that a program with the library has begun (src/library/run.c): what the program asks for
+ * becomes the words of a verb, whose code then does it. It is no child of the program, which need not wait for it.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,6 +58,44 @@ static int verb_run(struct snp_cli *cli, struct snp_settings *words, struct snp_
     return r < 0 ? r : cli->verb->run(cli, opts);
 }
 
+/* Verbs that ask nothing when there is no terminal, and answer by snp_cli_end(). */
+static const struct snp_verb *const commands[] = {&snp_verb_diff, &snp_verb_export,
+                                                  &snp_verb_import, &snp_verb_apply};
+
+static int command_run(struct snp_cli *cli, struct snp_err *err)
+{
+    const json_t *words = cli->caller->command;
+    size_t n = json_array_size(words);
+    snp_autofree char **argv = snp_need(calloc(n + 1, sizeof(*argv)));
+    snp_cleanup(snp_opts_freep) struct snp_opts *opts = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        argv[i] = (char *)(uintptr_t)json_string_value(json_array_get(words, i));
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(commands); i++) {
+        if (snp_streq(argv[0], commands[i]->name)) {
+            cli->verb = commands[i];
+        }
+    }
+    if (cli->verb == &snp_verb_serve_run) {
+        return snp_fail(err, SNP_E_UNSUPPORTED, "programs have no command '%.40s'",
+                        argv[0] == NULL ? "" : argv[0]);
+    }
+    cli->is_json = true;
+    (void)snprintf(cli->command, sizeof(cli->command), "%s", cli->verb->name);
+    SNP_TRY(snp_opts_parse(&cli->verb->spec, (int)n - 1, argv + 1, &opts, err));
+    return snp_opts_help(opts) ? snp_fail(err, SNP_E_INVALID, "programs have no --help")
+                               : cli->verb->run(cli, opts);
+}
+
+static int command(struct snp_cli *cli)
+{
+    struct snp_err err;
+    int r = command_run(cli, &err);
+
+    return r < 0 ? snp_cli_fail(cli, &err) : r;
+}
+
 static int serve(struct snp_cli *cli)
 {
     struct snp_caller *caller = cli->caller;
@@ -101,8 +141,8 @@ static int serve_run(struct snp_cli *cli, const struct snp_opts *opts)
         return SNP_EXIT_FAILED;
     }
     cli->caller = &caller;
-    exit_code = serve(cli);
-    (void)snp_fail(&err, SNP_E_INTERNAL, "the run ended without an answer");
+    exit_code = caller.command != NULL ? command(cli) : serve(cli);
+    (void)snp_fail(&err, SNP_E_INTERNAL, "the process ended without an answer");
     snp_caller_fail(&caller, &err);
     cli->caller = NULL;
     return exit_code;

@@ -99,7 +99,7 @@ static int gates_pass(const struct applying *all, struct snp_err *err)
     const struct snp_patch *patch = &all->changes.patch;
 
     for (size_t g = 0; g < SNP_ARRAY_LEN(gates); g++) {
-        size_t n = 0;
+        const char *first = NULL;
 
         if (gates[g].option != NULL && snp_opts_flag(all->opts, gates[g].option, false)) {
             continue;
@@ -109,11 +109,13 @@ static int gates_pass(const struct applying *all, struct snp_err *err)
 
             if (why != NULL) {
                 file_tell(&patch->files[i], why);
-                n++;
+                first = first == NULL ? patch->files[i].path : first;
             }
         }
-        if (n > 0) {
-            return snp_fail(err, SNP_E_DENIED, "nothing was applied: %s", gates[g].way_out);
+        if (first != NULL) {
+            (void)snp_fail(err, SNP_E_DENIED, "nothing was applied: %s", gates[g].way_out);
+            snp_err_about(err, first);
+            return err->code;
         }
     }
     if (!is_ready(all) && !snp_opts_flag(all->opts, "unverified", false)) {
@@ -237,7 +239,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     if (r == 0 && all.changes.patch.n == 0) {
         if (cli->is_json) {
             result = result_json(&all, 0);
-            return snp_cli_print_json(result);
+            return snp_cli_end(cli, 0, NULL, result);
         }
         (void)fprintf(stderr, "Nothing to apply: session %s has what its project has.\n",
                       all.changes.name);

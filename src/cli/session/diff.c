@@ -677,11 +677,8 @@ static int project_run(struct snp_cli *cli, const struct snp_opts *opts)
     r = snp_remote_session_of(cli, opts, &session, &err);
     r = r < 0 ? r : snp_changes_read(cli, session, NULL, 0, &changes, &err);
     r = r < 0 ? r : snp_diff_project(cli, &changes, &show, is_json ? &json : NULL, &err);
-    if (r < 0) {
-        return snp_cli_fail(cli, &err);
-    }
-    if (is_json) {
-        return snp_cli_print_json(json);
+    if (r < 0 || is_json) {
+        return snp_cli_end(cli, r, &err, json);
     }
     if (changes.patch.n == 0) {
         (void)fprintf(stderr, "Session %s has what its project has.\n", changes.name);

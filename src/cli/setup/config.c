@@ -16,7 +16,6 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/need.h"
-#include "cli/run/caller.h"
 #include "cli/show/term.h"
 #include "cli/tier.h"
 
@@ -210,9 +209,6 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
     const struct snp_config *config = NULL;
 
     if (snp_cli_config(cli, opts, &config, &err) < 0) {
-        if (cli->caller != NULL) {
-            snp_caller_fail(cli->caller, &err);
-        }
         return snp_cli_fail(cli, &err);
     }
     if (!cli->is_json) {
@@ -221,11 +217,7 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
     }
     object = snp_need(snp_config_to_json(config));
     (void)json_object_set_new(object, "tier", snp_need(json_pack("s?", snp_cli_tier(config))));
-    if (cli->caller != NULL) {
-        snp_caller_end(cli->caller, object);
-        return SNP_EXIT_OK;
-    }
-    return snp_cli_print_json(object);
+    return snp_cli_end(cli, 0, NULL, object);
 }
 
 static const struct snp_opt show_options[] = {
