@@ -60,7 +60,8 @@ def probe(box: lib.Sandbox, name: str) -> list[str]:
     return [lib.PYTHON, "-W", "default", os.path.join(box.folder, "python", "probe.py"), name]
 
 
-PROGRAMS = ["results", "state", "functions", "values", "adapters", "hostile", "spread", "threads", "signals", "loop"]
+PROGRAMS = ["results", "state", "commands", "functions", "values", "adapters", "hostile", "spread", "threads",
+            "signals", "loop"]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -11,13 +11,14 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from importlib.util import find_spec
 from inspect import signature
 from pathlib import PurePosixPath
 from typing import Any, Callable, Dict, List, Tuple, Type, Union
 
 from snipara_sandbox import (
-    AsyncSandbox, CellFailed, Display, Function, InvalidArgument, Limit, LimitReached, NotFound, Output, Result,
+    AsyncSandbox, CellFailed, Denied, Display, Function, InvalidArgument, Limit, LimitReached, NotFound, Output, Result,
     Sandbox, SandboxError, SandboxLost, SandboxTimeout, Snapshot, sandboxed)
 from snipara_sandbox._library import Connection
 
@@ -312,6 +313,67 @@ def values() -> None:
         found = mean(numpy.arange(3), frame=pandas.DataFrame({"a": [1]}))
         assert found["mean"] == 1.0 and list(found["twice"]["a"]) == [2]
         assert s.run("[name for name in dir() if name.startswith('_') and not name.endswith('_')]").value == "[]"
+
+
+def says(kind: Type[SandboxError], words: str, way: Callable[[], object]) -> None:
+    try:
+        way()
+    except kind as error:
+        assert words in str(error) and "--" not in str(error), str(error)
+    else:
+        raise AssertionError(words)
+
+
+def commands() -> None:
+    """What the command line does with a session and its project."""
+    os.makedirs("project/.git")
+    with open("project/a.txt", "w") as file:
+        file.write("one\n")
+    with Sandbox(project="project") as s:
+        s.run("x = 1")
+        before = s.snapshot("before")
+        s.run("x = 'y'; open('a.txt', 'w').write('two\\n'); open('.envrc', 'w').write('z')")
+        for found in (s.diff("before"), s.diff(before, s)):
+            assert found["variables"] == [{"name": "x", "change": "changed", "type_a": "int", "type_b": "str"}]
+            assert [row["path"] for row in found["files"]] == [".envrc", "a.txt"]
+        says(NotFound, "no snapshot", lambda: s.diff("none"))
+        assert s.diff()["files"][1]["unified"] == "@@ -1 +1 @@\n-one\n+two\n"
+        exported = s.export("-", snapshot=before)  # a file of that name
+        assert os.path.getsize("-") == exported["bytes"] and exported["lost"] == []
+        says(Denied, "exists; force=True replaces it", lambda: s.export("-"))
+        s.export("-", force=True)
+        says(Denied, "give allow=[PATH] for each that is meant (the first is '.envrc')", s.apply)
+        says(Denied, "`snipara-sandbox verify`, or, if you have checked it yourself, give unverified=True",
+             lambda: s.apply("a.txt"))
+        assert s.apply("a.txt", unverified=True)["applied"] == ["a.txt"]
+        assert s.apply(unverified=True, allow=".envrc")["applied"] == [".envrc"] and s.apply()["applied"] == []
+        with open("project/a.txt") as file:
+            assert file.read() == "two\n"
+        with Sandbox() as other:
+            other.run("x = 2")
+            assert [row["name"] for row in s.diff(other)["variables"]] == ["x"]
+            says(InvalidArgument, "has no project; make one with: Sandbox(project=DIR)", other.diff)
+    says(NotFound, "none.snp: no such file", lambda: Sandbox.import_("none.snp"))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        made = Sandbox.import_("-", name="imported", limits={"memory": "256m"})
+    assert [str(each.message).partition(" ")[0] for each in told] == ["memory", "the"]  # limit, project
+    limits = made.run("x").raw["manifest"]["controls"]["resources"]["limits"]
+    assert (made.get("x"), limits["memory"]["value"], made.name) == ("y", 256 << 20, "imported")
+
+    async def main() -> None:
+        async with AsyncSandbox() as there:
+            await there.run("x = 3")
+            assert (await there.export("async.snp"))["cell"] == 1
+            one = await AsyncSandbox.import_("async.snp", name="async")
+            assert await one.get("x") == 3 and (await there.diff(one))["variables"] == []
+            try:
+                await there.apply()
+            except InvalidArgument:
+                await one.destroy()
+
+    asyncio.run(main())
+    made.destroy()
 
 
 FORGE = """

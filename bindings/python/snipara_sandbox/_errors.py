@@ -55,6 +55,24 @@ def limit_way(name: str, value: int) -> str:
     return words.format(name=name, value=value)
 
 
+# What commands say in words of the command line.
+_ARGUMENTS = (
+    ("--allow PATH", "allow=[PATH]"), ("apply SESSION PATH...", "apply(PATH, ...)"),
+    ("exec --project DIR", "Sandbox(project=DIR)"), ("get one with verify", "get one with `snipara-sandbox verify`"),
+    *(("--" + name.replace("_", "-"), name + "=True") for name in (
+        "force", "unverified", "reviewed", "project_moved", "allow_degraded")))
+
+
+def in_arguments(error: SandboxError) -> SandboxError:
+    """The failure of a command, in words of this package."""
+    text = str(error.args[0])
+    for theirs, ours in _ARGUMENTS:
+        text = text.replace(theirs, ours)
+    is_of_file = text.startswith("nothing was applied") and error.object != ""
+    error.args = ("{} (the first is {!r})".format(text, error.object) if is_of_file else text,)
+    return error
+
+
 # What an argument has to be, and in words; all others are text.
 _KINDS: Dict[str, Tuple[Any, str]] = {
     "timeout": (SupportsFloat, "seconds, a number"),

@@ -96,7 +96,7 @@ def _load() -> ctypes.CDLL:
 
 
 _POINTER_RESULTS = ("run", "open", "put", "get", "list", "snapshot", "snapshots", "rollback", "fork", "history", "show",
-                    "hibernate", "destroy", "request", "sessions", "set_limits")
+                    "hibernate", "destroy", "request", "sessions", "set_limits", "command")
 _lib = _load()
 _lib.snipara_version.restype = c_char_p
 VERSION: str = _lib.snipara_version().decode()

@@ -11,7 +11,8 @@ from typing import (
 
 from ._completion import RLM, tell, tier_of
 from ._errors import (
-    InvalidArgument, NotFound, SandboxError, check_kinds, check_needed, names_nearest, nearest, wrong_kind)
+    InvalidArgument, NotFound, SandboxError, check_kinds, check_needed, in_arguments, names_nearest, nearest,
+    wrong_kind)
 from ._result import AsyncResult, Cell, Entry, Output, R, Result, Snapshot, make_result
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Session[Any]")
+Compared = Union[str, Snapshot, "Session[Any]", None]
 OnOutput = Optional[Callable[[Output], object]]
 Code = Union[str, bytes]
 Path = Union[str, "os.PathLike[str]"]
@@ -346,6 +348,53 @@ class Session(RLM, Generic[R]):
         return Ask(lambda box: box.request("fork", **{"from": self.name}, n=n, name=name, temporary=name is None),
                    read, undo if name is None else None)
 
+    def _reference(self, name: str, to: Union[str, Snapshot, Session[Any]]) -> str:
+        """A snapshot, or a session as it is now, for a command."""
+        if isinstance(to, (Snapshot, Session)):
+            return to.id if isinstance(to, Snapshot) else to.name
+        if not isinstance(to, str):
+            raise wrong_kind(name, "a name, a Snapshot or a sandbox", to)
+        return to if "@" in to else self.name + "@" + to
+
+    def _ask_diff(self, a: Compared, b: Compared) -> Ask[Dict[str, Any]]:
+        if a is None and b is None:
+            return _ask_command("diff", "--project", "--", self.name)
+        if a is None:
+            raise InvalidArgument("give a, too: diff(a, b)")
+        return _ask_command("diff", "--", self._reference("a", a), self._reference("b", self if b is None else b))
+
+    def _ask_export(self, path: Path, snapshot: Union[str, Snapshot, None], force: bool) -> Ask[Dict[str, Any]]:
+        source = self.name if snapshot is None else self._reference("snapshot", snapshot)
+        return _ask_command("export", *(["--force"] if force else []), "--", _file_of(path), source)
+
+    @classmethod
+    def _ask_import(cls: Type[S], path: Path, name: Optional[str], tier: Optional[str],
+                    limits: Mapping[str, object], allow_degraded: bool, require_exact: bool) -> Ask[S]:
+        check_kinds(name=name, tier=tier, limits=limits)
+        _check_limits(limits)
+        options: Dict[str, object] = {"name": name, "env": tier, **limits}
+        words = ["--{}={}".format(key.replace("_", "-"), value) for key, value in options.items() if value is not None]
+        words += ["--allow-degraded"] * allow_degraded + ["--require-exact"] * require_exact
+        made = _ask_command("import", *words, "--", _file_of(path))
+
+        def read(call: Call) -> S:
+            answer = made.read(call)
+            for note in answer["notes"] + answer.get("warnings", []):
+                tell(note)
+            for rows, what in ((answer["lost"], "was not in the file"), (answer["failed"], "could not be restored")):
+                for row in rows:
+                    tell("{} {}: {}".format(row["name"], what, row["reason"]))
+            one = cls()
+            one._own(answer["name"], True)
+            return one
+        return Ask(made.begin, read)
+
+    def _ask_apply(self, paths: Iterable[Path], flags: Mapping[str, bool],
+                   allow: Union[str, Iterable[str]]) -> Ask[Dict[str, Any]]:
+        words = ["--" + name for name, is_given in flags.items() if is_given]
+        words += ["--allow=" + path for path in ([allow] if isinstance(allow, str) else allow)]
+        return _ask_command("apply", "--yes", *words, "--", self.name, *(os.fspath(path) for path in paths))
+
     def _ask_history(self, limit: int) -> Ask[List[Cell]]:
         from ctypes import c_int64
         check_needed(limit=limit)
@@ -392,6 +441,24 @@ def _ask_sessions() -> Ask[List[Dict[str, Any]]]:
         rows: List[Dict[str, Any]] = call.answer()["sessions"]
         return rows
     return Ask(lambda box: box.ask("sessions"), read)
+
+
+def _file_of(path: Path) -> str:
+    """A file of this program."""
+    check_needed(path=path if isinstance(path, str) else os.fspath(path))
+    return os.path.abspath(path)
+
+
+def _ask_command(*words: str) -> Ask[Dict[str, Any]]:
+    """A command of the command line, and what it prints with --json."""
+    from ._library import texts
+
+    def read(call: Call) -> Dict[str, Any]:
+        try:
+            return call.answer()
+        except SandboxError as error:
+            raise in_arguments(error)
+    return Ask(lambda box: box.ask("command", texts(words, "path")), read)
 
 
 def _ask_output(handle: str, stream: str, offset: int) -> Ask[Tuple[bytes, bool]]:
@@ -657,6 +724,43 @@ class Sandbox(Session[Result]):
         """Make n (1 to 64) sessions that go on from this one. name: prefix of their names; they stay then."""
         return self._opened(self._ask_fork(n, name))
 
+    def diff(self, a: Compared = None, b: Compared = None) -> Dict[str, Any]:
+        """Compare: how b differs from a. diff(): what the session would change in its project, as apply() would.
+
+        a, b: a snapshot, or a sandbox as it is now; b: else this. Returns what `snipara-sandbox diff --json` prints:
+        `files` (each with `unified`, or None if it is binary) and, unless it is of the project, `variables`.
+        """
+        return self._opened(self._ask_diff(a, b))
+
+    def export(self, path: Path, *, snapshot: Union[str, Snapshot, None] = None, force: bool = False) -> Dict[str, Any]:
+        """Write the session, or a snapshot of it, to a file, for another machine. The file is not encrypted.
+
+        Denied: the file exists; force: replace it. Returns `bytes`, `cell`, and `lost`: what could not be saved.
+        """
+        return self._opened(self._ask_export(path, snapshot, force))
+
+    @classmethod
+    def import_(cls, path: Path, *, name: Optional[str] = None, tier: Optional[str] = None,
+                limits: Optional[Mapping[str, object]] = None, allow_degraded: bool = False,
+                require_exact: bool = False) -> Sandbox:
+        """Make a session from a file that export() wrote. It stays, as one with a name.
+
+        name: else that in the file. limits: override those of the file, as in {"memory": "1g"}; others are cut to those
+        of new sessions in the configuration. Warnings say what differs from the file, and what could not be restored.
+        """
+        return _do(cls._ask_import(path, name, tier, limits or {}, allow_degraded, require_exact))
+
+    def apply(self, *paths: Path, unverified: bool = False, reviewed: bool = False,
+              allow: Union[str, Iterable[str]] = (), project_moved: bool = False) -> Dict[str, Any]:
+        """Write into its project what diff() shows, without asking. paths: only these files or folders.
+
+        unverified: without a verdict of `snipara-sandbox verify`. reviewed: a person has read it, if its risk is high.
+        allow: files that tools run automatically. project_moved: although the project changed after the session began.
+        Denied: nothing was applied. Returns `applied`, the paths, and what else `snipara-sandbox apply --json` prints.
+        """
+        flags = {"unverified": unverified, "reviewed": reviewed, "project-moved": project_moved}
+        return self._opened(self._ask_apply(paths, flags, allow))
+
     def history(self, limit: int = 50) -> List[Cell]:
         """List its cells, the newest first. limit: at most 1000."""
         return [] if self._is_new() else _do(self._ask_history(limit))
@@ -917,6 +1021,28 @@ class AsyncSandbox(Session[AsyncResult]):
     async def fork(self, n: int = 1, *, name: Optional[str] = None) -> Tuple[AsyncSandbox, ...]:
         """Make n sessions that go on from this one."""
         return await self._opened(self._ask_fork(n, name))
+
+    async def diff(self, a: Compared = None, b: Compared = None) -> Dict[str, Any]:
+        """Compare: how b differs from a; without them what the session would change in its project."""
+        return await self._opened(self._ask_diff(a, b))
+
+    async def export(self, path: Path, *, snapshot: Union[str, Snapshot, None] = None,
+                     force: bool = False) -> Dict[str, Any]:
+        """Write the session, or a snapshot of it, to a file."""
+        return await self._opened(self._ask_export(path, snapshot, force))
+
+    @classmethod
+    async def import_(cls, path: Path, *, name: Optional[str] = None, tier: Optional[str] = None,
+                      limits: Optional[Mapping[str, object]] = None, allow_degraded: bool = False,
+                      require_exact: bool = False) -> AsyncSandbox:
+        """Make a session from a file that export() wrote."""
+        return await _do_async(cls._ask_import(path, name, tier, limits or {}, allow_degraded, require_exact))
+
+    async def apply(self, *paths: Path, unverified: bool = False, reviewed: bool = False,
+                    allow: Union[str, Iterable[str]] = (), project_moved: bool = False) -> Dict[str, Any]:
+        """Write into its project what diff() shows, without asking."""
+        flags = {"unverified": unverified, "reviewed": reviewed, "project-moved": project_moved}
+        return await self._opened(self._ask_apply(paths, flags, allow))
 
     async def history(self, limit: int = 50) -> List[Cell]:
         """List its cells, the newest first."""
