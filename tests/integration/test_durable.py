@@ -135,6 +135,18 @@ def test_replay_runs_what_is_missing_once_and_in_order(start: Callable[..., Daem
     assert done["epoch"] == 3 and result(client, "seen")["restored"] is None
 
 
+def test_an_internal_cell_is_replayed_and_in_no_history(start: Callable[..., Daemon]) -> None:
+    client = start(*LATER).client()
+    client.run("globals().update(x=1)", "s")
+    client.run("globals().update(y=2)", "s", internal=True)
+    client = start(*LATER).client()
+    done = result(client, "x + y", recover="replay")
+    assert (done["value"], done["restored"]["replayed"], done["cell"]) == ("3", [1, 2], 5)
+    assert [(cell["cell"], cell["replay_of"]) for cell in history(client)] == [(5, None), (3, 1), (1, None)]
+    assert client.call("history", session="s", limit=2)[1]["cells"][-1]["cell"] == 3
+    assert client.call("cell.show", session="s", cell=2)[1]["status"] == "ok"
+
+
 def test_a_replay_that_ends_differently_stops(start: Callable[..., Daemon], tmp_path: Path) -> None:
     client = start(*LATER).client()
     mark = tmp_path / "mark"
