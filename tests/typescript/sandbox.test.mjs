@@ -40,13 +40,23 @@ test("results", async () => {
   for (const [expression, message] of Object.entries(noForm)) await assert.rejects(s.get(expression), { name: "CellFailed", message });
   assert.equal((await s.run("[name for name in dir() if 'sent' in name.lower()]")).value, "[]");
   await assert.rejects(s.get("__import__('sys').set_int_max_str_digits(0) or 10**20000"), { name: "SandboxError", message: /hex/ });
+  assert.deepEqual([r.limit, r.denials], [null, []]);
+  const long = await s.run("print('ä' * 700000)\nsys.stderr.write('few')");
+  for (const one of [long, await s.result(long.cell)]) {
+    assert.ok(one.stdout.length < 700000);
+    assert.deepEqual([await one.output() === "ä".repeat(700000) + "\n", await one.output("stderr")], [true, "few"]);
+  }
+  await assert.rejects(long.output("both"), InvalidArgument);
   const late = await s.run("while True: pass", { timeout: 0.2 });
+  assert.deepEqual([late.limit.key, late.limit.value], ["timeout", 200]);
   assert.match(inspect(late), /\ntimeout: 0.2 s; pass a higher timeout to run\(\)$/);
   assert.equal(inspect(await s.run("x = 1")), "<Result: ok>");
-  assert.match(String(await s.run("import socket\ntry: socket.create_connection(('192.0.2.1', 80))\nexcept OSError: pass")),
-    /^denied: network: connect 192.0.2.1:80, no network \[guest\]\nhint: The sandbox has no network\. .*$/);
+  const refused = await s.run("import socket\ntry: socket.create_connection(('192.0.2.1', 80))\nexcept OSError: pass");
+  assert.deepEqual(refused.denials.map(({ operation, object, count }) => [operation, object, count]), [["connect", "192.0.2.1:80", 1]]);
+  assert.match(String(refused), /^denied: network: connect 192.0.2.1:80, no network \[guest\]\nhint: The sandbox has no network\. .*$/);
   await s.close();
   await s.close();
+  await assert.rejects(long.output(), NotFound); // it ends with the session
   for (const call of [s.run("1"), s.get("1"), s.files.list(), s.history(), s.fork(2), s.stream("1").result]) {
     await assert.rejects(call, { name: "InvalidArgument", message: /^this sandbox was closed/ });
   }

@@ -11,12 +11,12 @@ import { findProgram } from "./daemon.js";
 import { InvalidArgument, LimitReached, NotFound, SandboxError } from "./errors.js";
 import { bytesOf, checkOptions } from "./given.js";
 import { limitsFor } from "./limits.js";
-import { Result, displayFrom } from "./result.js";
+import { CellEvents } from "./result.js";
 import { Stream } from "./stream.js";
 
 /** @import {Methods, RawResult} from "../types/wire.d.ts" */
 /** @import {Limits} from "./limits.js" */
-/** @import {Display, Output} from "./result.js" */
+/** @import {Output, Result} from "./result.js" */
 
 /** @typedef {Methods["exec"]["request"]} ExecRequest */
 /** @typedef {Methods["history"]["answer"]["cells"][number]} Cell A cell of a session's history. */
@@ -130,10 +130,8 @@ process.on("exit", () => { // nothing can be waited for any more
  * @returns {Promise<Result>}
  */
 function runCell(request, code, { input, signal, query, onOutput, timeout, atomic, recover }) {
-  /** @type {Record<string, {bytes: Buffer[], decoder: StringDecoder | null}>} */
-  const printed = { stdout: { bytes: [], decoder: null }, stderr: { bytes: [], decoder: null } };
-  /** @type {Display[]} */
-  const displays = [];
+  const events = new CellEvents();
+  const decoders = { stdout: new StringDecoder(), stderr: new StringDecoder() };
   return new Promise((resolve, reject) => {
     /** @param {unknown} why */
     const stop = (why) => {
@@ -159,12 +157,10 @@ function runCell(request, code, { input, signal, query, onOutput, timeout, atomi
       recover: recover ?? null,
       limits: { ...request.limits, ...(timeout === undefined ? {} : limitsFor({ timeout })) },
     }, input === undefined ? code : Buffer.concat([code, bytesOf(input, "input")]), (name, event, raw) => {
-      if (name === "stdout" || name === "stderr") {
-        printed[name].bytes.push(Buffer.from(raw));
-        const text = onOutput ? (printed[name].decoder ??= new StringDecoder()).write(raw) : "";
-        if (text) tell(() => onOutput?.({ stream: name, text }));
-      } else if (name === "display" && Array.isArray(event.mime)) {
-        displays.push(displayFrom(event.mime, raw));
+      events.take(name, event, raw);
+      if (onOutput && (name === "stdout" || name === "stderr")) {
+        const text = decoders[name].write(raw);
+        if (text) tell(() => onOutput({ stream: name, text }));
       } else if (name === "call" && query) {
         void answerQuery(raw, query).then((answer) => pending.answerCall(event.call, !("error" in answer), JSON.stringify(answer)));
       }
@@ -172,10 +168,7 @@ function runCell(request, code, { input, signal, query, onOutput, timeout, atomi
     const onAbort = () => stop(signal?.reason);
     if (signal) setMaxListeners(0, signal); // one signal may be for many cells
     signal?.addEventListener("abort", onAbort, { once: true });
-    pending.answer.then(({ answer }) => {
-      const [stdout, stderr] = [printed.stdout, printed.stderr].map(({ bytes }) => Buffer.concat(bytes).toString("utf8"));
-      resolve(new Result(answer, stdout, stderr, displays));
-    }).catch(reject).finally(() => signal?.removeEventListener("abort", onAbort));
+    pending.answer.then(({ answer }) => resolve(events.result(answer))).catch(reject).finally(() => signal?.removeEventListener("abort", onAbort));
   });
 }
 
@@ -487,20 +480,10 @@ export class Sandbox {
    */
   async result(cell) {
     await this.open();
-    /** @type {Record<string, Buffer[]>} */
-    const printed = { stdout: [], stderr: [] };
-    /** @type {Display[]} */
-    const displays = [];
-    const { answer } = await new Pending("cell.show", { session: this.name, cell }, undefined, (name, event, raw) => {
-      if (name === "display" && Array.isArray(event.mime)) {
-        displays.push(displayFrom(event.mime, raw));
-      } else {
-        printed[name]?.push(Buffer.from(raw));
-      }
-    }).answer;
+    const events = new CellEvents();
+    const { answer } = await new Pending("cell.show", { session: this.name, cell }, undefined, (...event) => events.take(...event)).answer;
     if (!answer.result) throw new NotFound(`cell ${cell} has no result: it is running, or the result was removed to save disk space`);
-    const [stdout, stderr] = [printed.stdout, printed.stderr].map((parts) => Buffer.concat(parts).toString("utf8"));
-    return new Result(/** @type {RawResult} */ (/** @type {unknown} */ (answer.result)), stdout, stderr, displays);
+    return events.result(/** @type {RawResult} */ (/** @type {unknown} */ (answer.result)));
   }
 
   /** Interrupt the cell that runs. True: one ran; its status will be "interrupted". */

@@ -1,8 +1,7 @@
-import { Result } from "./result.js";
 import { Stream } from "./stream.js";
 import type { Methods } from "../types/wire.d.ts";
 import type { Limits } from "./limits.js";
-import type { Output } from "./result.js";
+import type { Output, Result } from "./result.js";
 export type ExecRequest = Methods["exec"]["request"];
 export type Cell = Methods["history"]["answer"]["cells"][number];
 export type Entry = Methods["ls"]["answer"]["entries"][number];
