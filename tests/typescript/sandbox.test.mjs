@@ -6,7 +6,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { test } from "node:test";
 import { inspect } from "node:util";
-import { CellFailed, Denied, InvalidArgument, LimitReached, NotFound, Sandbox, SandboxError, SandboxLost, Stream, request } from "snipara-sandbox";
+import { CellFailed, CellTimeout, Denied, InvalidArgument, LimitReached, NotFound, Sandbox, SandboxError, SandboxLost, SandboxTimeout, Stream, request } from "snipara-sandbox";
 
 const PATIENCE_MS = 1000 * Number(process.env.SNP_TEST_PATIENCE ?? 60); // as of tests/lib.py
 const names = async () => (await Sandbox.list()).map((row) => row.name);
@@ -26,6 +26,11 @@ test("results", async () => {
   await assert.rejects(async () => (await s.run("x = 1\n1/0")).throwIfFailed(),
     (error) => error instanceof CellFailed && error.code === "error" && error.result.error.type === "ZeroDivisionError" &&
       error.message.startsWith("ZeroDivisionError: division by zero (line 2 of the cell)\n\nTraceback"));
+  class Own extends SandboxTimeout {}
+  for (const [code, isTimeout] of [["import time; time.sleep(600)", true], ["raise TimeoutError", false]]) {
+    await assert.rejects(async () => (await s.run(code, isTimeout ? { timeout: 0.2 } : {})).throwIfFailed(), (error) => error instanceof CellFailed &&
+      error instanceof SandboxTimeout === isTimeout && error instanceof CellTimeout === isTimeout && !(error instanceof Own) && new Own("x") instanceof SandboxTimeout);
+  }
   await assert.rejects(async () => (await s.run("while True: pass", { timeout: 0.2 })).throwIfFailed(),
     { code: "timeout", limit: "timeout", limitValue: 200, remedy: "raise_limit", remedyName: "timeout",
       message: /^the cell ended with status timeout \(limit: timeout 0.2 s\); pass a higher timeout to run\(\)/ });

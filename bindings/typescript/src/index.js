@@ -6,7 +6,7 @@ export { agent, completion, resume, streamCompletion } from "./runs.js";
 export { Stream } from "./stream.js";
 export { Result } from "./result.js";
 export {
-  CellFailed, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported,
+  CellFailed, CellTimeout, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported,
 } from "./errors.js";
 export { ask as request } from "./connection.js";
 

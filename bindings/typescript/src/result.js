@@ -2,7 +2,7 @@
 // What a cell returned.
 
 import { ask } from "./connection.js";
-import { CellFailed, InvalidArgument, NotFound, wayOut } from "./errors.js";
+import { CellFailed, CellTimeout, InvalidArgument, NotFound, wayOut } from "./errors.js";
 import { fillHints } from "./hints.js";
 
 /** @import {RawResult} from "../types/wire.d.ts" */
@@ -181,9 +181,9 @@ export class Result {
     }
   }
 
-  /** Return this, or throw CellFailed if the status is not "ok". */
+  /** Return this, or throw CellFailed if the status is not "ok"; CellTimeout if it is "timeout". */
   throwIfFailed() {
-    if (!this.ok) throw new CellFailed(this);
+    if (!this.ok) throw this.status === "timeout" ? new CellTimeout(this) : new CellFailed(this);
     return this;
   }
 

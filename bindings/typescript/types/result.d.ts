@@ -79,7 +79,7 @@ export declare class Result {
      * @returns {Promise<string>}
      */
     output(stream?: "stdout" | "stderr"): Promise<string>;
-    /** Return this, or throw CellFailed if the status is not "ok". */
+    /** Return this, or throw CellFailed if the status is not "ok"; CellTimeout if it is "timeout". */
     throwIfFailed(): this;
     /** The cell's output and value, or how it failed, what was refused and the limit that was met. */
     toString(): string;
