@@ -8,7 +8,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { Denied, LimitReached, NotFound, SandboxLost, request } from "snipara-sandbox";
+import { Denied, LimitReached, NotFound, Sandbox, SandboxLost, request } from "snipara-sandbox";
 
 const folder = mkdtempSync(join("/tmp", "snp-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -67,6 +67,13 @@ test("an endless frame is not read beyond its cap", () => withDaemon(Buffer.conc
   await assert.rejects(request("stats", {}), SandboxLost); // what follows the frame is none
   assert.ok(process.memoryUsage().rss < 512 << 20);
 }));
+
+test("a value is measured before anything is made of it", () => {
+  const raw = `[${"[],".repeat(3 << 20)}0]`;
+  return withDaemon([frame({ type: 4, head: { event: "display", mime: [["application/json", raw.length]] }, raw }),
+    frame({ head: { cell: 1, status: "ok", error: null, denials: [] } })], () =>
+    assert.rejects(new Sandbox({ name: "s" }).get("1"), { name: "SandboxError", message: "the code sent 9437187 bytes back (limit 8 MiB)" }));
+});
 
 test("odd, and allowed", () => withDaemon(Buffer.concat([
   frame({ id: 77, head: { answered: "nobody" } }), frame({ type: 4, head: { event: "new" } }), frame({ head: '{"__proto__": {"pid": 5}, "pid": 7}', raw: "x" }),

@@ -42,7 +42,14 @@ test("results", async () => {
   assert.deepEqual(await s.get("[2**53 - 1, 2**60 + 1, {'a': -2**70}, '12345678901234567890', 1e300]"),
     [2 ** 53 - 1, 2n ** 60n + 1n, { a: -(2n ** 70n) }, "12345678901234567890", 1e300]);
   const noForm = { "float('nan')": /NaN.*get\("str\(x\)"\)/, "type('DataFrame', (), {})()": /get\("df.to_dict\('records'\)"\)/, "{1}": /set; .*str/, nope: /line 1 of the cell/ };
-  for (const [expression, message] of Object.entries(noForm)) await assert.rejects(s.get(expression), { name: "CellFailed", message });
+  for (const [expression, message] of Object.entries(noForm)) {
+    await assert.rejects(s.get(expression), (error) => error.name === "CellFailed" && message.test(error.message) && !/sent/i.test(error.message));
+  }
+  await s.run("def fails(): return 1 / 0");
+  await assert.rejects(s.get("[\nfails()]"), ({ message }) =>
+    /^ZeroDivisionError: division by zero \(line 2 of the cell\)\n\nTraceback .*\n  File "<cell \d+>", line 2, in <module>\n    fails\(\)/.test(message) &&
+      /line 1, in fails\n/.test(message) && !/sent/i.test(message));
+  await assert.rejects(s.get("1 +"), { message: /^SyntaxError: / });
   assert.equal((await s.run("[name for name in dir() if 'sent' in name.lower()]")).value, "[]");
   await assert.rejects(s.get("__import__('sys').set_int_max_str_digits(0) or 10**20000"), { name: "SandboxError", message: /hex/ });
   assert.deepEqual([r.limit, r.denials], [null, []]);
@@ -66,6 +73,26 @@ test("results", async () => {
     await assert.rejects(call, { name: "InvalidArgument", message: /^this sandbox was closed/ });
   }
   assert.ok(!(await names()).includes(s.name));
+});
+
+test("what a hostile sandbox sends as a value", async () => {
+  const s = new Sandbox();
+  await s.run(`import builtins
+class Json:
+    def __init__(self, text): self.text = text
+    def _repr_mimebundle_(self, *_): return {"application/json": self.text}
+def lie(answer):
+    builtins.display = lambda ours: show(Json(answer(ours.text)))
+show = builtins.display`);
+  assert.equal(await s.get("show(Json('1')) or 2"), 2); // the last is of get()
+  await assert.rejects(s.get("'y' * (9 << 20)"), { name: "CellFailed", message: /^ValueError: the value has 9437186 bytes as text \(limit 8 MiB\)/ });
+  for (const answer of ["'[' + text", "'[' * 99999 + text + ']' * 99999", "text[:-1] + 'x\""]) { // not JSON, too deep, not an integer
+    await s.run(`lie(lambda text: ${answer})`);
+    await assert.rejects(s.get("2**60"), { name: "SandboxError", message: /^what the code sent back is not a value: / });
+  }
+  await s.run("lie(lambda text: None)");
+  await assert.rejects(s.get("1"), { name: "SandboxError", message: /no value back/ });
+  await s.close();
 });
 
 test("files, snapshots, forks, history", async () => {

@@ -8,11 +8,12 @@ import { realpathSync } from "node:fs";
 import { StringDecoder } from "node:string_decoder";
 import { Pending, ask } from "./connection.js";
 import { findProgram } from "./daemon.js";
-import { InvalidArgument, LimitReached, NotFound, SandboxError } from "./errors.js";
+import { InvalidArgument, LimitReached, NotFound } from "./errors.js";
 import { bytesOf, checkOptions } from "./given.js";
 import { limitsFor } from "./limits.js";
 import { CellEvents } from "./result.js";
 import { Stream } from "./stream.js";
+import { getter, valueOf } from "./values.js";
 
 /** @import {Methods, RawResult} from "../types/wire.d.ts" */
 /** @import {Limits} from "./limits.js" */
@@ -67,34 +68,7 @@ import { Stream } from "./stream.js";
 
 const FILE_MOST = 1 << 30;
 const CHUNK = 1 << 20;
-const INTEGER_MOST = 10_000; // digits; BigInt() takes seconds for those of 8 MiB
 const ANSWER_MOST = (4 << 20) - 64;
-
-// What get() runs: JSON in a display, which no output limit cuts. mark: begins integers that a number of JavaScript cannot hold.
-/** @param {string} expression @param {string} mark */
-const getter = (expression, mark) => `_sent = (${expression}
-)
-class _Sent:
-    def __init__(self, value):
-        json = __import__("json")
-        try:
-            text = json.dumps(value, default=_Sent.plain, allow_nan=False)
-        except ValueError as error:
-            if "JSON compliant" not in str(error): raise
-            raise ValueError('JSON has no NaN and no infinity; get text, as in get("str(x)") or get("df.to_json()")') from None
-        if __import__("re").search("[0-9]{16}", text):
-            text = json.dumps(json.loads(text, parse_int=_Sent.whole))
-        self.text = text
-    def __repr__(self): return self.text if len(self.text) < 200 else self.text[:200] + "..."
-    def _repr_mimebundle_(self, *_): return {"application/json": self.text}
-    def whole(text): return int(text) if abs(int(text)) < 2**53 else "${mark}" + text
-    def plain(value):
-        if hasattr(value, "tolist"): return value.tolist()
-        way = "df.to_dict('records')" if type(value).__name__ == "DataFrame" else "str(x)"
-        raise TypeError('JSON has no form for ' + type(value).__name__ + '; use what has one, as in get("' + way + '")') from None
-try: display(_Sent(_sent))
-finally: del _Sent, _sent
-`;
 
 const OPTIONS = ["name", "timeout", "memory", "template", "project", "env", "tier", "limits", "allowDegraded", "requireExact"];
 const RUN_OPTIONS = ["timeout", "input", "atomic", "recover", "signal", "query", "onOutput"];
@@ -401,23 +375,14 @@ export class Sandbox {
 
   /**
    * Get a variable, or any Python expression, by JSON; integers beyond 2**53 are bigint. CellFailed: there is no such
-   * variable, or JSON has no form for it.
+   * variable, JSON has no form for it, or it has more than 8 MiB as JSON.
    * @template [T=any]
    * @param {string} expression
    * @returns {Promise<T>}
    */
   async get(expression) {
     const mark = randomBytes(8).toString("hex");
-    const result = (await this.run(getter(expression, mark))).throwIfFailed();
-    const sent = result.displays.find((display) => "application/json" in display);
-    if (!sent) throw new SandboxError("the code sent nothing back; it may have been larger than 8 MiB");
-    const text = String(sent["application/json"]);
-    if (!text.includes(mark)) return JSON.parse(text);
-    return JSON.parse(text, (_, value) => {
-      if (typeof value !== "string" || !value.startsWith(mark)) return value;
-      if (value.length > INTEGER_MOST) throw new SandboxError(`an integer has more than ${INTEGER_MOST} digits; get text, as in get("hex(x)")`);
-      return BigInt(value.slice(mark.length));
-    });
+    return valueOf(await this.run(getter(expression, mark)), expression, mark);
   }
 
   /**

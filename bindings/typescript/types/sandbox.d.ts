@@ -182,7 +182,7 @@ export declare class Sandbox {
     stream(code: Data, options?: StreamOptions): Stream<Output, Result>;
     /**
      * Get a variable, or any Python expression, by JSON; integers beyond 2**53 are bigint. CellFailed: there is no such
-     * variable, or JSON has no form for it.
+     * variable, JSON has no form for it, or it has more than 8 MiB as JSON.
      * @template [T=any]
      * @param {string} expression
      * @returns {Promise<T>}
