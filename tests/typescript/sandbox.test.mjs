@@ -75,6 +75,23 @@ test("results", async () => {
   assert.ok(!(await names()).includes(s.name));
 });
 
+test("values that are set", async () => {
+  const s = new Sandbox();
+  const value = { a: [1, 2.5, null, true, "ä\u{1f40d}", -(2n ** 70n)], "": { when: new Date(0) }, none: undefined };
+  await s.set("größe", value);
+  assert.equal((await s.run("größe")).value, "{'a': [1, 2.5, None, True, 'ä\u{1f40d}', -1180591620717411303424], '': {'when': '1970-01-01T00:00:00.000Z'}}");
+  const most = "\\".repeat((4 << 20) - 1); // each is two bytes as JSON, and the quotes are two
+  await s.set("most", most);
+  assert.ok(await s.get("most") === most);
+  await assert.rejects(s.set("more", most + "x"), { name: "LimitReached", limit: "value", limitValue: 8 << 20, message: /has 8388609 bytes as JSON \(limit 8 MiB\)/ });
+  const circle = [];
+  circle.push(circle);
+  for (const bad of [NaN, undefined, () => 1, [new Map()], { x: Buffer.from("x") }, new Uint8Array(1), circle]) await assert.rejects(s.set("x", bad), TypeError);
+  for (const name of ["", "1x", "a b", "class", "x = 1;y"]) await assert.rejects(s.set(name, 1), InvalidArgument);
+  assert.deepEqual((await s.history()).map((cell) => [cell.cell, cell.first_line]), [[2, "größe"]]); // none of get() and set()
+  await s.close();
+});
+
 test("what a hostile sandbox sends as a value", async () => {
   const s = new Sandbox();
   await s.run(`import builtins

@@ -13,7 +13,7 @@ import { bytesOf, checkOptions } from "./given.js";
 import { limitsFor } from "./limits.js";
 import { CellEvents } from "./result.js";
 import { Stream } from "./stream.js";
-import { getter, valueOf } from "./values.js";
+import { checkCell, getter, jsonOf, setter, valueOf } from "./values.js";
 
 /** @import {Methods, RawResult} from "../types/wire.d.ts" */
 /** @import {Limits} from "./limits.js" */
@@ -321,14 +321,14 @@ export class Sandbox {
     (await this.#run("", "python", {})).throwIfFailed();
   }
 
-  /** @param {Data} code @param {"python" | "command"} kind @param {RunOptions} options */
-  async #run(code, kind, options) {
+  /** @param {Data} code @param {"python" | "command"} kind @param {RunOptions} options @param {boolean} [internal] code of this package */
+  async #run(code, kind, options, internal) {
     this.#checkOpen();
     const bytes = bytesOf(code, "the code");
     checkOptions(options, RUN_OPTIONS, "a cell");
     this.#begun();
     const line = kind === "command" ? { argv: ["/bin/sh", "-c", String(code)] } : {};
-    const result = await runCell({ ...this.#policy, session: this.name, kind, ...line }, kind === "command" ? Buffer.alloc(0) : bytes, options);
+    const result = await runCell({ ...this.#policy, session: this.name, kind, ...line, ...(internal ? { internal } : {}) }, kind === "command" ? Buffer.alloc(0) : bytes, options);
     this.#open ??= Promise.resolve();
     return result;
   }
@@ -382,7 +382,18 @@ export class Sandbox {
    */
   async get(expression) {
     const mark = randomBytes(8).toString("hex");
-    return valueOf(await this.run(getter(expression, mark)), expression, mark);
+    return valueOf(await this.#run(getter(expression, mark), "python", {}, true), expression, mark);
+  }
+
+  /**
+   * Set a variable by value, by JSON: bigint becomes int. TypeError: JSON has no form for it; LimitReached: it has more
+   * than 8 MiB as JSON.
+   * @param {string} name
+   * @param {unknown} value
+   */
+  async set(name, value) {
+    const code = setter(name);
+    checkCell(await this.#run(code, "python", { input: jsonOf(value) }, true), null);
   }
 
   /**

@@ -189,6 +189,13 @@ export declare class Sandbox {
      */
     get<T = any>(expression: string): Promise<T>;
     /**
+     * Set a variable by value, by JSON: bigint becomes int. TypeError: JSON has no form for it; LimitReached: it has more
+     * than 8 MiB as JSON.
+     * @param {string} name
+     * @param {unknown} value
+     */
+    set(name: string, value: unknown): Promise<void>;
+    /**
      * Keep variables and files as they are now. name: else s1, s2...
      * @param {string} [name]
      * @returns {Promise<Snapshot>}
