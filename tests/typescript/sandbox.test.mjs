@@ -186,10 +186,13 @@ test("errors", async () => {
 
 test("streams", async () => {
   const s = new Sandbox();
-  const stream = s.stream("for i in range(3): print('ä' * i)\n7");
-  let text = "";
-  for await (const piece of stream) text += piece.text;
-  assert.deepEqual([text, (await stream.result).value], ["\nä\nää\n", "7"]);
+  const stream = s.stream("for i in range(3): print('ä' * i)\nimport sys; sys.stderr.write('err')\n7");
+  const texts = { stdout: "", stderr: "", value: "" };
+  let last;
+  for await (const piece of stream) texts[last = piece.stream] += piece.text;
+  assert.deepEqual([texts, last, (await stream.result).value], [{ stdout: "\nä\nää\n", stderr: "err", value: "7" }, "value", "7"]);
+  for await (const piece of s.stream("1/0")) assert.fail(piece.text); // it has no value
+  for await (const { stream } of s.stream("print(1)\n2")) if (stream === "value") break; // it has ended
   for await (const piece of s.stream("import time\nprint('first', flush=True)\ntime.sleep(600)", { timeout: 600 })) {
     assert.ok(piece);
     break; // ends the cell

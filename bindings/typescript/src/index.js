@@ -26,5 +26,6 @@ export { ask as request } from "./connection.js";
 /** @typedef {import("./limits.js").Limits} Limits */
 /** @typedef {import("./result.js").Display} Display */
 /** @typedef {import("./result.js").Output} Output */
+/** @typedef {import("./result.js").Piece} Piece */
 /** @typedef {import("../types/wire.d.ts").Methods} Methods */
 /** @typedef {import("../types/wire.d.ts").RawResult} RawResult */

@@ -9,6 +9,7 @@ import { fillHints } from "./hints.js";
 
 /** @typedef {Record<string, string | Uint8Array>} Display Something that a cell displayed: its forms by MIME type, text as string. */
 /** @typedef {{stream: "stdout" | "stderr", text: string}} Output A piece of what a cell prints. */
+/** @typedef {Output | {stream: "value", text: string}} Piece A piece of what a cell prints, or its value, which is the last. */
 
 const CHUNK = 1 << 20;
 const DENIALS_SHOWN = 4;

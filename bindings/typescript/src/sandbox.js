@@ -17,7 +17,7 @@ import { checkCell, getter, jsonOf, setter, valueOf } from "./values.js";
 
 /** @import {Methods, RawResult} from "../types/wire.d.ts" */
 /** @import {Limits} from "./limits.js" */
-/** @import {Output, Result} from "./result.js" */
+/** @import {Output, Piece, Result} from "./result.js" */
 
 /** @typedef {Methods["exec"]["request"]} ExecRequest */
 /** @typedef {Methods["history"]["answer"]["cells"][number]} Cell A cell of a session's history. */
@@ -363,14 +363,18 @@ export class Sandbox {
   }
 
   /**
-   * Run Python code, and get what it prints as it comes: `for await (const {text} of s.stream(code))`. The cell begins
-   * when it is first read.
+   * Run Python code, and get what it prints as it comes, then its value if it has one: `for await (const {stream, text} of
+   * s.stream(code))`. The cell begins when it is first read.
    * @param {Data} code
    * @param {StreamOptions} [options]
-   * @returns {Stream<Output, Result>}
+   * @returns {Stream<Piece, Result>}
    */
   stream(code, options = {}) {
-    return new Stream((onOutput, signal) => this.#run(code, "python", { ...options, onOutput, signal }), options.signal);
+    return new Stream(async (take, signal) => {
+      const result = await this.#run(code, "python", { ...options, onOutput: take, signal });
+      if (result.value !== null) take({ stream: "value", text: result.value });
+      return result;
+    }, options.signal);
   }
 
   /**

@@ -20,6 +20,7 @@ export type AgentAnswer = import("./runs.js").AgentAnswer;
 export type Limits = import("./limits.js").Limits;
 export type Display = import("./result.js").Display;
 export type Output = import("./result.js").Output;
+export type Piece = import("./result.js").Piece;
 export type Methods = import("../types/wire.d.ts").Methods;
 export type RawResult = import("../types/wire.d.ts").RawResult;
 /** @typedef {import("./sandbox.js").SandboxOptions} SandboxOptions */
@@ -38,5 +39,6 @@ export type RawResult = import("../types/wire.d.ts").RawResult;
 /** @typedef {import("./limits.js").Limits} Limits */
 /** @typedef {import("./result.js").Display} Display */
 /** @typedef {import("./result.js").Output} Output */
+/** @typedef {import("./result.js").Piece} Piece */
 /** @typedef {import("../types/wire.d.ts").Methods} Methods */
 /** @typedef {import("../types/wire.d.ts").RawResult} RawResult */

@@ -4,6 +4,10 @@ export type Output = {
     stream: "stdout" | "stderr";
     text: string;
 };
+export type Piece = Output | {
+    stream: "value";
+    text: string;
+};
 /** What a cell returned: docs/result.md. */
 export declare class Result {
     #private;

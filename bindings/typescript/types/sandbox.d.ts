@@ -1,7 +1,7 @@
 import { Stream } from "./stream.js";
 import type { Methods } from "../types/wire.d.ts";
 import type { Limits } from "./limits.js";
-import type { Output, Result } from "./result.js";
+import type { Output, Piece, Result } from "./result.js";
 export type ExecRequest = Methods["exec"]["request"];
 export type Cell = Methods["history"]["answer"]["cells"][number];
 export type Entry = Methods["ls"]["answer"]["entries"][number];
@@ -173,13 +173,13 @@ export declare class Sandbox {
      */
     sh(line: string, options?: RunOptions): Promise<Result>;
     /**
-     * Run Python code, and get what it prints as it comes: `for await (const {text} of s.stream(code))`. The cell begins
-     * when it is first read.
+     * Run Python code, and get what it prints as it comes, then its value if it has one: `for await (const {stream, text} of
+     * s.stream(code))`. The cell begins when it is first read.
      * @param {Data} code
      * @param {StreamOptions} [options]
-     * @returns {Stream<Output, Result>}
+     * @returns {Stream<Piece, Result>}
      */
-    stream(code: Data, options?: StreamOptions): Stream<Output, Result>;
+    stream(code: Data, options?: StreamOptions): Stream<Piece, Result>;
     /**
      * Get a variable, or any Python expression, by JSON; integers beyond 2**53 are bigint. CellFailed: there is no such
      * variable, JSON has no form for it, or it has more than 8 MiB as JSON.
