@@ -2,7 +2,7 @@
 // What stands in for the daemon breaks the protocol: calls fail, nothing grows, nothing hangs.
 
 import assert from "node:assert/strict";
-import fs, { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import fs, { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -73,6 +73,23 @@ test("a value is measured before anything is made of it", () => {
   return withDaemon([frame({ type: 4, head: { event: "display", mime: [["application/json", raw.length]] }, raw }),
     frame({ head: { cell: 1, status: "ok", error: null, denials: [] } })], () =>
     assert.rejects(new Sandbox({ name: "s" }).get("1"), { name: "SandboxError", message: "the code sent 9437187 bytes back (limit 8 MiB)" }));
+});
+
+test("an endless answer of a command is not kept", async () => {
+  writeFileSync(join(folder, "hello"), frame({ id: 1, head: HELLO }));
+  writeFileSync(join(folder, "part"), frame({ type: 4, head: { event: "result", last: false }, raw: "x".repeat(15 << 20) }));
+  writeFileSync(join(folder, "snipara-sandbox"), `#!${process.execPath}
+const { readFileSync } = require("node:fs");
+const socket = new (require("node:net").Socket)({ fd: 3 });
+const write = (file, again) => socket.write(readFileSync(__dirname + file), again);
+const endless = () => write("/part", endless);
+socket.on("error", () => process.exit()).once("data", () => {
+  write("/hello");
+  socket.once("data", endless);
+});`, { mode: 0o755 });
+  process.env.SNIPARA_SANDBOX_BIN = folder;
+  await assert.rejects(Sandbox.import("x"), { name: "LimitReached", message: /more than 128 MiB/ });
+  process.env.SNIPARA_SANDBOX_BIN = "/nowhere";
 });
 
 test("odd, and allowed", () => withDaemon(Buffer.concat([

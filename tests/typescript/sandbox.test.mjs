@@ -3,7 +3,8 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, join, resolve } from "node:path";
 import { test } from "node:test";
 import { inspect } from "node:util";
 import { CellFailed, CellTimeout, Denied, InvalidArgument, LimitReached, NotFound, Sandbox, SandboxError, SandboxLost, SandboxTimeout, Stream, request } from "snipara-sandbox";
@@ -163,6 +164,47 @@ test("a project, which stays as it is", async () => {
   assert.deepEqual([r.stdout, r.files.deleted], ["package.json\n", ["package.json"]]);
   assert.ok(existsSync("package.json"));
   await s.close();
+});
+
+test("diff, apply, export and import", async () => {
+  const folder = mkdtempSync(resolve("changes-"));
+  writeFileSync(join(folder, "a.txt"), "one\n");
+  const s = await Sandbox.create({ project: folder, template: "base", tier: "native" });
+  await s.run("x = 1");
+  const before = await s.snapshot("before");
+  await s.run("x = 2\nopen('a.txt', 'a').write('two\\n')\nopen('.envrc', 'w').write('')");
+  for (const from of ["before", before]) {
+    const { variables, files } = await s.diff(from);
+    assert.deepEqual(variables.map(({ name, change }) => [name, change]), [["x", "changed"]]);
+    assert.deepEqual(files.map(({ path, change }) => [path, change]), [[".envrc", "added"], ["a.txt", "added"]]);
+    assert.match(files[1].unified, /\n\+one\n\+two\n$/);
+  }
+  const { project, files } = await s.diff();
+  assert.deepEqual([project, files.map(({ path }) => path)], [folder, [".envrc", "a.txt"]]);
+  assert.match(files[1].unified, /\n one\n\+two\n$/);
+  await assert.rejects(s.apply({ unverified: true }), { name: "Denied", object: ".envrc", message: /give \{allow: \[PATH\]\} for each .* \(the first is "\.envrc"\)$/ });
+  await assert.rejects(s.apply({ paths: ["a.txt"] }), { name: "Denied", message: /give \{unverified: true\}/ });
+  await assert.rejects(s.apply({ yes: true }), InvalidArgument);
+  assert.equal(readFileSync(join(folder, "a.txt"), "utf8"), "one\n");
+  assert.deepEqual((await s.apply({ unverified: true, paths: ["a.txt"] })).applied, ["a.txt"]);
+  assert.equal(readFileSync(join(folder, "a.txt"), "utf8"), "one\ntwo\n");
+  assert.deepEqual((await s.apply({ unverified: true, allow: [".envrc"] })).applied, [".envrc"]);
+  const file = `-${basename(folder)}`;
+  assert.equal((await s.export(file)).name, s.name);
+  await assert.rejects(s.export(file), { name: "Denied", message: /exists; \{force: true\} replaces it$/ });
+  assert.ok((await s.export(file, { force: true, snapshot: "before" })).bytes > 0);
+  const warnings = [];
+  process.on("warning", ({ name, message }) => name === "SandboxWarning" && warnings.push(message.split(" ")[0]));
+  const made = await Sandbox.import(file, { name: "imported", limits: { memory: "256m" } });
+  assert.deepEqual([made.name, await made.get("x"), (await s.diff(made)).variables.length, (await s.diff("before", made)).variables], ["imported", 1, 1, []]);
+  assert.equal((await made.run("x")).raw.manifest.controls.resources.limits.memory.value, 256 << 20);
+  assert.deepEqual(warnings, ["memory", "the"]); // limit, project
+  await assert.rejects(made.diff(), { name: "InvalidArgument", message: /has no project; make one with: new Sandbox\(\{project: DIR\}\)/ });
+  await made.destroy();
+  await assert.rejects(Sandbox.import(file, { limits: { colour: 1 } }), InvalidArgument);
+  await assert.rejects(Sandbox.import("nowhere"), NotFound);
+  await s.close();
+  await assert.rejects(s.diff(), InvalidArgument);
 });
 
 test("errors", async () => {

@@ -23,6 +23,12 @@ export { ask as request } from "./connection.js";
 /** @typedef {import("./runs.js").PromptOptions} PromptOptions */
 /** @typedef {import("./runs.js").Completion} Completion */
 /** @typedef {import("./runs.js").AgentAnswer} AgentAnswer */
+/** @typedef {import("./commands.js").Diff} Diff */
+/** @typedef {import("./commands.js").ProjectDiff} ProjectDiff */
+/** @typedef {import("./commands.js").Exported} Exported */
+/** @typedef {import("./commands.js").ImportOptions} ImportOptions */
+/** @typedef {import("./commands.js").ApplyOptions} ApplyOptions */
+/** @typedef {import("./commands.js").Applied} Applied */
 /** @typedef {import("./limits.js").Limits} Limits */
 /** @typedef {import("./result.js").Display} Display */
 /** @typedef {import("./result.js").Output} Output */

@@ -5,7 +5,9 @@ import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { realpathSync } from "node:fs";
+import { resolve as absolute } from "node:path";
 import { StringDecoder } from "node:string_decoder";
+import { runCommand } from "./commands.js";
 import { Pending, ask } from "./connection.js";
 import { findProgram } from "./daemon.js";
 import { InvalidArgument, LimitReached, NotFound } from "./errors.js";
@@ -17,6 +19,7 @@ import { checkCell, getter, jsonOf, setter, valueOf } from "./values.js";
 
 /** @import {Methods, RawResult} from "../types/wire.d.ts" */
 /** @import {Limits} from "./limits.js" */
+/** @import {Applied, ApplyOptions, Diff, Exported, ImportOptions, ProjectDiff} from "./commands.js" */
 /** @import {Output, Piece, Result} from "./result.js" */
 
 /** @typedef {Methods["exec"]["request"]} ExecRequest */
@@ -70,6 +73,8 @@ const FILE_MOST = 1 << 30;
 const CHUNK = 1 << 20;
 const ANSWER_MOST = (4 << 20) - 64;
 
+const IMPORT_OPTIONS = ["name", "tier", "limits", "allowDegraded", "requireExact"];
+const APPLY_OPTIONS = ["paths", "allow", "unverified", "reviewed", "projectMoved"];
 const OPTIONS = ["name", "timeout", "memory", "template", "project", "env", "tier", "limits", "allowDegraded", "requireExact"];
 const RUN_OPTIONS = ["timeout", "input", "atomic", "recover", "signal", "query", "onOutput"];
 
@@ -417,9 +422,88 @@ export class Sandbox {
    */
   async rollback(snapshot) {
     await this.open();
-    const given = typeof snapshot === "string" ? snapshot : snapshot.id;
-    const full = typeof snapshot !== "string" || given.includes("@") ? given : `${this.name}@${given}`;
-    await ask("rollback", { snapshot: full, session: this.name });
+    await ask("rollback", { snapshot: this.#snapshotName(snapshot), session: this.name });
+  }
+
+  /** @param {string | Snapshot} snapshot */
+  #snapshotName(snapshot) {
+    if (typeof snapshot !== "string") return snapshot.id;
+    return snapshot.includes("@") ? snapshot : `${this.name}@${snapshot}`;
+  }
+
+  /** @param {string | Snapshot | Sandbox} moment */
+  #momentName(moment) {
+    return moment instanceof Sandbox ? moment.name : this.#snapshotName(moment);
+  }
+
+  /**
+   * Compare: how b differs from a, each a snapshot or a sandbox as it is now; b: else this one. Without arguments: what the
+   * session would change in its project, as apply() would.
+   * @overload
+   * @returns {Promise<ProjectDiff>}
+   */
+  /**
+   * @overload
+   * @param {string | Snapshot | Sandbox} a
+   * @param {string | Snapshot | Sandbox} [b]
+   * @returns {Promise<Diff>}
+   */
+  /** @param {string | Snapshot | Sandbox} [a] @param {string | Snapshot | Sandbox} [b] @returns {Promise<any>} */
+  async diff(a, b = this) {
+    await this.open();
+    return runCommand(a === undefined ? ["diff", "--project", "--", this.name] : ["diff", "--", this.#momentName(a), this.#momentName(b)]);
+  }
+
+  /**
+   * Write variables, files, limits and history, or those of a snapshot, into one file, for import() on another machine. It
+   * is not encrypted. Denied: the file exists, and force is not true.
+   * @param {string} path
+   * @param {{force?: boolean, snapshot?: string | Snapshot}} [options]
+   * @returns {Promise<Exported>}
+   */
+  async export(path, options = {}) {
+    checkOptions(options, ["force", "snapshot"], "export");
+    const { force, snapshot } = options;
+    await this.open();
+    const from = snapshot === undefined ? this.name : this.#snapshotName(snapshot);
+    return runCommand(["export", ...(force ? ["--force"] : []), "--", absolute(path), from]);
+  }
+
+  /**
+   * Make a session from a file that export() wrote. It stays, as one with a name. Warnings say what differs from the file,
+   * and what could not be restored.
+   * @param {string} path
+   * @param {ImportOptions} [options]
+   */
+  static async import(path, options = {}) {
+    checkOptions(options, IMPORT_OPTIONS, "import");
+    const { name, tier, limits = {}, allowDegraded, requireExact } = options;
+    limitsFor(limits); // checks them
+    const words = Object.entries({ name, env: tier, ...limits }).filter(([, value]) => value !== undefined)
+      .map(([key, value]) => `--${key.replaceAll("_", "-")}=${value}`);
+    if (allowDegraded) words.push("--allow-degraded");
+    if (requireExact) words.push("--require-exact");
+    const made = await runCommand(["import", ...words, "--", absolute(path)]);
+    /** @param {{name: string, reason: string}[]} rows @param {string} what */
+    const lines = (rows, what) => rows.map((row) => `${row.name} ${what}: ${row.reason}`);
+    for (const note of [...made.notes, ...lines(made.lost, "was not in the file"), ...lines(made.failed, "could not be restored")]) {
+      process.emitWarning(note, "SandboxWarning");
+    }
+    return new Sandbox({ name: made.name });
+  }
+
+  /**
+   * Apply what the session changed to its project, as `snipara-sandbox apply --yes` does: see docs/reference/cli.md.
+   * Denied: a check refused it, and nothing was applied.
+   * @param {ApplyOptions} [options]
+   * @returns {Promise<Applied>}
+   */
+  async apply(options = {}) {
+    checkOptions(options, APPLY_OPTIONS, "apply");
+    const { paths = [], allow = [], unverified, reviewed, projectMoved } = options;
+    await this.open();
+    const flags = Object.entries({ unverified, reviewed, "project-moved": projectMoved }).filter(([, given]) => given).map(([name]) => `--${name}`);
+    return runCommand(["apply", "--yes", ...flags, ...[allow].flat().map((file) => `--allow=${file}`), "--", this.name, ...[paths].flat()]);
   }
 
   /**

@@ -17,6 +17,12 @@ export type Tool = import("./runs.js").Tool;
 export type PromptOptions = import("./runs.js").PromptOptions;
 export type Completion = import("./runs.js").Completion;
 export type AgentAnswer = import("./runs.js").AgentAnswer;
+export type Diff = import("./commands.js").Diff;
+export type ProjectDiff = import("./commands.js").ProjectDiff;
+export type Exported = import("./commands.js").Exported;
+export type ImportOptions = import("./commands.js").ImportOptions;
+export type ApplyOptions = import("./commands.js").ApplyOptions;
+export type Applied = import("./commands.js").Applied;
 export type Limits = import("./limits.js").Limits;
 export type Display = import("./result.js").Display;
 export type Output = import("./result.js").Output;
@@ -36,6 +42,12 @@ export type RawResult = import("../types/wire.d.ts").RawResult;
 /** @typedef {import("./runs.js").PromptOptions} PromptOptions */
 /** @typedef {import("./runs.js").Completion} Completion */
 /** @typedef {import("./runs.js").AgentAnswer} AgentAnswer */
+/** @typedef {import("./commands.js").Diff} Diff */
+/** @typedef {import("./commands.js").ProjectDiff} ProjectDiff */
+/** @typedef {import("./commands.js").Exported} Exported */
+/** @typedef {import("./commands.js").ImportOptions} ImportOptions */
+/** @typedef {import("./commands.js").ApplyOptions} ApplyOptions */
+/** @typedef {import("./commands.js").Applied} Applied */
 /** @typedef {import("./limits.js").Limits} Limits */
 /** @typedef {import("./result.js").Display} Display */
 /** @typedef {import("./result.js").Output} Output */

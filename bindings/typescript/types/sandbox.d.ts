@@ -1,6 +1,7 @@
 import { Stream } from "./stream.js";
 import type { Methods } from "../types/wire.d.ts";
 import type { Limits } from "./limits.js";
+import type { Applied, ApplyOptions, Diff, Exported, ImportOptions, ProjectDiff } from "./commands.js";
 import type { Output, Piece, Result } from "./result.js";
 export type ExecRequest = Methods["exec"]["request"];
 export type Cell = Methods["history"]["answer"]["cells"][number];
@@ -206,6 +207,33 @@ export declare class Sandbox {
      * @param {string | Snapshot} snapshot
      */
     rollback(snapshot: string | Snapshot): Promise<void>;
+    diff(): Promise<ProjectDiff>;
+    diff(a: string | Snapshot | Sandbox, b?: string | Snapshot | Sandbox): Promise<Diff>;
+    /**
+     * Write variables, files, limits and history, or those of a snapshot, into one file, for import() on another machine. It
+     * is not encrypted. Denied: the file exists, and force is not true.
+     * @param {string} path
+     * @param {{force?: boolean, snapshot?: string | Snapshot}} [options]
+     * @returns {Promise<Exported>}
+     */
+    export(path: string, options?: {
+        force?: boolean;
+        snapshot?: string | Snapshot;
+    }): Promise<Exported>;
+    /**
+     * Make a session from a file that export() wrote. It stays, as one with a name. Warnings say what differs from the file,
+     * and what could not be restored.
+     * @param {string} path
+     * @param {ImportOptions} [options]
+     */
+    static import(path: string, options?: ImportOptions): Promise<Sandbox>;
+    /**
+     * Apply what the session changed to its project, as `snipara-sandbox apply --yes` does: see docs/reference/cli.md.
+     * Denied: a check refused it, and nothing was applied.
+     * @param {ApplyOptions} [options]
+     * @returns {Promise<Applied>}
+     */
+    apply(options?: ApplyOptions): Promise<Applied>;
     /**
      * Make n (1 to 64) sessions that go on from this one. name: prefix of their names; they stay then.
      * @template {number} [N=1]
