@@ -75,6 +75,12 @@ test("a value is measured before anything is made of it", () => {
     assert.rejects(new Sandbox({ name: "s" }).get("1"), { name: "SandboxError", message: "the code sent 9437187 bytes back (limit 8 MiB)" }));
 });
 
+test("an older daemon, which knows no internal cells", () => withDaemon([
+  frame({ type: 3, head: { code: "invalid", message: "exec: unknown member 'internal'" } }),
+  frame({ type: 4, id: 3, head: { event: "display", mime: [["application/json", 1]] }, raw: "5" }),
+  frame({ id: 3, head: { cell: 1, status: "ok", error: null, denials: [] } }),
+], async () => assert.equal(await new Sandbox({ name: "s" }).get("5"), 5)));
+
 test("an endless answer of a command is not kept", async () => {
   writeFileSync(join(folder, "hello"), frame({ id: 1, head: HELLO }));
   writeFileSync(join(folder, "part"), frame({ type: 4, head: { event: "result", last: false }, raw: "x".repeat(15 << 20) }));

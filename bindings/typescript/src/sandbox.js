@@ -333,7 +333,12 @@ export class Sandbox {
     checkOptions(options, RUN_OPTIONS, "a cell");
     this.#begun();
     const line = kind === "command" ? { argv: ["/bin/sh", "-c", String(code)] } : {};
-    const result = await runCell({ ...this.#policy, session: this.name, kind, ...line, ...(internal ? { internal } : {}) }, kind === "command" ? Buffer.alloc(0) : bytes, options);
+    /** @param {Partial<ExecRequest>} more */
+    const cell = (more) => runCell({ ...this.#policy, session: this.name, kind, ...line, ...more }, kind === "command" ? Buffer.alloc(0) : bytes, options);
+    const result = await (internal ? cell({ internal }) : cell({})).catch((error) => {
+      if (!internal || !String(error).includes("exec: unknown member ")) throw error;
+      return cell({}); // an older daemon: history() lists it
+    });
     this.#open ??= Promise.resolve();
     return result;
   }
