@@ -75,6 +75,17 @@ test("a value is measured before anything is made of it", () => {
     assert.rejects(new Sandbox({ name: "s" }).get("1"), { name: "SandboxError", message: "the code sent 9437187 bytes back (limit 8 MiB)" }));
 });
 
+for (const odd of [{ prompts: Array(101).fill("x") }, { prompts: [{}] }, { prompts: ["x"], system: {} }, { prompts: ["x"], max_tokens: "1" }, { prompts: "x" }]) {
+  const raw = JSON.stringify(odd);
+  test(`a call that llm_query does not make: ${raw.slice(0, 40)}`, () => withDaemon([
+    frame({ type: 4, head: { event: "call", call: 1 }, raw }), frame({ head: { cell: 1, status: "ok", error: null, denials: [] } }),
+  ], async () => {
+    const asked = [];
+    await new Sandbox({ name: "s" }).run("1", { query: (prompt) => String(asked.push(prompt)) });
+    assert.deepEqual(asked, []);
+  }));
+}
+
 test("an older daemon, which knows no internal cells", () => withDaemon([
   frame({ type: 3, head: { code: "invalid", message: "exec: unknown member 'internal'" } }),
   frame({ type: 4, id: 3, head: { event: "display", mime: [["application/json", 1]] }, raw: "5" }),

@@ -71,6 +71,7 @@ import { checkCell, getter, jsonOf, setter, valueOf } from "./values.js";
 
 const FILE_MOST = 1 << 30;
 const CHUNK = 1 << 20;
+const PROMPTS_MOST = 100; // of one call, as the functions inside allow
 const ANSWER_MOST = (4 << 20) - 64;
 
 const IMPORT_OPTIONS = ["name", "tier", "limits", "allowDegraded", "requireExact"];
@@ -159,6 +160,8 @@ function runCell(request, code, { input, signal, query, onOutput, timeout, atomi
 async function answerQuery(raw, query) {
   try {
     const { prompts, system, max_tokens } = JSON.parse(raw.toString("utf8"));
+    const isText = [...prompts, system ?? ""].every((one) => typeof one === "string");
+    if (prompts.length > PROMPTS_MOST || !isText || !Number.isInteger(max_tokens ?? 1)) throw new TypeError("not of llm_query");
     const results = await Promise.all(prompts.map(async (/** @type {string} */ prompt) => {
       try {
         return { response: String(await query(prompt, { system, maxTokens: max_tokens })), cut_off: false };
