@@ -2,13 +2,13 @@
 // What stands in for the daemon breaks the protocol: calls fail, nothing grows, nothing hangs.
 
 import assert from "node:assert/strict";
-import fs, { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import fs, { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { Denied, LimitReached, NotFound, SandboxLost, request } from "snipara-sandbox";
+import { Denied, LimitReached, NotFound, Sandbox, SandboxLost, request } from "snipara-sandbox";
 
 const folder = mkdtempSync(join("/tmp", "snp-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -67,6 +67,47 @@ test("an endless frame is not read beyond its cap", () => withDaemon(Buffer.conc
   await assert.rejects(request("stats", {}), SandboxLost); // what follows the frame is none
   assert.ok(process.memoryUsage().rss < 512 << 20);
 }));
+
+test("a value is measured before anything is made of it", () => {
+  const raw = `[${"[],".repeat(3 << 20)}0]`;
+  return withDaemon([frame({ type: 4, head: { event: "display", mime: [["application/json", raw.length]] }, raw }),
+    frame({ head: { cell: 1, status: "ok", error: null, denials: [] } })], () =>
+    assert.rejects(new Sandbox({ name: "s" }).get("1"), { name: "SandboxError", message: "the code sent 9437187 bytes back (limit 8 MiB)" }));
+});
+
+for (const odd of [{ prompts: Array(101).fill("x") }, { prompts: [{}] }, { prompts: ["x"], system: {} }, { prompts: ["x"], max_tokens: "1" }, { prompts: "x" }]) {
+  const raw = JSON.stringify(odd);
+  test(`a call that llm_query does not make: ${raw.slice(0, 40)}`, () => withDaemon([
+    frame({ type: 4, head: { event: "call", call: 1 }, raw }), frame({ head: { cell: 1, status: "ok", error: null, denials: [] } }),
+  ], async () => {
+    const asked = [];
+    await new Sandbox({ name: "s" }).run("1", { query: (prompt) => String(asked.push(prompt)) });
+    assert.deepEqual(asked, []);
+  }));
+}
+
+test("an older daemon, which knows no internal cells", () => withDaemon([
+  frame({ type: 3, head: { code: "invalid", message: "exec: unknown member 'internal'" } }),
+  frame({ type: 4, id: 3, head: { event: "display", mime: [["application/json", 1]] }, raw: "5" }),
+  frame({ id: 3, head: { cell: 1, status: "ok", error: null, denials: [] } }),
+], async () => assert.equal(await new Sandbox({ name: "s" }).get("5"), 5)));
+
+test("an endless answer of a command is not kept", async () => {
+  writeFileSync(join(folder, "hello"), frame({ id: 1, head: HELLO }));
+  writeFileSync(join(folder, "part"), frame({ type: 4, head: { event: "result", last: false }, raw: "x".repeat(15 << 20) }));
+  writeFileSync(join(folder, "snipara-sandbox"), `#!${process.execPath}
+const { readFileSync } = require("node:fs");
+const socket = new (require("node:net").Socket)({ fd: 3 });
+const write = (file, again) => socket.write(readFileSync(__dirname + file), again);
+const endless = () => write("/part", endless);
+socket.on("error", () => process.exit()).once("data", () => {
+  write("/hello");
+  socket.once("data", endless);
+});`, { mode: 0o755 });
+  process.env.SNIPARA_SANDBOX_BIN = folder;
+  await assert.rejects(Sandbox.import("x"), { name: "LimitReached", message: /more than 128 MiB/ });
+  process.env.SNIPARA_SANDBOX_BIN = "/nowhere";
+});
 
 test("odd, and allowed", () => withDaemon(Buffer.concat([
   frame({ id: 77, head: { answered: "nobody" } }), frame({ type: 4, head: { event: "new" } }), frame({ head: '{"__proto__": {"pid": 5}, "pid": 7}', raw: "x" }),

@@ -3,10 +3,11 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, join, resolve } from "node:path";
 import { test } from "node:test";
 import { inspect } from "node:util";
-import { CellFailed, Denied, InvalidArgument, LimitReached, NotFound, Sandbox, SandboxError, SandboxLost, Stream, request } from "snipara-sandbox";
+import { CellFailed, CellTimeout, Denied, InvalidArgument, LimitReached, NotFound, Sandbox, SandboxError, SandboxLost, SandboxTimeout, Stream, request } from "snipara-sandbox";
 
 const PATIENCE_MS = 1000 * Number(process.env.SNP_TEST_PATIENCE ?? 60); // as of tests/lib.py
 const names = async () => (await Sandbox.list()).map((row) => row.name);
@@ -26,6 +27,11 @@ test("results", async () => {
   await assert.rejects(async () => (await s.run("x = 1\n1/0")).throwIfFailed(),
     (error) => error instanceof CellFailed && error.code === "error" && error.result.error.type === "ZeroDivisionError" &&
       error.message.startsWith("ZeroDivisionError: division by zero (line 2 of the cell)\n\nTraceback"));
+  class Own extends SandboxTimeout {}
+  for (const [code, isTimeout] of [["import time; time.sleep(600)", true], ["raise TimeoutError", false]]) {
+    await assert.rejects(async () => (await s.run(code, isTimeout ? { timeout: 0.2 } : {})).throwIfFailed(), (error) => error instanceof CellFailed &&
+      error instanceof SandboxTimeout === isTimeout && error instanceof CellTimeout === isTimeout && !(error instanceof Own) && new Own("x") instanceof SandboxTimeout);
+  }
   await assert.rejects(async () => (await s.run("while True: pass", { timeout: 0.2 })).throwIfFailed(),
     { code: "timeout", limit: "timeout", limitValue: 200, remedy: "raise_limit", remedyName: "timeout",
       message: /^the cell ended with status timeout \(limit: timeout 0.2 s\); pass a higher timeout to run\(\)/ });
@@ -37,20 +43,74 @@ test("results", async () => {
   assert.deepEqual(await s.get("[2**53 - 1, 2**60 + 1, {'a': -2**70}, '12345678901234567890', 1e300]"),
     [2 ** 53 - 1, 2n ** 60n + 1n, { a: -(2n ** 70n) }, "12345678901234567890", 1e300]);
   const noForm = { "float('nan')": /NaN.*get\("str\(x\)"\)/, "type('DataFrame', (), {})()": /get\("df.to_dict\('records'\)"\)/, "{1}": /set; .*str/, nope: /line 1 of the cell/ };
-  for (const [expression, message] of Object.entries(noForm)) await assert.rejects(s.get(expression), { name: "CellFailed", message });
+  for (const [expression, message] of Object.entries(noForm)) {
+    await assert.rejects(s.get(expression), (error) => error.name === "CellFailed" && message.test(error.message) && !/sent/i.test(error.message));
+  }
+  await s.run("def fails(): return 1 / 0");
+  await assert.rejects(s.get("[\nfails()]"), ({ message }) =>
+    /^ZeroDivisionError: division by zero \(line 2 of the cell\)\n\nTraceback .*\n  File "<cell \d+>", line 2, in <module>\n    fails\(\)/.test(message) &&
+      /line 1, in fails\n/.test(message) && !/sent/i.test(message));
+  await assert.rejects(s.get("1 +"), { message: /^SyntaxError: / });
   assert.equal((await s.run("[name for name in dir() if 'sent' in name.lower()]")).value, "[]");
   await assert.rejects(s.get("__import__('sys').set_int_max_str_digits(0) or 10**20000"), { name: "SandboxError", message: /hex/ });
+  assert.deepEqual([r.limit, r.denials], [null, []]);
+  const long = await s.run("print('ä' * 700000)\nsys.stderr.write('few')");
+  for (const one of [long, await s.result(long.cell)]) {
+    assert.ok(one.stdout.length < 700000);
+    assert.deepEqual([await one.output() === "ä".repeat(700000) + "\n", await one.output("stderr")], [true, "few"]);
+  }
+  await assert.rejects(long.output("both"), InvalidArgument);
   const late = await s.run("while True: pass", { timeout: 0.2 });
+  assert.deepEqual([late.limit.key, late.limit.value], ["timeout", 200]);
   assert.match(inspect(late), /\ntimeout: 0.2 s; pass a higher timeout to run\(\)$/);
   assert.equal(inspect(await s.run("x = 1")), "<Result: ok>");
-  assert.match(String(await s.run("import socket\ntry: socket.create_connection(('192.0.2.1', 80))\nexcept OSError: pass")),
-    /^denied: network: connect 192.0.2.1:80, no network \[guest\]\nhint: The sandbox has no network\. .*$/);
+  const refused = await s.run("import socket\ntry: socket.create_connection(('192.0.2.1', 80))\nexcept OSError: pass");
+  assert.deepEqual(refused.denials.map(({ operation, object, count }) => [operation, object, count]), [["connect", "192.0.2.1:80", 1]]);
+  assert.match(String(refused), /^denied: network: connect 192.0.2.1:80, no network \[guest\]\nhint: The sandbox has no network\. .*$/);
   await s.close();
   await s.close();
+  await assert.rejects(long.output(), NotFound); // it ends with the session
   for (const call of [s.run("1"), s.get("1"), s.files.list(), s.history(), s.fork(2), s.stream("1").result]) {
     await assert.rejects(call, { name: "InvalidArgument", message: /^this sandbox was closed/ });
   }
   assert.ok(!(await names()).includes(s.name));
+});
+
+test("values that are set", async () => {
+  const s = new Sandbox();
+  const value = { a: [1, 2.5, null, true, "ä\u{1f40d}", -(2n ** 70n)], "": { when: new Date(0) }, none: undefined };
+  await s.set("größe", value);
+  assert.equal((await s.run("größe")).value, "{'a': [1, 2.5, None, True, 'ä\u{1f40d}', -1180591620717411303424], '': {'when': '1970-01-01T00:00:00.000Z'}}");
+  const most = "\\".repeat((4 << 20) - 1); // each is two bytes as JSON, and the quotes are two
+  await s.set("most", most);
+  assert.ok(await s.get("most") === most);
+  await assert.rejects(s.set("more", most + "x"), { name: "LimitReached", limit: "value", limitValue: 8 << 20, message: /has 8388609 bytes as JSON \(limit 8 MiB\)/ });
+  const circle = [];
+  circle.push(circle);
+  for (const bad of [NaN, undefined, () => 1, [new Map()], { x: Buffer.from("x") }, new Uint8Array(1), circle]) await assert.rejects(s.set("x", bad), TypeError);
+  for (const name of ["", "1x", "a b", "class", "x = 1;y"]) await assert.rejects(s.set(name, 1), InvalidArgument);
+  assert.deepEqual((await s.history()).map((cell) => [cell.cell, cell.first_line]), [[2, "größe"]]); // none of get() and set()
+  await s.close();
+});
+
+test("what a hostile sandbox sends as a value", async () => {
+  const s = new Sandbox();
+  await s.run(`import builtins
+class Json:
+    def __init__(self, text): self.text = text
+    def _repr_mimebundle_(self, *_): return {"application/json": self.text}
+def lie(answer):
+    builtins.display = lambda ours: show(Json(answer(ours.text)))
+show = builtins.display`);
+  assert.equal(await s.get("show(Json('1')) or 2"), 2); // the last is of get()
+  await assert.rejects(s.get("'y' * (9 << 20)"), { name: "CellFailed", message: /^ValueError: the value has 9437186 bytes as text \(limit 8 MiB\)/ });
+  for (const answer of ["'[' + text", "'[' * 99999 + text + ']' * 99999", "text[:-1] + 'x\""]) { // not JSON, too deep, not an integer
+    await s.run(`lie(lambda text: ${answer})`);
+    await assert.rejects(s.get("2**60"), { name: "SandboxError", message: /^what the code sent back is not a value: / });
+  }
+  await s.run("lie(lambda text: None)");
+  await assert.rejects(s.get("1"), { name: "SandboxError", message: /no value back/ });
+  await s.close();
 });
 
 test("files, snapshots, forks, history", async () => {
@@ -106,6 +166,47 @@ test("a project, which stays as it is", async () => {
   await s.close();
 });
 
+test("diff, apply, export and import", async () => {
+  const folder = mkdtempSync(resolve("changes-"));
+  writeFileSync(join(folder, "a.txt"), "one\n");
+  const s = await Sandbox.create({ project: folder, template: "base", tier: "native" });
+  await s.run("x = 1");
+  const before = await s.snapshot("before");
+  await s.run("x = 2\nopen('a.txt', 'a').write('two\\n')\nopen('.envrc', 'w').write('')");
+  for (const from of ["before", before]) {
+    const { variables, files } = await s.diff(from);
+    assert.deepEqual(variables.map(({ name, change }) => [name, change]), [["x", "changed"]]);
+    assert.deepEqual(files.map(({ path, change }) => [path, change]), [[".envrc", "added"], ["a.txt", "added"]]);
+    assert.match(files[1].unified, /\n\+one\n\+two\n$/);
+  }
+  const { project, files } = await s.diff();
+  assert.deepEqual([project, files.map(({ path }) => path)], [folder, [".envrc", "a.txt"]]);
+  assert.match(files[1].unified, /\n one\n\+two\n$/);
+  await assert.rejects(s.apply({ unverified: true }), { name: "Denied", object: ".envrc", message: /give \{allow: \[PATH\]\} for each .* \(the first is "\.envrc"\)$/ });
+  await assert.rejects(s.apply({ paths: ["a.txt"] }), { name: "Denied", message: /give \{unverified: true\}/ });
+  await assert.rejects(s.apply({ yes: true }), InvalidArgument);
+  assert.equal(readFileSync(join(folder, "a.txt"), "utf8"), "one\n");
+  assert.deepEqual((await s.apply({ unverified: true, paths: ["a.txt"] })).applied, ["a.txt"]);
+  assert.equal(readFileSync(join(folder, "a.txt"), "utf8"), "one\ntwo\n");
+  assert.deepEqual((await s.apply({ unverified: true, allow: [".envrc"] })).applied, [".envrc"]);
+  const file = `-${basename(folder)}`;
+  assert.equal((await s.export(file)).name, s.name);
+  await assert.rejects(s.export(file), { name: "Denied", message: /exists; \{force: true\} replaces it$/ });
+  assert.ok((await s.export(file, { force: true, snapshot: "before" })).bytes > 0);
+  const warnings = [];
+  process.on("warning", ({ name, message }) => name === "SandboxWarning" && warnings.push(message.split(" ")[0]));
+  const made = await Sandbox.import(file, { name: "imported", limits: { memory: "256m" } });
+  assert.deepEqual([made.name, await made.get("x"), (await s.diff(made)).variables.length, (await s.diff("before", made)).variables], ["imported", 1, 1, []]);
+  assert.equal((await made.run("x")).raw.manifest.controls.resources.limits.memory.value, 256 << 20);
+  assert.deepEqual(warnings, ["memory", "the"]); // limit, project
+  await assert.rejects(made.diff(), { name: "InvalidArgument", message: /has no project; make one with: new Sandbox\(\{project: DIR\}\)/ });
+  await made.destroy();
+  await assert.rejects(Sandbox.import(file, { limits: { colour: 1 } }), InvalidArgument);
+  await assert.rejects(Sandbox.import("nowhere"), NotFound);
+  await s.close();
+  await assert.rejects(s.diff(), InvalidArgument);
+});
+
 test("errors", async () => {
   for (const options of [{ memory: "lots" }, { memory: 1.5 }, { cpu: 1 }, { name: "-bad" }, { limits: { colour: 1 } }]) {
     assert.throws(() => new Sandbox(options), InvalidArgument);
@@ -127,10 +228,13 @@ test("errors", async () => {
 
 test("streams", async () => {
   const s = new Sandbox();
-  const stream = s.stream("for i in range(3): print('ä' * i)\n7");
-  let text = "";
-  for await (const piece of stream) text += piece.text;
-  assert.deepEqual([text, (await stream.result).value], ["\nä\nää\n", "7"]);
+  const stream = s.stream("for i in range(3): print('ä' * i)\nimport sys; sys.stderr.write('err')\n7");
+  const texts = { stdout: "", stderr: "", value: "" };
+  let last;
+  for await (const piece of stream) texts[last = piece.stream] += piece.text;
+  assert.deepEqual([texts, last, (await stream.result).value], [{ stdout: "\nä\nää\n", stderr: "err", value: "7" }, "value", "7"]);
+  for await (const piece of s.stream("1/0")) assert.fail(piece.text); // it has no value
+  for await (const { stream } of s.stream("print(1)\n2")) if (stream === "value") break; // it has ended
   for await (const piece of s.stream("import time\nprint('first', flush=True)\ntime.sleep(600)", { timeout: 600 })) {
     assert.ok(piece);
     break; // ends the cell

@@ -111,8 +111,13 @@ export class Denied extends SandboxError {}
 /** This host or tier cannot do it. */
 export class Unsupported extends SandboxError {}
 
-/** It took too long. */
-export class SandboxTimeout extends SandboxError {}
+/** It took too long: a request, or a cell (CellTimeout). */
+export class SandboxTimeout extends SandboxError {
+  /** CellTimeout cannot extend this class, too. @param {unknown} error @returns {error is SandboxTimeout} */
+  static [Symbol.hasInstance](error) {
+    return (this === SandboxTimeout && error instanceof CellTimeout) || Function.prototype[Symbol.hasInstance].call(this, error);
+  }
+}
 
 /**
  * The daemon ended during a call. The next call restores the session, or names the missing cells. history() shows
@@ -149,6 +154,9 @@ export class CellFailed extends SandboxError {
     this.result = result;
   }
 }
+
+/** A cell met its time limit. It is an instanceof SandboxTimeout, too. */
+export class CellTimeout extends CellFailed {}
 
 /** @type {Record<string, typeof SandboxError>} */
 const CLASSES = {

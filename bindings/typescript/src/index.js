@@ -6,7 +6,7 @@ export { agent, completion, resume, streamCompletion } from "./runs.js";
 export { Stream } from "./stream.js";
 export { Result } from "./result.js";
 export {
-  CellFailed, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported,
+  CellFailed, CellTimeout, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported,
 } from "./errors.js";
 export { ask as request } from "./connection.js";
 
@@ -23,8 +23,15 @@ export { ask as request } from "./connection.js";
 /** @typedef {import("./runs.js").PromptOptions} PromptOptions */
 /** @typedef {import("./runs.js").Completion} Completion */
 /** @typedef {import("./runs.js").AgentAnswer} AgentAnswer */
+/** @typedef {import("./commands.js").Diff} Diff */
+/** @typedef {import("./commands.js").ProjectDiff} ProjectDiff */
+/** @typedef {import("./commands.js").Exported} Exported */
+/** @typedef {import("./commands.js").ImportOptions} ImportOptions */
+/** @typedef {import("./commands.js").ApplyOptions} ApplyOptions */
+/** @typedef {import("./commands.js").Applied} Applied */
 /** @typedef {import("./limits.js").Limits} Limits */
 /** @typedef {import("./result.js").Display} Display */
 /** @typedef {import("./result.js").Output} Output */
+/** @typedef {import("./result.js").Piece} Piece */
 /** @typedef {import("../types/wire.d.ts").Methods} Methods */
 /** @typedef {import("../types/wire.d.ts").RawResult} RawResult */

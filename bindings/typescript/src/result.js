@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a cell returned.
 
-import { CellFailed, wayOut } from "./errors.js";
+import { ask } from "./connection.js";
+import { CellFailed, CellTimeout, InvalidArgument, NotFound, wayOut } from "./errors.js";
 import { fillHints } from "./hints.js";
 
 /** @import {RawResult} from "../types/wire.d.ts" */
 
 /** @typedef {Record<string, string | Uint8Array>} Display Something that a cell displayed: its forms by MIME type, text as string. */
 /** @typedef {{stream: "stdout" | "stderr", text: string}} Output A piece of what a cell prints. */
+/** @typedef {Output | {stream: "value", text: string}} Piece A piece of what a cell prints, or its value, which is the last. */
+
+const CHUNK = 1 << 20;
+const DENIALS_SHOWN = 4;
 
 /** @param {string} mime whether docs/result.md has this type as text */
 const isText = (mime) => mime.startsWith("text/") || ["image/svg+xml", "application/json", "application/javascript"].includes(mime);
@@ -16,9 +21,8 @@ const isText = (mime) => mime.startsWith("text/") || ["image/svg+xml", "applicat
  * One display, from its event.
  * @param {unknown[]} mime
  * @param {Buffer} raw
- * @internal
  */
-export function displayFrom(mime, raw) {
+function displayFrom(mime, raw) {
   /** @type {Display} */
   const display = Object.create(null);
   let at = 0;
@@ -30,8 +34,6 @@ export function displayFrom(mime, raw) {
   }
   return display;
 }
-
-const DENIALS_SHOWN = 4;
 
 /** @param {RawResult} raw @returns {string[]} what was refused, in lines for people */
 function denialLines({ denials, denials_dropped, limit, error }) {
@@ -48,16 +50,43 @@ function denialLines({ denials, denials_dropped, limit, error }) {
   return more > 0 ? [...lines, `denied: ${more} more`] : lines;
 }
 
+/** Events of a cell, which are a part of its result. @internal */
+export class CellEvents {
+  /** @type {Record<string, Buffer[]>} */
+  #printed = { stdout: [], stderr: [] };
+  /** @type {Display[]} */
+  #displays = [];
+  /** @type {Set<string>} */
+  #cut = new Set();
+
+  /** @param {string} name @param {any} event @param {Buffer} raw */
+  take(name, event, raw) {
+    if (name === "stdout" || name === "stderr") this.#printed[name].push(Buffer.from(raw));
+    else if (name === "gap") this.#cut.add(event.stream);
+    else if (name === "display" && Array.isArray(event.mime)) this.#displays.push(displayFrom(event.mime, raw));
+  }
+
+  /** @param {RawResult} raw */
+  result(raw) {
+    const [stdout, stderr] = [this.#printed.stdout, this.#printed.stderr].map((parts) => Buffer.concat(parts).toString("utf8"));
+    return new Result(raw, stdout, stderr, this.#displays, this.#cut);
+  }
+}
+
 /** What a cell returned: docs/result.md. */
 export class Result {
+  #cut;
+
   /**
    * @param {RawResult} raw
    * @param {string} stdout
    * @param {string} stderr
    * @param {Display[]} displays
+   * @param {Set<string>} cut streams of which the middle is left out
    * @internal
    */
-  constructor(raw, stdout, stderr, displays) {
+  constructor(raw, stdout, stderr, displays, cut) {
+    this.#cut = cut;
     /** The whole, as in docs/result.md. */
     this.raw = raw;
     fillHints(raw);
@@ -103,6 +132,16 @@ export class Result {
     return this.raw.error;
   }
 
+  /** The limit that ended or cut the cell; null if none did. */
+  get limit() {
+    return this.raw.limit;
+  }
+
+  /** Operations that were refused, each with its source; [] if there are none: the first 32; raw.denials_dropped is the number of others. */
+  get denials() {
+    return this.raw.denials;
+  }
+
   /** What the cell used: microseconds and bytes; null: this host cannot measure it. */
   get usage() {
     return this.raw.usage;
@@ -113,9 +152,39 @@ export class Result {
     return this.raw.files;
   }
 
-  /** Return this, or throw CellFailed if the status is not "ok". */
+  /**
+   * Read all that the cell printed to a stream, of which that property has at most head and tail. At most 64 MiB of a
+   * stream are stored; a warning says if there was more. NotFound: the full text is not stored, or no longer:
+   * docs/result.md (output.handle).
+   * @param {"stdout" | "stderr"} [stream]
+   * @returns {Promise<string>}
+   */
+  async output(stream = "stdout") {
+    if (stream !== "stdout" && stream !== "stderr") {
+      throw new InvalidArgument(`"${stream}" is not a stream; use "stdout" or "stderr"`, { object: String(stream) });
+    }
+    if (!this.#cut.has(stream)) return this[stream];
+    const { handle } = this.raw.output;
+    if (handle === null) {
+      throw new NotFound(`the full ${stream} of cell ${this.cell} is not stored`, { code: "not_found", object: String(this.cell) });
+    }
+    /** @type {Buffer[]} */
+    const parts = [];
+    for (let offset = 0; ;) {
+      const { answer, raw } = await ask("output", { handle, stream, offset, length: CHUNK });
+      parts.push(raw);
+      offset += raw.length;
+      if (!answer.eof && raw.length > 0) continue;
+      if (answer.truncated) {
+        process.emitWarning(`the rest of ${stream} was not stored (limit 64 MiB a stream, if the disk of the state folder has room)`, "SandboxWarning");
+      }
+      return Buffer.concat(parts).toString("utf8");
+    }
+  }
+
+  /** Return this, or throw CellFailed if the status is not "ok"; CellTimeout if it is "timeout". */
   throwIfFailed() {
-    if (!this.ok) throw new CellFailed(this);
+    if (!this.ok) throw this.status === "timeout" ? new CellTimeout(this) : new CellFailed(this);
     return this;
   }
 

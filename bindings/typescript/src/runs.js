@@ -50,8 +50,8 @@ const OPTIONS = ["model", "system", "tools", "folder", "settings", "signal", "on
 
 const lost = () => new SandboxLost("the process of the run ended; its record stays, and resume() goes on with it", { remedy: { kind: "" } });
 
-/** @returns {Promise<Connection>} */
-async function startProcess() {
+/** @param {() => SandboxError} lost what calls fail with if it ends @returns {Promise<Connection>} @internal */
+export async function startProcess(lost) {
   const program = findProgram();
   const child = spawn(program, ["serve-run"], { stdio: ["ignore", "ignore", "ignore", "pipe"] });
   const connection = new Connection(/** @type {Socket} */ (child.stdio[3]), () => {}, lost);
@@ -81,7 +81,7 @@ async function ask(prompt, isAgent, options, resume) {
   }
   signal?.throwIfAborted();
   const given = model === undefined ? settings : { model, ...settings };
-  const connection = await startProcess();
+  const connection = await startProcess(lost);
   /** @type {Record<string, Buffer[]>} */
   const parts = { record: [], result: [] };
   const decoder = new TextDecoder();

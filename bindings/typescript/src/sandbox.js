@@ -5,18 +5,22 @@ import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { realpathSync } from "node:fs";
+import { resolve as absolute } from "node:path";
 import { StringDecoder } from "node:string_decoder";
+import { runCommand } from "./commands.js";
 import { Pending, ask } from "./connection.js";
 import { findProgram } from "./daemon.js";
-import { InvalidArgument, LimitReached, NotFound, SandboxError } from "./errors.js";
+import { InvalidArgument, LimitReached, NotFound } from "./errors.js";
 import { bytesOf, checkOptions } from "./given.js";
 import { limitsFor } from "./limits.js";
-import { Result, displayFrom } from "./result.js";
+import { CellEvents } from "./result.js";
 import { Stream } from "./stream.js";
+import { checkCell, getter, jsonOf, setter, valueOf } from "./values.js";
 
 /** @import {Methods, RawResult} from "../types/wire.d.ts" */
 /** @import {Limits} from "./limits.js" */
-/** @import {Display, Output} from "./result.js" */
+/** @import {Applied, ApplyOptions, Diff, Exported, ImportOptions, ProjectDiff} from "./commands.js" */
+/** @import {Output, Piece, Result} from "./result.js" */
 
 /** @typedef {Methods["exec"]["request"]} ExecRequest */
 /** @typedef {Methods["history"]["answer"]["cells"][number]} Cell A cell of a session's history. */
@@ -67,35 +71,11 @@ import { Stream } from "./stream.js";
 
 const FILE_MOST = 1 << 30;
 const CHUNK = 1 << 20;
-const INTEGER_MOST = 10_000; // digits; BigInt() takes seconds for those of 8 MiB
+const PROMPTS_MOST = 100; // of one call, as the functions inside allow
 const ANSWER_MOST = (4 << 20) - 64;
 
-// What get() runs: JSON in a display, which no output limit cuts. mark: begins integers that a number of JavaScript cannot hold.
-/** @param {string} expression @param {string} mark */
-const getter = (expression, mark) => `_sent = (${expression}
-)
-class _Sent:
-    def __init__(self, value):
-        json = __import__("json")
-        try:
-            text = json.dumps(value, default=_Sent.plain, allow_nan=False)
-        except ValueError as error:
-            if "JSON compliant" not in str(error): raise
-            raise ValueError('JSON has no NaN and no infinity; get text, as in get("str(x)") or get("df.to_json()")') from None
-        if __import__("re").search("[0-9]{16}", text):
-            text = json.dumps(json.loads(text, parse_int=_Sent.whole))
-        self.text = text
-    def __repr__(self): return self.text if len(self.text) < 200 else self.text[:200] + "..."
-    def _repr_mimebundle_(self, *_): return {"application/json": self.text}
-    def whole(text): return int(text) if abs(int(text)) < 2**53 else "${mark}" + text
-    def plain(value):
-        if hasattr(value, "tolist"): return value.tolist()
-        way = "df.to_dict('records')" if type(value).__name__ == "DataFrame" else "str(x)"
-        raise TypeError('JSON has no form for ' + type(value).__name__ + '; use what has one, as in get("' + way + '")') from None
-try: display(_Sent(_sent))
-finally: del _Sent, _sent
-`;
-
+const IMPORT_OPTIONS = ["name", "tier", "limits", "allowDegraded", "requireExact"];
+const APPLY_OPTIONS = ["paths", "allow", "unverified", "reviewed", "projectMoved"];
 const OPTIONS = ["name", "timeout", "memory", "template", "project", "env", "tier", "limits", "allowDegraded", "requireExact"];
 const RUN_OPTIONS = ["timeout", "input", "atomic", "recover", "signal", "query", "onOutput"];
 
@@ -130,10 +110,8 @@ process.on("exit", () => { // nothing can be waited for any more
  * @returns {Promise<Result>}
  */
 function runCell(request, code, { input, signal, query, onOutput, timeout, atomic, recover }) {
-  /** @type {Record<string, {bytes: Buffer[], decoder: StringDecoder | null}>} */
-  const printed = { stdout: { bytes: [], decoder: null }, stderr: { bytes: [], decoder: null } };
-  /** @type {Display[]} */
-  const displays = [];
+  const events = new CellEvents();
+  const decoders = { stdout: new StringDecoder(), stderr: new StringDecoder() };
   return new Promise((resolve, reject) => {
     /** @param {unknown} why */
     const stop = (why) => {
@@ -159,12 +137,10 @@ function runCell(request, code, { input, signal, query, onOutput, timeout, atomi
       recover: recover ?? null,
       limits: { ...request.limits, ...(timeout === undefined ? {} : limitsFor({ timeout })) },
     }, input === undefined ? code : Buffer.concat([code, bytesOf(input, "input")]), (name, event, raw) => {
-      if (name === "stdout" || name === "stderr") {
-        printed[name].bytes.push(Buffer.from(raw));
-        const text = onOutput ? (printed[name].decoder ??= new StringDecoder()).write(raw) : "";
-        if (text) tell(() => onOutput?.({ stream: name, text }));
-      } else if (name === "display" && Array.isArray(event.mime)) {
-        displays.push(displayFrom(event.mime, raw));
+      events.take(name, event, raw);
+      if (onOutput && (name === "stdout" || name === "stderr")) {
+        const text = decoders[name].write(raw);
+        if (text) tell(() => onOutput({ stream: name, text }));
       } else if (name === "call" && query) {
         void answerQuery(raw, query).then((answer) => pending.answerCall(event.call, !("error" in answer), JSON.stringify(answer)));
       }
@@ -172,10 +148,7 @@ function runCell(request, code, { input, signal, query, onOutput, timeout, atomi
     const onAbort = () => stop(signal?.reason);
     if (signal) setMaxListeners(0, signal); // one signal may be for many cells
     signal?.addEventListener("abort", onAbort, { once: true });
-    pending.answer.then(({ answer }) => {
-      const [stdout, stderr] = [printed.stdout, printed.stderr].map(({ bytes }) => Buffer.concat(bytes).toString("utf8"));
-      resolve(new Result(answer, stdout, stderr, displays));
-    }).catch(reject).finally(() => signal?.removeEventListener("abort", onAbort));
+    pending.answer.then(({ answer }) => resolve(events.result(answer))).catch(reject).finally(() => signal?.removeEventListener("abort", onAbort));
   });
 }
 
@@ -187,6 +160,8 @@ function runCell(request, code, { input, signal, query, onOutput, timeout, atomi
 async function answerQuery(raw, query) {
   try {
     const { prompts, system, max_tokens } = JSON.parse(raw.toString("utf8"));
+    const isText = [...prompts, system ?? ""].every((one) => typeof one === "string");
+    if (prompts.length > PROMPTS_MOST || !isText || !Number.isInteger(max_tokens ?? 1)) throw new TypeError("not of llm_query");
     const results = await Promise.all(prompts.map(async (/** @type {string} */ prompt) => {
       try {
         return { response: String(await query(prompt, { system, maxTokens: max_tokens })), cut_off: false };
@@ -354,14 +329,19 @@ export class Sandbox {
     (await this.#run("", "python", {})).throwIfFailed();
   }
 
-  /** @param {Data} code @param {"python" | "command"} kind @param {RunOptions} options */
-  async #run(code, kind, options) {
+  /** @param {Data} code @param {"python" | "command"} kind @param {RunOptions} options @param {boolean} [internal] code of this package */
+  async #run(code, kind, options, internal) {
     this.#checkOpen();
     const bytes = bytesOf(code, "the code");
     checkOptions(options, RUN_OPTIONS, "a cell");
     this.#begun();
     const line = kind === "command" ? { argv: ["/bin/sh", "-c", String(code)] } : {};
-    const result = await runCell({ ...this.#policy, session: this.name, kind, ...line }, kind === "command" ? Buffer.alloc(0) : bytes, options);
+    /** @param {Partial<ExecRequest>} more */
+    const cell = (more) => runCell({ ...this.#policy, session: this.name, kind, ...line, ...more }, kind === "command" ? Buffer.alloc(0) : bytes, options);
+    const result = await (internal ? cell({ internal }) : cell({})).catch((error) => {
+      if (!internal || !String(error).includes("exec: unknown member ")) throw error;
+      return cell({}); // an older daemon: history() lists it
+    });
     this.#open ??= Promise.resolve();
     return result;
   }
@@ -396,35 +376,41 @@ export class Sandbox {
   }
 
   /**
-   * Run Python code, and get what it prints as it comes: `for await (const {text} of s.stream(code))`. The cell begins
-   * when it is first read.
+   * Run Python code, and get what it prints as it comes, then its value if it has one: `for await (const {stream, text} of
+   * s.stream(code))`. The cell begins when it is first read.
    * @param {Data} code
    * @param {StreamOptions} [options]
-   * @returns {Stream<Output, Result>}
+   * @returns {Stream<Piece, Result>}
    */
   stream(code, options = {}) {
-    return new Stream((onOutput, signal) => this.#run(code, "python", { ...options, onOutput, signal }), options.signal);
+    return new Stream(async (take, signal) => {
+      const result = await this.#run(code, "python", { ...options, onOutput: take, signal });
+      if (result.value !== null) take({ stream: "value", text: result.value });
+      return result;
+    }, options.signal);
   }
 
   /**
    * Get a variable, or any Python expression, by JSON; integers beyond 2**53 are bigint. CellFailed: there is no such
-   * variable, or JSON has no form for it.
+   * variable, JSON has no form for it, or it has more than 8 MiB as JSON.
    * @template [T=any]
    * @param {string} expression
    * @returns {Promise<T>}
    */
   async get(expression) {
     const mark = randomBytes(8).toString("hex");
-    const result = (await this.run(getter(expression, mark))).throwIfFailed();
-    const sent = result.displays.find((display) => "application/json" in display);
-    if (!sent) throw new SandboxError("the code sent nothing back; it may have been larger than 8 MiB");
-    const text = String(sent["application/json"]);
-    if (!text.includes(mark)) return JSON.parse(text);
-    return JSON.parse(text, (_, value) => {
-      if (typeof value !== "string" || !value.startsWith(mark)) return value;
-      if (value.length > INTEGER_MOST) throw new SandboxError(`an integer has more than ${INTEGER_MOST} digits; get text, as in get("hex(x)")`);
-      return BigInt(value.slice(mark.length));
-    });
+    return valueOf(await this.#run(getter(expression, mark), "python", {}, true), expression, mark);
+  }
+
+  /**
+   * Set a variable by value, by JSON: bigint becomes int. TypeError: JSON has no form for it; LimitReached: it has more
+   * than 8 MiB as JSON.
+   * @param {string} name
+   * @param {unknown} value
+   */
+  async set(name, value) {
+    const code = setter(name);
+    checkCell(await this.#run(code, "python", { input: jsonOf(value) }, true), null);
   }
 
   /**
@@ -444,9 +430,88 @@ export class Sandbox {
    */
   async rollback(snapshot) {
     await this.open();
-    const given = typeof snapshot === "string" ? snapshot : snapshot.id;
-    const full = typeof snapshot !== "string" || given.includes("@") ? given : `${this.name}@${given}`;
-    await ask("rollback", { snapshot: full, session: this.name });
+    await ask("rollback", { snapshot: this.#snapshotName(snapshot), session: this.name });
+  }
+
+  /** @param {string | Snapshot} snapshot */
+  #snapshotName(snapshot) {
+    if (typeof snapshot !== "string") return snapshot.id;
+    return snapshot.includes("@") ? snapshot : `${this.name}@${snapshot}`;
+  }
+
+  /** @param {string | Snapshot | Sandbox} moment */
+  #momentName(moment) {
+    return moment instanceof Sandbox ? moment.name : this.#snapshotName(moment);
+  }
+
+  /**
+   * Compare: how b differs from a, each a snapshot or a sandbox as it is now; b: else this one. Without arguments: what the
+   * session would change in its project, as apply() would.
+   * @overload
+   * @returns {Promise<ProjectDiff>}
+   */
+  /**
+   * @overload
+   * @param {string | Snapshot | Sandbox} a
+   * @param {string | Snapshot | Sandbox} [b]
+   * @returns {Promise<Diff>}
+   */
+  /** @param {string | Snapshot | Sandbox} [a] @param {string | Snapshot | Sandbox} [b] @returns {Promise<any>} */
+  async diff(a, b = this) {
+    await this.open();
+    return runCommand(a === undefined ? ["diff", "--project", "--", this.name] : ["diff", "--", this.#momentName(a), this.#momentName(b)]);
+  }
+
+  /**
+   * Write variables, files, limits and history, or those of a snapshot, into one file, for import() on another machine. It
+   * is not encrypted. Denied: the file exists, and force is not true.
+   * @param {string} path
+   * @param {{force?: boolean, snapshot?: string | Snapshot}} [options]
+   * @returns {Promise<Exported>}
+   */
+  async export(path, options = {}) {
+    checkOptions(options, ["force", "snapshot"], "export");
+    const { force, snapshot } = options;
+    await this.open();
+    const from = snapshot === undefined ? this.name : this.#snapshotName(snapshot);
+    return runCommand(["export", ...(force ? ["--force"] : []), "--", absolute(path), from]);
+  }
+
+  /**
+   * Make a session from a file that export() wrote. It stays, as one with a name. Warnings say what differs from the file,
+   * and what could not be restored.
+   * @param {string} path
+   * @param {ImportOptions} [options]
+   */
+  static async import(path, options = {}) {
+    checkOptions(options, IMPORT_OPTIONS, "import");
+    const { name, tier, limits = {}, allowDegraded, requireExact } = options;
+    limitsFor(limits); // checks them
+    const words = Object.entries({ name, env: tier, ...limits }).filter(([, value]) => value !== undefined)
+      .map(([key, value]) => `--${key.replaceAll("_", "-")}=${value}`);
+    if (allowDegraded) words.push("--allow-degraded");
+    if (requireExact) words.push("--require-exact");
+    const made = await runCommand(["import", ...words, "--", absolute(path)]);
+    /** @param {{name: string, reason: string}[]} rows @param {string} what */
+    const lines = (rows, what) => rows.map((row) => `${row.name} ${what}: ${row.reason}`);
+    for (const note of [...made.notes, ...lines(made.lost, "was not in the file"), ...lines(made.failed, "could not be restored")]) {
+      process.emitWarning(note, "SandboxWarning");
+    }
+    return new Sandbox({ name: made.name });
+  }
+
+  /**
+   * Apply what the session changed to its project, as `snipara-sandbox apply --yes` does: see docs/reference/cli.md.
+   * Denied: a check refused it, and nothing was applied.
+   * @param {ApplyOptions} [options]
+   * @returns {Promise<Applied>}
+   */
+  async apply(options = {}) {
+    checkOptions(options, APPLY_OPTIONS, "apply");
+    const { paths = [], allow = [], unverified, reviewed, projectMoved } = options;
+    await this.open();
+    const flags = Object.entries({ unverified, reviewed, "project-moved": projectMoved }).filter(([, given]) => given).map(([name]) => `--${name}`);
+    return runCommand(["apply", "--yes", ...flags, ...[allow].flat().map((file) => `--allow=${file}`), "--", this.name, ...[paths].flat()]);
   }
 
   /**
@@ -487,20 +552,10 @@ export class Sandbox {
    */
   async result(cell) {
     await this.open();
-    /** @type {Record<string, Buffer[]>} */
-    const printed = { stdout: [], stderr: [] };
-    /** @type {Display[]} */
-    const displays = [];
-    const { answer } = await new Pending("cell.show", { session: this.name, cell }, undefined, (name, event, raw) => {
-      if (name === "display" && Array.isArray(event.mime)) {
-        displays.push(displayFrom(event.mime, raw));
-      } else {
-        printed[name]?.push(Buffer.from(raw));
-      }
-    }).answer;
+    const events = new CellEvents();
+    const { answer } = await new Pending("cell.show", { session: this.name, cell }, undefined, (...event) => events.take(...event)).answer;
     if (!answer.result) throw new NotFound(`cell ${cell} has no result: it is running, or the result was removed to save disk space`);
-    const [stdout, stderr] = [printed.stdout, printed.stderr].map((parts) => Buffer.concat(parts).toString("utf8"));
-    return new Result(/** @type {RawResult} */ (/** @type {unknown} */ (answer.result)), stdout, stderr, displays);
+    return events.result(/** @type {RawResult} */ (/** @type {unknown} */ (answer.result)));
   }
 
   /** Interrupt the cell that runs. True: one ran; its status will be "interrupted". */

@@ -31,8 +31,10 @@ export declare class Denied extends SandboxError {
 /** This host or tier cannot do it. */
 export declare class Unsupported extends SandboxError {
 }
-/** It took too long. */
+/** It took too long: a request, or a cell (CellTimeout). */
 export declare class SandboxTimeout extends SandboxError {
+    /** CellTimeout cannot extend this class, too. @param {unknown} error @returns {error is SandboxTimeout} */
+    static [Symbol.hasInstance](error: unknown): error is SandboxTimeout;
 }
 /**
  * The daemon ended during a call. The next call restores the session, or names the missing cells. history() shows
@@ -44,4 +46,7 @@ export declare class SandboxLost extends SandboxError {
 export declare class CellFailed extends SandboxError {
     /** What the cell returned all the same. */
     result: Result;
+}
+/** A cell met its time limit. It is an instanceof SandboxTimeout, too. */
+export declare class CellTimeout extends CellFailed {
 }

@@ -2,7 +2,7 @@ export { Sandbox, Files } from "./sandbox.js";
 export { agent, completion, resume, streamCompletion } from "./runs.js";
 export { Stream } from "./stream.js";
 export { Result } from "./result.js";
-export { CellFailed, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported, } from "./errors.js";
+export { CellFailed, CellTimeout, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported, } from "./errors.js";
 export { ask as request } from "./connection.js";
 export type SandboxOptions = import("./sandbox.js").SandboxOptions;
 export type RunOptions = import("./sandbox.js").RunOptions;
@@ -17,9 +17,16 @@ export type Tool = import("./runs.js").Tool;
 export type PromptOptions = import("./runs.js").PromptOptions;
 export type Completion = import("./runs.js").Completion;
 export type AgentAnswer = import("./runs.js").AgentAnswer;
+export type Diff = import("./commands.js").Diff;
+export type ProjectDiff = import("./commands.js").ProjectDiff;
+export type Exported = import("./commands.js").Exported;
+export type ImportOptions = import("./commands.js").ImportOptions;
+export type ApplyOptions = import("./commands.js").ApplyOptions;
+export type Applied = import("./commands.js").Applied;
 export type Limits = import("./limits.js").Limits;
 export type Display = import("./result.js").Display;
 export type Output = import("./result.js").Output;
+export type Piece = import("./result.js").Piece;
 export type Methods = import("../types/wire.d.ts").Methods;
 export type RawResult = import("../types/wire.d.ts").RawResult;
 /** @typedef {import("./sandbox.js").SandboxOptions} SandboxOptions */
@@ -35,8 +42,15 @@ export type RawResult = import("../types/wire.d.ts").RawResult;
 /** @typedef {import("./runs.js").PromptOptions} PromptOptions */
 /** @typedef {import("./runs.js").Completion} Completion */
 /** @typedef {import("./runs.js").AgentAnswer} AgentAnswer */
+/** @typedef {import("./commands.js").Diff} Diff */
+/** @typedef {import("./commands.js").ProjectDiff} ProjectDiff */
+/** @typedef {import("./commands.js").Exported} Exported */
+/** @typedef {import("./commands.js").ImportOptions} ImportOptions */
+/** @typedef {import("./commands.js").ApplyOptions} ApplyOptions */
+/** @typedef {import("./commands.js").Applied} Applied */
 /** @typedef {import("./limits.js").Limits} Limits */
 /** @typedef {import("./result.js").Display} Display */
 /** @typedef {import("./result.js").Output} Output */
+/** @typedef {import("./result.js").Piece} Piece */
 /** @typedef {import("../types/wire.d.ts").Methods} Methods */
 /** @typedef {import("../types/wire.d.ts").RawResult} RawResult */

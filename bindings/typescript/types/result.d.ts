@@ -4,8 +4,13 @@ export type Output = {
     stream: "stdout" | "stderr";
     text: string;
 };
+export type Piece = Output | {
+    stream: "value";
+    text: string;
+};
 /** What a cell returned: docs/result.md. */
 export declare class Result {
+    #private;
     /** The whole, as in docs/result.md. */
     raw: RawResult;
     /** Standard output; of more than the limit `output` head and tail. */
@@ -36,6 +41,23 @@ export declare class Result {
         path?: string | null;
         module?: Record<string, unknown> | null;
     } | null;
+    /** The limit that ended or cut the cell; null if none did. */
+    get limit(): {
+        key: string;
+        value: number;
+        text: string;
+        flag: string;
+    } | null;
+    /** Operations that were refused, each with its source; [] if there are none: the first 32; raw.denials_dropped is the number of others. */
+    get denials(): {
+        source: string;
+        control: string;
+        operation: string;
+        object: string | null;
+        rule: string | null;
+        hint: string | null;
+        count: number;
+    }[];
     /** What the cell used: microseconds and bytes; null: this host cannot measure it. */
     get usage(): {
         wall_us: number;
@@ -53,7 +75,15 @@ export declare class Result {
         deleted: string[];
         truncated: boolean;
     };
-    /** Return this, or throw CellFailed if the status is not "ok". */
+    /**
+     * Read all that the cell printed to a stream, of which that property has at most head and tail. At most 64 MiB of a
+     * stream are stored; a warning says if there was more. NotFound: the full text is not stored, or no longer:
+     * docs/result.md (output.handle).
+     * @param {"stdout" | "stderr"} [stream]
+     * @returns {Promise<string>}
+     */
+    output(stream?: "stdout" | "stderr"): Promise<string>;
+    /** Return this, or throw CellFailed if the status is not "ok"; CellTimeout if it is "timeout". */
     throwIfFailed(): this;
     /** The cell's output and value, or how it failed, what was refused and the limit that was met. */
     toString(): string;

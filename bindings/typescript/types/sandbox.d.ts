@@ -1,8 +1,8 @@
-import { Result } from "./result.js";
 import { Stream } from "./stream.js";
 import type { Methods } from "../types/wire.d.ts";
 import type { Limits } from "./limits.js";
-import type { Output } from "./result.js";
+import type { Applied, ApplyOptions, Diff, Exported, ImportOptions, ProjectDiff } from "./commands.js";
+import type { Output, Piece, Result } from "./result.js";
 export type ExecRequest = Methods["exec"]["request"];
 export type Cell = Methods["history"]["answer"]["cells"][number];
 export type Entry = Methods["ls"]["answer"]["entries"][number];
@@ -174,21 +174,28 @@ export declare class Sandbox {
      */
     sh(line: string, options?: RunOptions): Promise<Result>;
     /**
-     * Run Python code, and get what it prints as it comes: `for await (const {text} of s.stream(code))`. The cell begins
-     * when it is first read.
+     * Run Python code, and get what it prints as it comes, then its value if it has one: `for await (const {stream, text} of
+     * s.stream(code))`. The cell begins when it is first read.
      * @param {Data} code
      * @param {StreamOptions} [options]
-     * @returns {Stream<Output, Result>}
+     * @returns {Stream<Piece, Result>}
      */
-    stream(code: Data, options?: StreamOptions): Stream<Output, Result>;
+    stream(code: Data, options?: StreamOptions): Stream<Piece, Result>;
     /**
      * Get a variable, or any Python expression, by JSON; integers beyond 2**53 are bigint. CellFailed: there is no such
-     * variable, or JSON has no form for it.
+     * variable, JSON has no form for it, or it has more than 8 MiB as JSON.
      * @template [T=any]
      * @param {string} expression
      * @returns {Promise<T>}
      */
     get<T = any>(expression: string): Promise<T>;
+    /**
+     * Set a variable by value, by JSON: bigint becomes int. TypeError: JSON has no form for it; LimitReached: it has more
+     * than 8 MiB as JSON.
+     * @param {string} name
+     * @param {unknown} value
+     */
+    set(name: string, value: unknown): Promise<void>;
     /**
      * Keep variables and files as they are now. name: else s1, s2...
      * @param {string} [name]
@@ -200,6 +207,33 @@ export declare class Sandbox {
      * @param {string | Snapshot} snapshot
      */
     rollback(snapshot: string | Snapshot): Promise<void>;
+    diff(): Promise<ProjectDiff>;
+    diff(a: string | Snapshot | Sandbox, b?: string | Snapshot | Sandbox): Promise<Diff>;
+    /**
+     * Write variables, files, limits and history, or those of a snapshot, into one file, for import() on another machine. It
+     * is not encrypted. Denied: the file exists, and force is not true.
+     * @param {string} path
+     * @param {{force?: boolean, snapshot?: string | Snapshot}} [options]
+     * @returns {Promise<Exported>}
+     */
+    export(path: string, options?: {
+        force?: boolean;
+        snapshot?: string | Snapshot;
+    }): Promise<Exported>;
+    /**
+     * Make a session from a file that export() wrote. It stays, as one with a name. Warnings say what differs from the file,
+     * and what could not be restored.
+     * @param {string} path
+     * @param {ImportOptions} [options]
+     */
+    static import(path: string, options?: ImportOptions): Promise<Sandbox>;
+    /**
+     * Apply what the session changed to its project, as `snipara-sandbox apply --yes` does: see docs/reference/cli.md.
+     * Denied: a check refused it, and nothing was applied.
+     * @param {ApplyOptions} [options]
+     * @returns {Promise<Applied>}
+     */
+    apply(options?: ApplyOptions): Promise<Applied>;
     /**
      * Make n (1 to 64) sessions that go on from this one. name: prefix of their names; they stay then.
      * @template {number} [N=1]
