@@ -133,8 +133,7 @@ static int defaults_take(const struct snipara_session *with,
     json_t *guarantees = json_array();
 
     rq->defaults = json_object();
-    if (guarantees == NULL || json_object_set_new(rq->defaults, "guarantees", guarantees) < 0 ||
-        (with->network && json_object_set_new(rq->defaults, "network", json_true()) < 0)) {
+    if (guarantees == NULL || json_object_set_new(rq->defaults, "guarantees", guarantees) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     rq->exec.defaults = rq->defaults;
@@ -161,6 +160,7 @@ static int policy_take(const struct snipara_session *given,
     rq->exec.rootfs = with.rootfs;
     rq->exec.allow_degraded = with.allow_degraded;
     rq->exec.require_exact = with.require_exact;
+    rq->exec.network = with.network;
     rq->exec.temporary = with.temporary;
     rq->exec.env = json_object_size(rq->env) > 0 ? rq->env : NULL;
     return r;
