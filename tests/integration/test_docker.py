@@ -23,7 +23,7 @@ import pytest
 import engine as engines
 import lib
 from scripted_runs import Runs, call, turn
-from test_python import PACKAGE, pytestmark as no_sanitizers
+from test_python import PACKAGE, pytestmark as no_sanitizers, with_package
 
 BINDINGS = os.path.dirname(PACKAGE)
 
@@ -800,6 +800,18 @@ def test_an_engine_that_is_named_after_the_daemon_started(engine: engines.Engine
         assert box.exec("x + 1", "late")["value"] == "43"
         box.destroy("late")
         assert engine.containers() == []
+        program = ("import snipara_sandbox\nwith snipara_sandbox.Sandbox(tier='docker') as own:\n"
+                   "    print(own.run('6 * 7').value, own.run('7').raw['manifest']['tier'])")
+        script = (f"import {{ Sandbox }} from {os.path.join(os.path.dirname(BINDINGS), 'typescript/src/index.js')!r};\n"
+                  "const own = new Sandbox({ tier: 'docker' }); const result = await own.run('6 * 7');\n"
+                  "console.log(result.value, result.raw.manifest.tier); await own.close();")
+        programs = [[lib.PYTHON, "-c", program]]
+        programs += [[node, "--input-type=module", "-e", script] for node in [shutil.which("node")] if node]
+        env = {**with_package(box).env, **engine.env, "SNIPARA_SANDBOX_BIN": box.bin}
+        for words in programs:
+            done = subprocess.run(words, env=env, cwd=box.home, text=True, capture_output=True, check=False,
+                                  timeout=4 * lib.PATIENCE)
+            assert done.stdout == "42 docker\n", done.stderr
 
 
 def test_an_agents_change_is_proven_and_applied(sandbox: lib.Sandbox, project: str) -> None:

@@ -245,6 +245,9 @@ class Session(RLM):
         def read(call: Call) -> Result:
             result = _result(call)
             self._is_open = True
+            for row in result.raw.get("not_applied", ()):
+                tell("session {} keeps its {} {}; DOCKER_HOST ({}) applies to new sessions".format(
+                    self.name, row["setting"], row["session"], row["asked"]))
             return result
         return Ask(begin, read)
 
