@@ -349,7 +349,7 @@ export interface Methods {
       }[];
     };
   };
-  /** Changes limits of a session permanently. Limits that its sandbox cannot change apply at the next wake. A sleeping session is woken first if a limit of memory, files or processes is lowered. */
+  /** Changes limits of a session permanently. Limits that its sandbox cannot change apply at the next wake. If a limit of memory, files or processes is lowered, a sleeping session is woken, and the session is saved and restored on trial with the new limits; `limit`: its data do not fit, and its limits are unchanged. */
   "sessions.set": {
     request: {
       /** id or name */
@@ -364,6 +364,8 @@ export interface Methods {
       limits: Record<string, unknown>;
       /** keys of limits that apply at the next wake, because its sandbox cannot change them or it is asleep */
       at_wake: string[];
+      /** a limit was lowered, and why it could not be tried whether the session can be restored with it */
+      untried?: string;
       /** as in `sessions.list` */
       state: "idle" | "running" | "waking" | "hibernated" | "incomplete" | "unknown" | "lost";
     };
