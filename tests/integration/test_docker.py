@@ -342,6 +342,9 @@ def test_cells_are_the_same_in_all_of_them(other: tuple[Kind, lib.Sandbox]) -> N
     assert any(text.startswith(kind.degraded) for text in done["manifest"]["degraded"])
     assert sum(text.startswith("processes: ") for text in done["manifest"]["degraded"]) == 1
     assert not any("warns" in text or "does not bound" in text for text in done["manifest"]["degraded"]), done
+    mounts = box.exec("print(open('/proc/self/mountinfo').read())")["stdout"]
+    shows = any(path in mounts for path in (box.bin, box.state))
+    assert shows == any(text.startswith("mounts: ") for text in done["manifest"]["degraded"]) != kind.has_own_kernel
     change = "import signal\nsignal.signal(2, signal.SIG_IGN)\nx = 2\nopen('f', 'w').write('two')\n"
     assert box.exec(change + "os._exit(1)", "s")["state"] == "rolled_back"
     done = box.exec(change + "while True: pass", "s", options=["--timeout", str(lib.PATIENCE / 12)])
