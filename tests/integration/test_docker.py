@@ -646,6 +646,16 @@ with Sandbox(environment="docker", docker_image=IMAGE, docker_network_disabled=F
     manifest = s.run("1").raw["manifest"]
     print(manifest["tier"], manifest["rootfs"] == IMAGE, manifest["controls"]["network"]["enforced"])
     print(s.run("open('seen').read()").value)
+with Sandbox("kept", environment="docker", docker_network_disabled=False) as s:
+    print(s.run("1").value, Sandbox("kept", environment="docker").run("2").value)
+with Sandbox("shut", environment="docker", docker_network_disabled=True) as s:
+    print(s.run("1").value)
+for name, disabled in ("kept", True), ("shut", False):
+    try:
+        print(Sandbox(name, environment="docker", docker_network_disabled=disabled).run("3").value)
+    except Exception as error:
+        print(type(error).__name__, "network" in str(error))
+    Sandbox(name).destroy()
 try:
     Sandbox(environment="docker", docker_runtime="none").run("1")
 except Exception as error:
@@ -667,7 +677,8 @@ def test_a_program_in_python_chooses_too(sandbox: lib.Sandbox, project: str) -> 
            "SNIPARA_SANDBOX_LIBRARY": sandbox.bin}
     done = subprocess.run([lib.PYTHON, "-W", "error", "-c", f"IMAGE = {engines.IMAGE!r}" + PROGRAM], env=env,
                           cwd=project, capture_output=True, text=True, timeout=2 * lib.PATIENCE)
-    said = "docker True False\n'1'\nUnsupported True\n1\nUnsupported True\nUnsupported True\n"
+    said = "docker True False\n'1'\n1 2\n1\nUnsupported True\nInvalidArgument True\n"
+    said += "Unsupported True\n1\nUnsupported True\nUnsupported True\n"
     assert done.stdout == said, done.stdout + done.stderr
 
 

@@ -194,7 +194,8 @@ class Session(RLM):
 
     def _in_docker(self) -> Dict[str, Any]:
         """What the options docker_... mean for the session."""
-        given, found = self._given, {}
+        given = self._given
+        found: Dict[str, Any] = {}
         if given.get("docker_workspace_setup", "none") != "none":
             tell("docker_workspace_setup= builds images for runs; cells of this session are in docker_image= as it is")
         if "docker_image" in given or "docker_runtime" in given:
@@ -202,7 +203,10 @@ class Session(RLM):
             found["rootfs"] = "{}#{}".format(image, runtime).rstrip("#")
         if self._options["project"] is None and given.get("docker_mount_workspace", "docker_workspace_path" in given):
             found["project"] = os.fspath(given.get("docker_workspace_path", "."))
-        return {**found, "network": given.get("docker_network_disabled") is False}
+        disabled = given.get("docker_network_disabled")
+        if disabled:  # said, so a session that has a network is refused
+            found["guarantees"] = [*self._options["guarantees"], "network"]
+        return {**found, "network": disabled is False}
 
     def _begun(self) -> None:
         """The session may exist from now on: see to its end."""
