@@ -325,7 +325,8 @@ struct snipara_call *snipara_history(struct snipara *box,
 
 /*
  * Change limits of a session permanently: "memory=1g", "timeout=60"...; NULL ends the list. Answer: all limits before
- * and now (`was`, `limits`), and `at_wake`, the keys of limits that apply at the next wake.
+ * and now (`was`, `limits`), and `at_wake`, the keys of limits that apply at the next wake. Lowered limits are tried first;
+ * SNIPARA_LIMIT: the session cannot be restored with them, and nothing changed. `untried`: why there was no trial.
  */
 struct snipara_call *snipara_set_limits(struct snipara *box,
                                         const char *session,

@@ -139,6 +139,46 @@ static int add_docker(const struct snp_config *config,
     return 0;
 }
 
+/* The keys behind a setting, by its name in requests and results. Limits have the names of their keys. */
+static const struct {
+    const char *setting;
+    enum snp_config_key key;
+} keys_of[] = {
+    {"tier",     SNP_KEY_ENVIRONMENT            },
+    {"template", SNP_KEY_TEMPLATE               },
+    {"project",  SNP_KEY_DOCKER_WORKSPACE_PATH  },
+    {"project",  SNP_KEY_DOCKER_MOUNT_WORKSPACE },
+    {"rootfs",   SNP_KEY_DOCKER_IMAGE           },
+    {"rootfs",   SNP_KEY_DOCKER_RUNTIME         },
+    {"rootfs",   SNP_KEY_DOCKER_WORKSPACE_SETUP },
+    {"network",  SNP_KEY_DOCKER_NETWORK_DISABLED},
+};
+
+static bool is_configured(const struct snp_config *config, enum snp_config_key key)
+{
+    return key == SNP_KEY_ENVIRONMENT ? snp_cli_tier_is_chosen(config)
+                                      : snp_config_origin(config, key) != SNP_ORIGIN_DEFAULT;
+}
+
+/* Names of settings that somebody configured. New reference. */
+static json_t *configured(const struct snp_config *config)
+{
+    json_t *names = snp_need(json_array());
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(keys_of); i++) {
+        if (is_configured(config, keys_of[i].key)) {
+            (void)json_array_append_new(names, json_string(keys_of[i].setting));
+        }
+    }
+    for (int i = 0; i < SNP_LIMIT_N; i++) {
+        if (is_configured(config, (enum snp_config_key)SNP_KEY_OF_LIMIT(i))) {
+            (void)json_array_append_new(names,
+                                        json_string(snp_limit_info((enum snp_limit)i)->key));
+        }
+    }
+    return names;
+}
+
 int snp_cli_session_defaults(const struct snp_config *config,
                              bool may_get,
                              json_t **ret,
@@ -146,6 +186,7 @@ int snp_cli_session_defaults(const struct snp_config *config,
 {
     const char *tier = snp_cli_tier(config);
     snp_autojson json_t *defaults = NULL;
+    snp_autojson json_t *names = NULL;
     struct snp_limits limits;
 
     snp_config_limits(config, &limits);
@@ -157,7 +198,79 @@ int snp_cli_session_defaults(const struct snp_config *config,
     }
     (void)json_object_set_new(defaults, "tier", json_string(tier));
     (void)json_object_set_new(defaults, "guarantees", snp_cli_guarantees(config));
+    names = configured(config);
+    if (json_array_size(names) > 0) {
+        (void)json_object_set(defaults, "configured", names);
+    }
     SNP_TRY(snp_streq(tier, "docker") ? add_docker(config, may_get, defaults, err) : 0);
     *ret = SNP_TAKE_PTR(defaults);
     return 0;
+}
+
+/* Where the value of a setting comes from. */
+static const char *source_of(const struct snp_config *config, const char *setting)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(keys_of); i++) {
+        if (strcmp(keys_of[i].setting, setting) == 0 && is_configured(config, keys_of[i].key)) {
+            return snp_config_source(config, keys_of[i].key);
+        }
+    }
+    return "DOCKER_HOST";
+}
+
+/* The option for a configured limit: "--memory 1g"; false: the setting is no limit. */
+static bool limit_option(const struct snp_config *config,
+                         const char *setting,
+                         char *out,
+                         size_t out_len)
+{
+    struct snp_limits limits;
+
+    snp_config_limits(config, &limits);
+    for (int i = 0; i < SNP_LIMIT_N; i++) {
+        if (strcmp(snp_limit_info((enum snp_limit)i)->key, setting) == 0) {
+            (void)snp_limit_option(setting, limits.value[i], out, out_len);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool snp_cli_not_applied(const struct snp_cli *cli,
+                         const struct snp_config *config,
+                         const char *session,
+                         const json_t *not_applied)
+{
+    bool is_tier = false;
+    size_t i;
+    json_t *row;
+
+    json_array_foreach(not_applied, i, row)
+    {
+        const char *setting = snp_json_str(row, "setting", "");
+        const char *has = snp_json_str(row, "session", "");
+        const char *asked = snp_json_str(row, "asked", "");
+        char option[64];
+
+        if (strcmp(setting, "tier") == 0) {
+            is_tier = true;
+            snp_cli_warn(cli,
+                         "session %s is in the %s tier; %s (%s) applies to new sessions; move "
+                         "it with: snipara-sandbox sessions move %s --to %s",
+                         session, has, asked, source_of(config, setting), session, asked);
+        } else if (limit_option(config, setting, option, sizeof(option))) {
+            snp_cli_warn(cli,
+                         "session %s has %s %s; %s (%s) applies to new sessions; change it "
+                         "with: snipara-sandbox sessions set %s %s",
+                         session, setting, has, asked,
+                         snp_config_source(config, snp_config_key_from_name(setting)), session,
+                         option);
+        } else {
+            snp_cli_warn(cli,
+                         "session %s has %s %s; %s (%s) applies to new sessions: use another "
+                         "name, or destroy this one",
+                         session, setting, has, asked, source_of(config, setting));
+        }
+    }
+    return is_tier;
 }

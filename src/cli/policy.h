@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "cli/cli.h"
 #include "config/config.h"
 
 /* SNP_E_INVALID: the configured template does not exist, or its name is none. */
@@ -31,12 +32,18 @@ const char *snp_cli_workspace(const struct snp_config *config, const char *usual
 int snp_cli_recover_check(const char *word, struct snp_err *err) SNP_NODISCARD;
 
 /*
- * `defaults` of an exec request: limits, tier, the template if one is named; in the docker tier the image, which is got
- * first if it may_get it. *ret: new reference.
+ * `defaults` of an exec request: limits, tier, the template if one is named, which of these are configured; in the docker
+ * tier the image, which is got first if it may_get it. *ret: new reference.
  */
 int snp_cli_session_defaults(const struct snp_config *config,
                              bool may_get,
                              json_t **ret,
                              struct snp_err *err) SNP_NODISCARD;
+
+/* Warn of each configured setting that the open session does not have (`not_applied` of a result); true: of its tier. */
+bool snp_cli_not_applied(const struct snp_cli *cli,
+                         const struct snp_config *config,
+                         const char *session,
+                         const json_t *not_applied);
 
 #endif

@@ -231,24 +231,6 @@ bool snp_cli_tier_is_chosen(const struct snp_config *config)
            snp_streq(configured(config), snp_cli_tier(config));
 }
 
-bool snp_cli_tier_differs(const struct snp_cli *cli,
-                          const struct snp_config *config,
-                          const char *session,
-                          const char *tier)
-{
-    bool differs = snp_cli_tier_is_chosen(config) && strcmp(tier, snp_cli_tier(config)) != 0;
-
-    if (differs) {
-        snp_cli_warn(cli,
-                     "session %s is in the %s tier; %s (%s) applies to new sessions; move it "
-                     "with: snipara-sandbox sessions move %s --to %s",
-                     session, tier, snp_cli_tier(config),
-                     snp_config_source(config, SNP_KEY_ENVIRONMENT), session,
-                     snp_cli_tier(config));
-    }
-    return differs;
-}
-
 /* Who asks for auto by name wants to know what it is: the strongest that the daemon takes unasked. */
 static void auto_say(struct snp_cli *cli, const struct snp_config *config)
 {

@@ -18,11 +18,6 @@ struct snp_config;
 const char *snp_cli_tier(const struct snp_config *config);
 /* True: an option, a variable or a file names the tier, and no other replaces it. */
 bool snp_cli_tier_is_chosen(const struct snp_config *config);
-/* Warn if an open session is in another tier than the configured one; true: it is. */
-bool snp_cli_tier_differs(const struct snp_cli *cli,
-                          const struct snp_config *config,
-                          const char *session,
-                          const char *tier);
 
 /*
  * The same for a named session, which would stay in the replacement: native does not replace an installed tier. The

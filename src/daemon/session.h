@@ -69,6 +69,7 @@ struct snp_place {
     bool has_network; /* as the user has asked; few tiers give one */
     bool allow_degraded;
     char *manifest; /* owned, JSON, of the latest executor; NULL until it was open once */
+    const struct snp_limits *limits; /* borrowed, for a trial; NULL = the session's */
 };
 
 /* What it was opened with, and stays so. Written by cell/open.c and session/spec.c. */

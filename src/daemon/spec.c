@@ -5,6 +5,7 @@
  */
 #include "daemon/spec.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -14,6 +15,7 @@
 #include "policy/template_name.h"
 #include "store/job.h"
 #include "wire/record.h"
+#include "wire/result.h"
 
 /* Whether there is such a template is the tier's to say. */
 static int template_check(const char *name, struct snp_err *err)
@@ -30,7 +32,6 @@ static int tier_read(struct snp_exec_spec *spec, struct snp_err *err)
     if (fallback != NULL && !json_is_string(fallback)) {
         return snp_fail(err, SNP_E_INVALID, "exec: the tier in 'defaults' must be a string");
     }
-    spec->has_tier = asked != NULL && strcmp(asked, SNP_TIER_AUTO) != 0;
     spec->tier = asked != NULL      ? asked
                  : fallback != NULL ? json_string_value(fallback)
                                     : SNP_TIER_AUTO;
@@ -132,6 +133,7 @@ static int limits_read(struct snp_exec_spec *spec, struct snp_err *err)
     int r;
 
     snp_limits_default(&spec->limits);
+    spec->has_network = spec->asked.network;
     if (defaults != NULL) {
         const json_t *name = json_object_get(defaults, "template");
 
@@ -148,10 +150,11 @@ static int limits_read(struct snp_exec_spec *spec, struct snp_err *err)
         (void)json_object_del(copy, "project");
         (void)json_object_del(copy, "network");
         (void)json_object_del(copy, "guarantees");
+        (void)json_object_del(copy, "configured");
         spec->guarantees = json_object_get(defaults, "guarantees");
         spec->default_rootfs = snp_json_str(defaults, "rootfs", NULL);
         spec->default_project = snp_json_str(defaults, "project", NULL);
-        spec->has_network = snp_json_bool(defaults, "network", false);
+        spec->has_network |= snp_json_bool(defaults, "network", false);
         spec->default_template = snp_json_str(defaults, "template", NULL);
         r = template_check(spec->default_template, err);
         SNP_THEN(r, snp_limits_from_json(copy, &spec->limits, err));
@@ -213,10 +216,180 @@ int snp_exec_spec_read(json_t *head,
 void snp_exec_spec_done(struct snp_exec_spec *spec)
 {
     json_decref(spec->head);
+    json_decref(spec->not_applied);
     *spec = (struct snp_exec_spec){0};
 }
 
-static int limits_fit(const struct snp_exec_spec *spec,
+/* What a session keeps from the call that opened it, besides limits and variables: members of a request and of `defaults`. */
+enum setting {
+    SETTING_TIER = 0,
+    SETTING_TEMPLATE,
+    SETTING_PROJECT,
+    SETTING_ROOTFS,
+    SETTING_ENGINE,
+    SETTING_NETWORK,
+    SETTING_N,
+};
+
+static const struct {
+    const char *member;
+    const char *name; /* in messages and results */
+    const char *none; /* its value where it has none */
+} settings[SETTING_N] = {
+    [SETTING_TIER] = {"tier",     "tier",     ""              },
+    [SETTING_TEMPLATE] = {"template", "template", ""              },
+    [SETTING_PROJECT] = {"project",  "project",  "(none)"        },
+    [SETTING_ROOTFS] = {"rootfs",   "rootfs",   "(default)"     },
+    [SETTING_ENGINE] = {"rootfs",   "engine",   "(the daemon's)"},
+    [SETTING_NETWORK] = {"network",  "network",  "(none)"        },
+};
+
+static const char of_engine[] = "the engine's";
+
+/* IMAGE#RUNTIME#SOCKET holds two settings, rootfs and engine. A folder is one. */
+static const char *container_part(enum setting setting,
+                                  const char *text,
+                                  char out[SNP_CAP_PATH + 1])
+{
+    const char *runtime = text == NULL || text[0] == '/' ? NULL : strchr(text, '#');
+    const char *engine = runtime == NULL ? NULL : strchr(runtime + 1, '#');
+    int n;
+
+    if (setting == SETTING_ENGINE) {
+        return engine == NULL ? NULL : engine + 1;
+    }
+    if (engine == NULL) {
+        return text;
+    }
+    n = (int)((engine == runtime + 1 ? runtime : engine) - text); /* "IMAGE##SOCKET" is IMAGE */
+    (void)snprintf(out, SNP_CAP_PATH + 1, "%.*s", n, text);
+    return n == 0 ? NULL : out; /* none: the tier's default */
+}
+
+/* That of a session; NULL: none. */
+static const char *setting_of(enum setting setting,
+                              const struct snp_session_policy *policy,
+                              char out[SNP_CAP_PATH + 1])
+{
+    const char *const kept[SETTING_N] = {
+        [SETTING_TIER] = policy->tier->name,
+        [SETTING_TEMPLATE] = policy->template_name,
+        [SETTING_PROJECT] = policy->project,
+        [SETTING_ROOTFS] = container_part(SETTING_ROOTFS, policy->rootfs, out),
+        [SETTING_ENGINE] = container_part(SETTING_ENGINE, policy->rootfs, out),
+        [SETTING_NETWORK] = policy->has_network ? of_engine : NULL,
+    };
+
+    return kept[setting];
+}
+
+/* That of a request, or of its defaults; NULL: they do not say. */
+static const char *setting_in(enum setting setting,
+                              const json_t *object,
+                              char out[SNP_CAP_PATH + 1])
+{
+    const json_t *value = json_object_get(object, settings[setting].member);
+    const char *text = json_string_value(value);
+
+    if (setting == SETTING_ROOTFS || setting == SETTING_ENGINE) {
+        return container_part(setting, text, out);
+    }
+    if (setting == SETTING_NETWORK) {
+        return json_is_true(value) ? of_engine : NULL;
+    }
+    return setting == SETTING_TIER && snp_streq(text, SNP_TIER_AUTO) ? NULL : text;
+}
+
+/* Is that member of the defaults the user's word, and not a built-in default? */
+static bool is_configured(const struct snp_exec_spec *spec, const char *name)
+{
+    const json_t *names = json_object_get(spec->asked.defaults, "configured");
+    size_t i;
+    json_t *each;
+
+    json_array_foreach(names, i, each)
+    {
+        if (snp_streq(json_string_value(each), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* For the result: the session keeps what it has. */
+static int differs(struct snp_exec_spec *spec,
+                   const char *name,
+                   const char *has,
+                   const char *asked,
+                   struct snp_err *err)
+{
+    json_t *row =
+        SNP_WRITE(snp_result_not_applied, .setting = name, .session = has, .asked = asked);
+
+    if (spec->not_applied == NULL) {
+        spec->not_applied = json_array();
+    }
+    return json_array_append_new(spec->not_applied, row) < 0
+               ? snp_fail(err, SNP_E_NOMEM, "out of memory")
+               : 0;
+}
+
+static int setting_fits(struct snp_exec_spec *spec,
+                        enum setting setting,
+                        const struct snp_session_policy *policy,
+                        struct snp_err *err)
+{
+    char buffers[3][SNP_CAP_PATH + 1];
+    const char *none = settings[setting].none;
+    const char *name = settings[setting].name;
+    const char *has = setting_of(setting, policy, buffers[0]);
+    const char *asked = setting_in(setting, spec->head, buffers[1]);
+    const char *usual = setting_in(setting, spec->asked.defaults, buffers[2]);
+
+    if (setting == SETTING_ENGINE && asked != NULL) {
+        usual = asked; /* from DOCKER_HOST, never from an option */
+        asked = NULL;
+    } else if (usual == NULL && setting == SETTING_NETWORK) {
+        usual = none;
+    }
+    has = has == NULL ? none : has;
+    if (asked != NULL && strcmp(asked, has) != 0) {
+        return snp_fail(err, SNP_E_INVALID,
+                        "session %s was opened with %s %.120s, not %.120s; %sdestroy it or use "
+                        "another name",
+                        spec->asked.session, name, has, asked,
+                        setting == SETTING_TIER ? "move it, " : "");
+    }
+    /* A container's settings are not for another tier. Before the first cell the template is unknown. */
+    return asked != NULL || usual == NULL || strcmp(usual, has) == 0 || has[0] == '\0' ||
+                   (setting >= SETTING_ROOTFS && strcmp(spec->tier, policy->tier->name) != 0) ||
+                   (setting != SETTING_ENGINE && !is_configured(spec, name))
+               ? 0
+               : differs(spec, name, has, usual, err);
+}
+
+/* Values may be secrets, so none is shown. */
+static int variables_fit(const struct snp_exec_spec *spec,
+                         const struct snp_session_policy *policy,
+                         struct snp_err *err)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(spec->asked.env, key, value)
+    {
+        if (!json_equal(value, json_object_get(policy->env, key))) {
+            return snp_fail(
+                err, SNP_E_INVALID,
+                "variable %.64s is not what session %s was opened with; destroy it or "
+                "use another name",
+                key, spec->asked.session);
+        }
+    }
+    return 0;
+}
+
+static int limits_fit(struct snp_exec_spec *spec,
                       const struct snp_session_policy *policy,
                       uint64_t *ret_wall_ms,
                       struct snp_err *err)
@@ -227,20 +400,24 @@ static int limits_fit(const struct snp_exec_spec *spec,
         SNP_TRY(snp_limits_from_json(spec->asked.limits, &asked, err));
     }
     for (int i = 0; i < SNP_LIMIT_N; i++) {
+        const enum snp_limit limit = (enum snp_limit)i;
+        const char *key = snp_limit_info(limit)->key;
+        uint64_t usual = spec->limits.value[i]; /* the explicit one, if there is one */
         char has[32];
         char wants[32];
 
+        (void)snp_limit_format(limit, policy->limits.value[i], has, sizeof(has));
         if (i != SNP_LIMIT_WALL && asked.value[i] != policy->limits.value[i]) {
-            const enum snp_limit limit = (enum snp_limit)i;
-            const char *key = snp_limit_info(limit)->key;
-
             (void)snp_fail_with(
                 err, SNP_E_INVALID, SNP_REMEDY_SET_LIMIT, key, (int64_t)asked.value[i],
-                "the limit %s of session %s is %s, not %s", key, spec->asked.session,
-                snp_limit_format(limit, policy->limits.value[i], has, sizeof(has)),
+                "the limit %s of session %s is %s, not %s", key, spec->asked.session, has,
                 snp_limit_format(limit, asked.value[i], wants, sizeof(wants)));
             snp_err_about(err, spec->asked.session);
             return err->code;
+        }
+        if (usual != asked.value[i] && is_configured(spec, key)) {
+            SNP_TRY(differs(spec, key, has,
+                            snp_limit_format(limit, usual, wants, sizeof(wants)), err));
         }
     }
     *ret_wall_ms = asked.value[SNP_LIMIT_WALL];
@@ -261,50 +438,15 @@ static int guarantees_fit(const struct snp_exec_spec *spec,
     return snp_guarantees_in(policy->tier->name, manifest, spec->guarantees, err);
 }
 
-int snp_exec_spec_fits(const struct snp_exec_spec *spec,
+int snp_exec_spec_fits(struct snp_exec_spec *spec,
                        const struct snp_session_policy *policy,
                        uint64_t *ret_wall_ms,
                        struct snp_err *err)
 {
-    const char *key;
-    json_t *value;
-
     SNP_TRY(guarantees_fit(spec, policy, err));
-    if (spec->has_tier && strcmp(spec->tier, policy->tier->name) != 0) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "the session is in the %s tier, not %s; move it, destroy it or use "
-                        "another name",
-                        policy->tier->name, spec->tier);
+    for (int i = 0; i < SETTING_N; i++) {
+        SNP_TRY(setting_fits(spec, (enum setting)i, policy, err));
     }
-    if (spec->asked.template != NULL &&
-        strcmp(spec->asked.template, policy->template_name) != 0) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "the session was opened with template %s, not %s; destroy it or use "
-                        "another name",
-                        policy->template_name, spec->asked.template);
-    }
-    if (spec->asked.project != NULL && !snp_streq(spec->asked.project, policy->project)) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "the session was opened with %s%s; destroy it or use "
-                        "another name",
-                        policy->project == NULL ? "no project" : "project ",
-                        policy->project == NULL ? "" : policy->project);
-    }
-    if (spec->asked.rootfs != NULL && !snp_streq(spec->asked.rootfs, policy->rootfs)) {
-        return snp_fail(err, SNP_E_INVALID,
-                        "the session was opened with %s%s; destroy it or use another name",
-                        policy->rootfs == NULL ? "the host's files" : "file system ",
-                        policy->rootfs == NULL ? "" : policy->rootfs);
-    }
-    json_object_foreach(spec->asked.env, key, value)
-    {
-        if (!json_equal(value, json_object_get(policy->env, key))) {
-            return snp_fail(
-                err, SNP_E_INVALID,
-                "variable %.64s is not what the session was opened with; destroy it or "
-                "use another name",
-                key);
-        }
-    }
+    SNP_TRY(variables_fit(spec, policy, err));
     return limits_fit(spec, policy, ret_wall_ms, err);
 }

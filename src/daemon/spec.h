@@ -26,7 +26,6 @@ struct snp_exec_spec {
     json_t *head;                  /* owned: what all texts below are borrowed from */
     struct snp_exec_request asked; /* as it came */
     const char *tier;              /* name, for a new one: asked for, else the default */
-    bool has_tier;                 /* asked for */
     const char *default_template;  /* for a new one, or NULL */
     const char *default_rootfs;    /* likewise */
     const char *default_project;   /* likewise */
@@ -37,6 +36,8 @@ struct snp_exec_spec {
     bool has_checkpoint; /* asked for */
     enum snp_checkpoint_when checkpoint;
     enum snp_recover recover;
+    json_t *
+        not_applied; /* owned: for the result, what the session has otherwise than configured; or NULL */
 };
 
 /*
@@ -50,10 +51,11 @@ int snp_exec_spec_read(json_t *head,
 void snp_exec_spec_done(struct snp_exec_spec *spec);
 
 /*
- * May the cell run in a session with this policy? SNP_E_INVALID names what differs.
+ * May the cell run in a session with this policy? SNP_E_INVALID: what was asked for explicitly differs, or
+ * a guarantee is not given. What is only configured differs in not_applied.
  * *ret_wall_ms: its wall clock: the explicit one, else the session's.
  */
-int snp_exec_spec_fits(const struct snp_exec_spec *spec,
+int snp_exec_spec_fits(struct snp_exec_spec *spec,
                        const struct snp_session_policy *policy,
                        uint64_t *ret_wall_ms,
                        struct snp_err *err) SNP_NODISCARD;

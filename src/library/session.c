@@ -9,6 +9,7 @@
 
 #include "base/str.h"
 #include "library/library.h"
+#include "policy/engine_socket.h"
 #include "policy/guarantee.h"
 #include "policy/limits.h"
 #include "policy/project.h"
@@ -114,6 +115,7 @@ struct request {
     json_t *argv;
     json_t *defaults;
     char *project;
+    char *rootfs; /* with the engine of DOCKER_HOST */
 };
 
 static void request_done(struct request *rq)
@@ -123,6 +125,7 @@ static void request_done(struct request *rq)
     json_decref(rq->argv);
     json_decref(rq->defaults);
     free(rq->project);
+    free(rq->rootfs);
 }
 
 /* What a session has that the call itself has no member for. */
@@ -133,12 +136,37 @@ static int defaults_take(const struct snipara_session *with,
     json_t *guarantees = json_array();
 
     rq->defaults = json_object();
-    if (guarantees == NULL || json_object_set_new(rq->defaults, "guarantees", guarantees) < 0 ||
-        (with->network && json_object_set_new(rq->defaults, "network", json_true()) < 0)) {
+    if (guarantees == NULL || json_object_set_new(rq->defaults, "guarantees", guarantees) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
     rq->exec.defaults = rq->defaults;
     return list_take(with->guarantees, guarantee_take, guarantees, err);
+}
+
+/*
+ * The engine that DOCKER_HOST of this program names, which may not be that of the daemon: IMAGE#RUNTIME#SOCKET. Without an
+ * image it is a default, for an open session has another one perhaps.
+ */
+static int engine_take(const struct snipara_session *with,
+                       struct request *rq,
+                       struct snp_err *err)
+{
+    const char *host = getenv("DOCKER_HOST");
+    const char *rootfs = with->rootfs == NULL ? "" : with->rootfs;
+    char socket[SNP_ENGINE_PATH_MAX + 1];
+
+    if (!snp_streq(with->tier, "docker") || host == NULL || host[0] == '\0') {
+        return 0;
+    }
+    SNP_TRY(snp_engine_socket(socket, err));
+    rq->rootfs = snp_format("%s%s%s", rootfs, strchr(rootfs, '#') == NULL ? "##" : "#", socket);
+    SNP_TRY_MEMORY(rq->rootfs, err);
+    if (with->rootfs != NULL) {
+        rq->exec.rootfs = rq->rootfs;
+    } else if (json_object_set_new(rq->defaults, "rootfs", json_string(rq->rootfs)) < 0) {
+        return snp_fail(err, SNP_E_INVALID, "DOCKER_HOST is not UTF-8");
+    }
+    return 0;
 }
 
 static int policy_take(const struct snipara_session *given,
@@ -159,8 +187,10 @@ static int policy_take(const struct snipara_session *given,
     rq->exec.template = with.template_name;
     rq->exec.project = rq->project;
     rq->exec.rootfs = with.rootfs;
+    r = r < 0 ? r : engine_take(&with, rq, err);
     rq->exec.allow_degraded = with.allow_degraded;
     rq->exec.require_exact = with.require_exact;
+    rq->exec.network = with.network;
     rq->exec.temporary = with.temporary;
     rq->exec.env = json_object_size(rq->env) > 0 ? rq->env : NULL;
     return r;

@@ -20,7 +20,7 @@ extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
 #define SNP_EXEC_POLICY(F, S) \
     F(S, STR,  tier,           OPTNIL, 32, 0, "name of a tier; `auto`: the strongest, or a weaker one with `allow_degraded`") \
     F(S, STR,  template,       OPTNIL, 32, 0, "`base`, `data`, `plot`, an added one, or `venv`, the project's own. Default, if `defaults` has none: `venv` if the project has one, else base") \
-    F(S, OBJ,  defaults,       OPTNIL, 0, NULL, "limits for a session that this call opens; may contain `template`, `tier`, `rootfs`, `project`, `network`: code has the engine's (docker tier), and `guarantees`: names that the session's tier must give") \
+    F(S, OBJ,  defaults,       OPTNIL, 0, NULL, "limits for a session that this call opens; may contain `template`, `tier`, `rootfs`, `project`, `network`: code has the engine's (docker tier), `guarantees`: names that the session's tier must give, and `configured`: names of members that the user configured (a limit without its unit: `memory`); `not_applied` of the result lists those for which an open session keeps another value") \
     F(S, STR,  project,        OPTNIL, SNP_PROJECT_PATH_MAX, 0, "absolute path of the folder seen at /workspace") \
     F(S, STR,  rootfs,         OPTNIL, SNP_PROJECT_PATH_MAX, 0, "absolute path of a folder whose /usr and /etc replace the host's; in the docker tier IMAGE, IMAGE#RUNTIME or IMAGE#RUNTIME#SOCKET (the socket of the container engine)") \
     F(S, OBJ,  env,            OPTNIL, 0, NULL, "variables that reach the code, strings") \
@@ -43,6 +43,7 @@ extern const char *const snp_exec_recovers[];     /* as enum snp_recover */
     F(S, BOOL, atomic,         OPT,    0, 0, "a failed cell is undone too; `unsupported`, before the cell runs, if that is not possible") \
     F(S, BOOL, calls,          OPT,    0, 0, "its Python code may call this client, which answers by `answer`") \
     F(S, WORD, recover,        OPTNIL, 16, snp_exec_recovers, "what to do about cells whose effects the session has lost: `ask` (default): fail with `denied` and name the values that fit; `replay`: run them again first; `checkpoint`: continue without them; `skip`: as `replay`, without cells that failed in a replay before") \
+    F(S, BOOL, network,        OPT,    0, 0, "docker tier: code has the engine's network; refused if the session is open without it") \
     F(S, BOOL, temporary,      OPT,    0, 0, "a session that this call opens is destroyed soon after the process of this client has ended; not of `default`") \
     F(S, INT,  rerun_of,       OPT,    0, 0, "number of the cell that this one reruns; 0: no rerun") \
     F(S, BOOL, internal,       OPT,    0, 0, "code of the client itself: `history` leaves the cell out") \

@@ -113,11 +113,16 @@ extern const char *const snp_wait_reasons[];
 #define SNP_RESULT_SAVED(F, S) \
     F(S, OBJ,  made,      NIL,    0, NULL, "the answer of the method `checkpoint`") \
     F(S, STR,  error,     NIL,    0, 0, "why there is none")
+#define SNP_RESULT_NOT_APPLIED(F, S) \
+    F(S, STR,  setting,   MUST,   0, 0, "`tier`, `template`, `project`, `rootfs`, `engine`, `network`, or a limit, as `memory`") \
+    F(S, STR,  session,   MUST,   0, 0, "its value in the session") \
+    F(S, STR,  asked,     MUST,   0, 0, "the configured value")
 /* What the daemon adds to a tier's. */
 #define SNP_RESULT_ADDED(F, S) \
     F(S, STR,  name,      NIL,    0, 0, "attested; of the session, null for an unnamed one") \
     F(S, OBJ,  restored,  NIL,    0, &snp_result_restored_form, "attested; of the first cell after the session was woken, else null") \
     F(S, OBJ,  checkpoint, OPT,   0, &snp_result_saved_form, "attested; only with `checkpoint: \"cell\"`") \
+    F(S, ARR,  not_applied, OPT,  0, &snp_result_not_applied_form, "attested; only if there are any: settings named in `configured` of the call, and the engine of DOCKER_HOST, for which the session keeps another value") \
     F(S, OBJ,  unsaved,   OPT,    0, NULL, "attested; only if the latest save of the session failed: {`session`, `cell`, `reason`, `text`, `error`}, as in docs/wire.md")
 
 #define SNP_EVENT_GAP(F, S) \
@@ -144,6 +149,7 @@ extern const char *const snp_wait_reasons[];
     R(snp_result, "result", SNP_RESULT) \
     R(snp_result_restored, "result.restored", SNP_RESULT_RESTORED) \
     R(snp_result_saved, "result.checkpoint", SNP_RESULT_SAVED) \
+    R(snp_result_not_applied, "result.not_applied", SNP_RESULT_NOT_APPLIED) \
     R(snp_result_added, "result", SNP_RESULT_ADDED) \
     R(snp_event_stdout, "stdout", SNP_NO_FIELDS, .tag = "event") /* raw = bytes as the program wrote them */ \
     R(snp_event_stderr, "stderr", SNP_NO_FIELDS, .tag = "event") \

@@ -126,6 +126,7 @@
     F(S, OBJ,  was,       MUST,   0, NULL, "its limits before, as `limits.h` writes them") \
     F(S, OBJ,  limits,    MUST,   0, NULL, "its limits now") \
     F(S, STRS, at_wake,   MUST,   0, 0, "keys of limits that apply at the next wake, because its sandbox cannot change them or it is asleep") \
+    F(S, TEXT, untried,   OPT,    0, 0, "a limit was lowered, and why it could not be tried whether the session can be restored with it") \
     F(S, WORD, state,     MUST,   0, snp_session_states, "as in `sessions.list`")
 
 #define SNP_CHECKPOINT_ANSWER(F, S) \

@@ -23,7 +23,7 @@ import pytest
 import engine as engines
 import lib
 from scripted_runs import Runs, call, turn
-from test_python import PACKAGE, pytestmark as no_sanitizers
+from test_python import PACKAGE, pytestmark as no_sanitizers, with_package
 
 BINDINGS = os.path.dirname(PACKAGE)
 
@@ -342,6 +342,9 @@ def test_cells_are_the_same_in_all_of_them(other: tuple[Kind, lib.Sandbox]) -> N
     assert any(text.startswith(kind.degraded) for text in done["manifest"]["degraded"])
     assert sum(text.startswith("processes: ") for text in done["manifest"]["degraded"]) == 1
     assert not any("warns" in text or "does not bound" in text for text in done["manifest"]["degraded"]), done
+    mounts = box.exec("print(open('/proc/self/mountinfo').read())")["stdout"]
+    shows = any(path in mounts for path in (box.bin, box.state))
+    assert shows == any(text.startswith("mounts: ") for text in done["manifest"]["degraded"]) != kind.has_own_kernel
     change = "import signal\nsignal.signal(2, signal.SIG_IGN)\nx = 2\nopen('f', 'w').write('two')\n"
     assert box.exec(change + "os._exit(1)", "s")["state"] == "rolled_back"
     done = box.exec(change + "while True: pass", "s", options=["--timeout", str(lib.PATIENCE / 12)])
@@ -643,6 +646,16 @@ with Sandbox(environment="docker", docker_image=IMAGE, docker_network_disabled=F
     manifest = s.run("1").raw["manifest"]
     print(manifest["tier"], manifest["rootfs"] == IMAGE, manifest["controls"]["network"]["enforced"])
     print(s.run("open('seen').read()").value)
+with Sandbox("kept", environment="docker", docker_network_disabled=False) as s:
+    print(s.run("1").value, Sandbox("kept", environment="docker").run("2").value)
+with Sandbox("shut", environment="docker", docker_network_disabled=True) as s:
+    print(s.run("1").value)
+for name, disabled in ("kept", True), ("shut", False):
+    try:
+        print(Sandbox(name, environment="docker", docker_network_disabled=disabled).run("3").value)
+    except Exception as error:
+        print(type(error).__name__, "network" in str(error))
+    Sandbox(name).destroy()
 try:
     Sandbox(environment="docker", docker_runtime="none").run("1")
 except Exception as error:
@@ -664,7 +677,8 @@ def test_a_program_in_python_chooses_too(sandbox: lib.Sandbox, project: str) -> 
            "SNIPARA_SANDBOX_LIBRARY": sandbox.bin}
     done = subprocess.run([lib.PYTHON, "-W", "error", "-c", f"IMAGE = {engines.IMAGE!r}" + PROGRAM], env=env,
                           cwd=project, capture_output=True, text=True, timeout=2 * lib.PATIENCE)
-    said = "docker True False\n'1'\nUnsupported True\n1\nUnsupported True\nUnsupported True\n"
+    said = "docker True False\n'1'\n1 2\n1\nUnsupported True\nInvalidArgument True\n"
+    said += "Unsupported True\n1\nUnsupported True\nUnsupported True\n"
     assert done.stdout == said, done.stdout + done.stderr
 
 
@@ -800,6 +814,18 @@ def test_an_engine_that_is_named_after_the_daemon_started(engine: engines.Engine
         assert box.exec("x + 1", "late")["value"] == "43"
         box.destroy("late")
         assert engine.containers() == []
+        program = ("import snipara_sandbox\nwith snipara_sandbox.Sandbox(tier='docker') as own:\n"
+                   "    print(own.run('6 * 7').value, own.run('7').raw['manifest']['tier'])")
+        script = (f"import {{ Sandbox }} from {os.path.join(os.path.dirname(BINDINGS), 'typescript/src/index.js')!r};\n"
+                  "const own = new Sandbox({ tier: 'docker' }); const result = await own.run('6 * 7');\n"
+                  "console.log(result.value, result.raw.manifest.tier); await own.close();")
+        programs = [[lib.PYTHON, "-c", program]]
+        programs += [[node, "--input-type=module", "-e", script] for node in [shutil.which("node")] if node]
+        env = {**with_package(box).env, **engine.env, "SNIPARA_SANDBOX_BIN": box.bin}
+        for words in programs:
+            done = subprocess.run(words, env=env, cwd=box.home, text=True, capture_output=True, check=False,
+                                  timeout=4 * lib.PATIENCE)
+            assert done.stdout == "42 docker\n", done.stderr
 
 
 def test_an_agents_change_is_proven_and_applied(sandbox: lib.Sandbox, project: str) -> None:

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -113,14 +114,19 @@ def test_limits_of_a_session_change(box: lib.Sandbox) -> None:
     assert "128 MiB" in (shown := box.cli("sessions", "show", "s").stdout) and "; 512 MiB at the next wake" in shown
     assert box.cli("hibernate", "s").returncode == 0
     assert box.exec(fill, "s")["value"] == str(150 << 20)
-    # It hibernates only if it fits, also if the same checkpoint was restored with the old limits.
-    assert box.cli("hibernate", "s").returncode == 0
-    done = box.cli("sessions", "set", "s", "--memory", "64m")
-    assert done.stdout == "memory: 512 MiB -> 64 MiB, at the next wake\n" and "hibernate s" in done.stderr, done
-    done = box.cli("hibernate", "s")
-    assert done.returncode == 1 and "could not be restored when tried" in done.stderr, done
+    # A limit is lowered only if the data fit: of an idle session, of one that sleeps, and after a running cell.
+    for step in "idle", "asleep", "running":
+        if step == "asleep":
+            assert box.cli("hibernate", "s").returncode == 0
+        cell = box.popen("exec", "-s", "s", "import time; time.sleep(2)") if step == "running" else None
+        assert cell is None or lib.wait_for(lambda: listed(box)["state"] == "running")
+        done = box.cli("sessions", "set", "s", "--memory", "64m")
+        assert done.returncode == 1 and "the limits of session s are unchanged" in done.stderr, done
+        assert re.search(r"a trial restore failed: .* \(memory used: [0-9.]+ MiB\)", done.stderr), done
+        assert limits(box)["memory_bytes"] == 512 << 20 and (cell is None or cell.wait() == 0)
     box.exec("del b", "s")
-    assert box.cli("hibernate", "s").returncode == 0
+    done = box.cli("sessions", "set", "s", "--memory", "64m")
+    assert done.stdout == "memory: 512 MiB -> 64 MiB, at the next wake\n" and "next: " in done.stderr, done
     restart(box)
     assert box.exec(fill, "s")["error"]["type"] == "MemoryError"
     # A sleeping session is woken to lower a limit, not to raise one.
@@ -432,6 +438,9 @@ def test_the_state_folder_keeps_to_its_budget() -> None:
             sandbox.cli("exec", "-s", "s0", "much = os.urandom(20 << 20)")
             done = sandbox.cli("checkpoint", "-s", "s0")
             assert ("reached its budget" in done.stderr and "JOURNAL_BUDGET" in done.stderr) == (budget != "0"), done
+            lowered = sandbox.cli("sessions", "set", "s0", "--processes", "50")
+            assert lowered.returncode == 0 and lowered.stdout.startswith("processes: 64 -> 50"), lowered
+            assert ("it was not tried whether session s0 fits" in lowered.stderr) == (budget != "0"), lowered
             for i in range(34 if budget != "0" else 0):  # at the budget no file is taken that could not be saved
                 put = sandbox.cli("put", sandbox.make_file("small", os.urandom(700_000 + 10_000 * i)), f"loud:small{i}")
                 if put.returncode:

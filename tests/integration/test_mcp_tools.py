@@ -260,7 +260,8 @@ def test_another_project_is_told(server: mcp.Server) -> None:
         server.tool("execute_python", code="mine = 1")
         assert "NameError" in other.error("execute_python", code="mine")  # default: one per project
     server.box.exec("cli = 5", session="from-cli")
-    assert server.text("execute_python", code="cli", session_id="from-cli") == "5"
+    text = server.text("execute_python", code="cli", session_id="from-cli")
+    assert text.startswith("5\n[note] this session was opened without a project folder")
 
 
 def test_a_changed_configuration_does_not_use_a_session_of_another_tier(server: mcp.Server) -> None:
@@ -594,7 +595,7 @@ def test_what_a_session_lost_is_told_with_the_ways_out() -> None:
         assert lib.wait_for(lambda: f"\n    [lost] {ways}" in server.text("list_sessions"))
         assert f"\n[lost] {ways}" in server.text("session_history", session_id="cut")
         assert 'recover="replay"' in server.error("snapshot_session", session_id="cut")
-        assert server.text("execute_python", code="x", session_id="cut", recover="replay") == "1"
+        assert server.text("execute_python", code="x", session_id="cut", recover="replay").startswith("1\n[note]")
         assert "[lost]" not in server.text("list_sessions")
         # One of them ends the session when it is run again, for nothing protects what runs threads: it can be left out.
         code = "import threading, time\ny = 2\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()"

@@ -2,6 +2,7 @@
 /* The request `exec`: what is read from it, what is refused, and what an open session allows. */
 #include <string.h>
 
+#include "base/str.h"
 #include "daemon/spec.h"
 #include "daemon/tiers.h"
 #include "unit/harness.h"
@@ -105,11 +106,12 @@ TEST(bad_members_are_refused_by_name)
     }
 }
 
-/* Does such a request fit a session of template base, project /p, A=1 and default limits? */
-static int fits(const char *member,
-                const char *value,
-                uint64_t *ret_wall_ms,
-                struct snp_err *err)
+/* Does such a request fit a session of template base, project /p, A=1 and default limits? *ret_kept: what it names in vain. */
+static int fits_but(const char *member,
+                    const char *value,
+                    uint64_t *ret_wall_ms,
+                    json_t **ret_kept,
+                    struct snp_err *err)
 {
     struct snp_exec_spec spec = {0};
     snp_autojson json_t *env = json_pack("{s:s}", "A", "1");
@@ -120,8 +122,18 @@ static int fits(const char *member,
     snp_limits_default(&policy.limits);
     assert_int_equal(read_with(member, value, &spec, err), 0);
     int r = snp_exec_spec_fits(&spec, &policy, ret_wall_ms, err);
+    *ret_kept = json_incref(spec.not_applied);
     snp_exec_spec_done(&spec);
     return r;
+}
+
+static int fits(const char *member,
+                const char *value,
+                uint64_t *ret_wall_ms,
+                struct snp_err *err)
+{
+    snp_autojson json_t *kept = NULL;
+    return fits_but(member, value, ret_wall_ms, &kept, err);
 }
 
 TEST(a_session_keeps_its_policy)
@@ -142,12 +154,59 @@ TEST(a_session_keeps_its_policy)
         {"env",      "{\"A\": \"1\"}",      0            },
         {"env",      "{\"A\": \"2\"}",      SNP_E_INVALID},
         {"env",      "{\"B\": \"1\"}",      SNP_E_INVALID},
+        {"tier",     "\"auto\"",            0            },
+        {"tier",     "\"docker\"",          SNP_E_INVALID},
+        {"rootfs",   "\"/r\"",              SNP_E_INVALID},
+        {"rootfs",   "\"##/run/a.sock\"",   0            },
+        {"network",  "true",                SNP_E_INVALID},
+        {"network",  "false",               0            },
     };
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         struct snp_err err = {0};
         uint64_t wall_ms = 0;
         assert_int_equal(fits(rows[i].member, rows[i].value, &wall_ms, &err), rows[i].code);
         assert_true(rows[i].code != 0 || wall_ms == 30000);
+    }
+}
+
+TEST(configured_settings_that_an_open_session_does_not_have_are_listed)
+{
+    static const struct {
+        const char *defaults;
+        const char *setting; /* NULL: none */
+        const char *asked;
+    } rows[] = {
+        {"{\"template\": \"data\"}",                                                 NULL,       NULL    }, /* a built-in default */
+        {"{\"configured\": [\"memory\"]}",                                           NULL,       NULL    },
+        {"{\"configured\": [\"template\"], \"template\": \"base\"}",                 NULL,       NULL    },
+        {"{\"configured\": [\"template\"], \"template\": \"data\"}",                 "template", "data"  },
+        {"{\"configured\": [\"project\"], \"project\": \"/q\"}",                     "project",  "/q"    },
+        {"{\"configured\": [\"tier\"], \"tier\": \"auto\"}",                         NULL,       NULL    },
+        {"{\"configured\": [\"tier\", \"rootfs\", \"network\"], \"tier\": \"docker\","
+         " \"rootfs\": \"i##/s\", \"network\": true}",                      "tier",     "docker"},
+        {"{\"configured\": [\"rootfs\"], \"tier\": \"native\", \"rootfs\": \"/r\"}", "rootfs",
+         "/r"                                                                                            },
+        {"{\"tier\": \"native\", \"rootfs\": \"i##/s\"}",                            "engine",   "/s"    },
+        {"{\"configured\": [\"network\"], \"tier\": \"native\"}",                    NULL,       NULL    },
+        {"{\"configured\": [\"network\"], \"tier\": \"native\", \"network\": true}", "network",
+         "the engine's"                                                                                  },
+        {"{\"configured\": [\"memory\"], \"memory_bytes\": 1073741824}",             "memory",   "1 GiB" },
+        {"{\"configured\": [\"timeout\"], \"timeout_ms\": 5000}",                    "timeout",  "5 s"   },
+        {"{\"configured\": 5}",                                                      NULL,       NULL    },
+    };
+    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
+        snp_autojson json_t *kept = NULL;
+        struct snp_err err = {0};
+        uint64_t wall_ms = 0;
+        const json_t *row;
+        assert_int_equal(fits_but("defaults", rows[i].defaults, &wall_ms, &kept, &err), 0);
+        row = json_array_get(kept, 0);
+        if (json_array_size(kept) != (rows[i].setting == NULL ? 0 : 1) ||
+            !snp_streq(snp_json_str(row, "setting", NULL), rows[i].setting) ||
+            !snp_streq(snp_json_str(row, "asked", NULL), rows[i].asked)) {
+            snp_autofree char *text = snp_json_text(kept);
+            fail_msg("%s: %s", rows[i].defaults, text);
+        }
     }
 }
 
@@ -169,4 +228,5 @@ RUN(UNIT(a_plain_request_gets_the_defaults),
     UNIT(explicit_limits_win_over_defaults),
     UNIT(bad_members_are_refused_by_name),
     UNIT(a_session_keeps_its_policy),
+    UNIT(configured_settings_that_an_open_session_does_not_have_are_listed),
     UNIT(the_wall_clock_may_differ_per_cell))

@@ -196,7 +196,8 @@ class Session(RLM, Generic[R]):
 
     def _in_docker(self) -> Dict[str, Any]:
         """What the options docker_... mean for the session."""
-        given, found = self._given, {}
+        given = self._given
+        found: Dict[str, Any] = {}
         if given.get("docker_workspace_setup", "none") != "none":
             tell("docker_workspace_setup= builds images for runs; cells of this session are in docker_image= as it is")
         if "docker_image" in given or "docker_runtime" in given:
@@ -204,7 +205,10 @@ class Session(RLM, Generic[R]):
             found["rootfs"] = "{}#{}".format(image, runtime).rstrip("#")
         if self._options["project"] is None and given.get("docker_mount_workspace", "docker_workspace_path" in given):
             found["project"] = os.fspath(given.get("docker_workspace_path", "."))
-        return {**found, "network": given.get("docker_network_disabled") is False}
+        disabled = given.get("docker_network_disabled")
+        if disabled:  # said, so a session that has a network is refused
+            found["guarantees"] = [*self._options["guarantees"], "network"]
+        return {**found, "network": disabled is False}
 
     def _begun(self) -> None:
         """The session may exist from now on: see to its end."""
@@ -248,6 +252,9 @@ class Session(RLM, Generic[R]):
         def read(call: Call) -> R:
             result = make_result(self._makes, call.answer(), call.printed, call.shown)
             self._is_open = True
+            for row in result.raw.get("not_applied", ()):
+                tell("session {} keeps its {} {}; DOCKER_HOST ({}) applies to new sessions".format(
+                    self.name, row["setting"], row["session"], row["asked"]))
             return result
         return Ask(begin, read)
 
@@ -280,7 +287,11 @@ class Session(RLM, Generic[R]):
         _check_limits(limits)
 
         def read(call: Call) -> List[str]:
-            later: List[str] = call.answer()["at_wake"]
+            answer = call.answer()
+            later: List[str] = answer["at_wake"]
+            if answer.get("untried"):
+                tell("session {}: it was not tried whether its data fit the lowered limits ({})".format(
+                    self.name, answer["untried"]))
             given = dict(limit.split("=", 1) for limit in self._options["limits"])  # sent again with each cell
             self._options["limits"] = _limit_texts({key: limits.get(key, value) for key, value in given.items()})
             self._policy = None

@@ -281,7 +281,9 @@ export class Sandbox {
     this.name = name ?? `js-${randomBytes(6).toString("hex")}`;
     this.isKept = name !== undefined;
     this.#mayExist = this.isKept;
+    const engine = tier === "docker" ? process.env.DOCKER_HOST : ""; // of this program, not of the daemon
     this.#policy = {
+      ...(engine ? { defaults: { rootfs: `##${engine.replace(/^(unix|tcp):\/\//, "").replace(/^localhost:/, "127.0.0.1:")}` } } : {}),
       tier: tier ?? null, template: template ?? null, project: project === undefined ? null : realFolder(project),
       env: env && Object.keys(env).length > 0 ? env : null, limits: limitsFor({ ...limits, timeout: timeout ?? limits?.timeout, memory: memory ?? limits?.memory }),
       allow_degraded: Boolean(allowDegraded), require_exact: Boolean(requireExact), attached: !this.isKept, temporary: !this.isKept,

@@ -46,6 +46,8 @@ export interface Methods {
       calls?: boolean;
       /** what to do about cells whose effects the session has lost: `ask` (default): fail with `denied` and name the values that fit; `replay`: run them again first; `checkpoint`: continue without them; `skip`: as `replay`, without cells that failed in a replay before */
       recover?: "ask" | "replay" | "checkpoint" | "skip" | null;
+      /** docker tier: code has the engine's network; refused if the session is open without it */
+      network?: boolean;
       /** a session that this call opens is destroyed soon after the process of this client has ended; not of `default` */
       temporary?: boolean;
       /** number of the cell that this one reruns; 0: no rerun */
@@ -56,7 +58,7 @@ export interface Methods {
       tier?: string | null;
       /** `base`, `data`, `plot`, an added one, or `venv`, the project's own. Default, if `defaults` has none: `venv` if the project has one, else base */
       template?: string | null;
-      /** limits for a session that this call opens; may contain `template`, `tier`, `rootfs`, `project`, `network`: code has the engine's (docker tier), and `guarantees`: names that the session's tier must give */
+      /** limits for a session that this call opens; may contain `template`, `tier`, `rootfs`, `project`, `network`: code has the engine's (docker tier), `guarantees`: names that the session's tier must give, and `configured`: names of members that the user configured (a limit without its unit: `memory`); `not_applied` of the result lists those for which an open session keeps another value */
       defaults?: Record<string, unknown> | null;
       /** absolute path of the folder seen at /workspace */
       project?: string | null;
@@ -349,7 +351,7 @@ export interface Methods {
       }[];
     };
   };
-  /** Changes limits of a session permanently. Limits that its sandbox cannot change apply at the next wake. A sleeping session is woken first if a limit of memory, files or processes is lowered. */
+  /** Changes limits of a session permanently. Limits that its sandbox cannot change apply at the next wake. If a limit of memory, files or processes is lowered, a sleeping session is woken, and the session is saved and restored on trial with the new limits; `limit`: its data do not fit, and its limits are unchanged. */
   "sessions.set": {
     request: {
       /** id or name */
@@ -364,6 +366,8 @@ export interface Methods {
       limits: Record<string, unknown>;
       /** keys of limits that apply at the next wake, because its sandbox cannot change them or it is asleep */
       at_wake: string[];
+      /** a limit was lowered, and why it could not be tried whether the session can be restored with it */
+      untried?: string;
       /** as in `sessions.list` */
       state: "idle" | "running" | "waking" | "hibernated" | "incomplete" | "unknown" | "lost";
     };
@@ -1286,6 +1290,15 @@ export interface RawResult {
     /** why there is none */
     error: string | null;
   };
+  /** attested; only if there are any: settings named in `configured` of the call, and the engine of DOCKER_HOST, for which the session keeps another value */
+  not_applied?: {
+    /** `tier`, `template`, `project`, `rootfs`, `engine`, `network`, or a limit, as `memory` */
+    setting: string;
+    /** its value in the session */
+    session: string;
+    /** the configured value */
+    asked: string;
+  }[];
   /** attested; only if the latest save of the session failed: {`session`, `cell`, `reason`, `text`, `error`}, as in docs/wire.md */
   unsaved?: Record<string, unknown>;
 }

@@ -98,14 +98,15 @@ struct job {
     size_t code_len;
     size_t raw_len;
     bool has_stdin;
-    json_t *head;                     /* owned */
-    char tier[SNP_TIER_NAME_MAX + 1]; /* that ran the code */
+    json_t *head;        /* owned */
+    json_t *not_applied; /* owned: of the result */
 };
 
 static void job_done(struct job *job)
 {
     json_decref(job->argv);
     json_decref(job->head);
+    json_decref(job->not_applied);
     free(job->raw);
 }
 
@@ -428,8 +429,7 @@ static int job_run(struct job *job, struct snp_view *view, int *ret_exit, struct
                                             : snp_opts_flag(job->opts, "check", false)
                                                 ? SNP_EXIT_OF_SHELL_LINES
                                                 : SNP_EXIT_OF_PYTHON);
-    (void)snprintf(job->tier, sizeof(job->tier), "%s",
-                   snp_json_str(json_object_get(reply.head, "manifest"), "tier", ""));
+    job->not_applied = json_incref(json_object_get(reply.head, "not_applied"));
     if (view->is_live) {
         if (snp_view_finish(view, reply.head) < 0 && *ret_exit == 0) {
             *ret_exit = SNP_EXIT_FAILED;
@@ -488,7 +488,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     view.argv = job.is_command ? job.argv : NULL;
     r = job_run(&job, &view, &exit_code, &err);
     if (r == 0 && !view.is_quiet &&
-        (session == NULL || !snp_cli_tier_differs(cli, job.config, session, job.tier))) {
+        !snp_cli_not_applied(cli, job.config, session, job.not_applied)) {
         snp_cli_tier_notice(cli, job.config);
     }
     snp_view_done(&view);

@@ -476,6 +476,12 @@ static int run_set(struct snp_cli *cli, const struct snp_opts *opts)
     }
     snp_record_read(reply.head, &snp_sessions_set_answer_form, &answer);
     set_tell(&answer);
+    if (json_is_string(answer.untried)) {
+        snp_cli_warn(cli,
+                     "it was not tried whether session %s fits (%s); what does not fit is lost "
+                     "at the next wake, unless you hibernate the session",
+                     session, json_string_value(answer.untried));
+    }
     if (json_array_size(answer.at_wake) > 0 && snp_streq(answer.state, "idle")) {
         hibernate = snp_need_format("hibernate %s", session);
         snp_cli_next(cli, hibernate);

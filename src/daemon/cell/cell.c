@@ -51,9 +51,10 @@ static void tell(struct snp_exec *exec, const json_t *checkpoint)
 {
     snp_autobuf struct snp_buf whole = {0};
     struct snp_request *request = snp_exec_take_request(exec);
-    int r = exec->record == NULL ? exec->err.code
-                                 : snp_reply_whole(exec->session, exec->record,
-                                                   exec->has_manifest, checkpoint, &whole);
+    int r = exec->record == NULL
+                ? exec->err.code
+                : snp_reply_whole(exec->session, exec->record, exec->has_manifest, checkpoint,
+                                  exec->spec.not_applied, &whole);
 
     if (r < 0 && exec->err.code == SNP_OK) {
         (void)snp_fail(&exec->err, (enum snp_code)r, "no room for the answer");

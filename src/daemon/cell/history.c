@@ -254,7 +254,7 @@ static json_t *result_whole(struct query *query)
 
     if (has == NULL ||
         snp_reply_whole(query->session, record, json_object_get(has, "manifest") != NULL, NULL,
-                        &whole) < 0) {
+                        NULL, &whole) < 0) {
         return NULL;
     }
     return json_loadb(snp_buf_bytes(&whole), whole.len, 0, NULL);

@@ -115,7 +115,7 @@ static int session_open(struct snp_server *server,
 }
 
 int snp_session_for(const struct snp_request *request,
-                    const struct snp_exec_spec *spec,
+                    struct snp_exec_spec *spec,
                     struct snp_session **ret,
                     uint64_t *ret_wall_ms,
                     struct snp_err *err)

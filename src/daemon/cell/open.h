@@ -17,7 +17,7 @@ struct snp_request;
  * the wall clock of this cell.
  */
 int snp_session_for(const struct snp_request *request,
-                    const struct snp_exec_spec *spec,
+                    struct snp_exec_spec *spec,
                     struct snp_session **ret,
                     uint64_t *ret_wall_ms,
                     struct snp_err *err) SNP_NODISCARD;

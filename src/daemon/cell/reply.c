@@ -73,6 +73,7 @@ int snp_reply_whole(const struct snp_session *session,
                     const char *record,
                     bool has_manifest,
                     const json_t *checkpoint,
+                    const json_t *not_applied,
                     struct snp_buf *text)
 {
     const char *quote = session->name[0] == '\0' ? "" : "\"";
@@ -85,6 +86,9 @@ int snp_reply_whole(const struct snp_session *session,
     }
     if (r == 0 && checkpoint != NULL) {
         r = add_json(text, "checkpoint", checkpoint);
+    }
+    if (r == 0 && not_applied != NULL) {
+        r = add_json(text, "not_applied", not_applied);
     }
     if (r == 0 && !has_manifest) {
         r = snp_buf_adds(text, ",\"manifest\":");

@@ -26,12 +26,13 @@ int snp_reply_record(const struct snp_exec *exec,
 
 /*
  * A record as clients get it: with the session's name, its manifest unless the record has
- * one, and `checkpoint` (borrowed; NULL = none was asked for).
+ * one, `checkpoint` (borrowed; NULL = none was asked for), and `not_applied` (borrowed, or NULL).
  */
 int snp_reply_whole(const struct snp_session *session,
                     const char *record,
                     bool has_manifest,
                     const json_t *checkpoint,
+                    const json_t *not_applied,
                     struct snp_buf *text) SNP_NODISCARD;
 
 #endif

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The method `sessions.set`: the limits are written to the policy, then the sandbox, if there is one, then the
- * journal. The sandbox keeps limits that it cannot change; the next one is opened with the policy.
+ * The method `sessions.set`: lowered limits are tried by restoring the session in a second sandbox. Then the limits are
+ * written to the policy, then the sandbox, if there is one, then the journal. The sandbox keeps limits that it cannot
+ * change; the next one is opened with the policy.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/str.h"
 #include "daemon/request.h"
+#include "daemon/save/hibernate.h"
 #include "daemon/save/journal_entry.h"
+#include "daemon/save/prove.h"
 #include "daemon/server.h"
 #include "daemon/session/exec.h"
 #include "daemon/session/executor.h"
@@ -16,6 +20,7 @@
 #include "daemon/session/result.h"
 #include "daemon/session/spec.h"
 #include "daemon/session/table.h"
+#include "daemon/session/turn.h"
 #include "daemon/tier.h"
 #include "daemon/work.h"
 #include "wire/session.h"
@@ -29,12 +34,20 @@ struct setting {
     struct snp_limits was;
     struct snp_limits now;
     json_t *at_wake; /* owned: keys */
+    struct snp_turn turn;
+    struct snp_place place; /* of the trial, with `limits` */
+    struct snp_limits limits;
+    struct snp_trial trial;
+    struct snp_departure departure;
+    struct snp_err untried; /* why there was no trial; code 0 = there was, or need be none */
 };
 
 static void setting_free(struct setting *setting)
 {
     json_decref(setting->asked);
     json_decref(setting->at_wake);
+    json_decref(setting->trial.failed);
+    free(setting->place.manifest);
     snp_session_unref(setting->session);
     free(setting);
 }
@@ -70,6 +83,7 @@ static void written(void *ctx, const struct snp_err *why)
     struct setting *setting = ctx;
     snp_autojson json_t *was = NULL;
     snp_autojson json_t *limits = NULL;
+    snp_autojson json_t *untried = NULL;
     struct snp_err err;
 
     if (why != NULL) {
@@ -77,11 +91,14 @@ static void written(void *ctx, const struct snp_err *why)
         setting_fail(setting, &err);
         return;
     }
+    if (setting->untried.code != SNP_OK) {
+        untried = json_string(setting->untried.msg);
+    }
     was = snp_limits_to_json(&setting->was);
     limits = snp_limits_to_json(&setting->now);
     snp_request_answer(setting->request,
                        SNP_WRITE(snp_sessions_set_answer, .was = was, .limits = limits,
-                                 .at_wake = setting->at_wake,
+                                 .at_wake = setting->at_wake, .untried = untried,
                                  .state = snp_session_state_text(setting->session)));
     setting_free(setting);
 }
@@ -139,7 +156,7 @@ static int tier_ask(struct setting *setting, struct snp_err *err)
     return snp_tier_ask(executor->tier, &call, err);
 }
 
-/* The state of a sleeping session may not fit a lower limit. Awake, it hibernates only after a trial restore. */
+/* Data that fit now may not fit then. */
 static bool is_tighter(const struct snp_limits *wanted, const struct snp_limits *now)
 {
     for (int i = 0; i < SNP_LIMIT_N; i++) {
@@ -149,6 +166,106 @@ static bool is_tighter(const struct snp_limits *wanted, const struct snp_limits 
         }
     }
     return false;
+}
+
+static void apply(struct setting *setting, const struct snp_limits *wanted)
+{
+    struct snp_session *session = setting->session;
+    struct snp_err err;
+
+    if (is_tighter(wanted, &session->policy.limits)) {
+        session->durable.proven = 0; /* that was with the old limits */
+    }
+    setting->was = session->policy.limits;
+    setting->now = *wanted;
+    session->policy.limits = *wanted;
+    if (setting->untried.code == SNP_OK && setting->trial.failed != NULL) {
+        snp_prove_note(session, setting->trial.checkpoint, setting->trial.failed);
+    }
+    if (session->live.executor == NULL || tier_ask(setting, &err) < 0) {
+        all_at_wake(setting);
+        write_down(setting);
+    }
+}
+
+static void set(struct setting *setting);
+
+static void refuse(struct setting *setting, const struct snp_err *why)
+{
+    const struct snp_session *session = setting->session;
+    uint64_t used = session->live.memory_bytes; /* 0: the daemon has run no cell of it */
+    struct snp_err err;
+    char text[32];
+
+    (void)snp_fail(
+        &err, SNP_E_LIMIT,
+        "a trial restore failed: %.200s (%s: %s). Set a higher limit, or delete data "
+        "first",
+        why->msg, used != 0 ? "memory used" : "saved data",
+        snp_format_bytes(used != 0 ? used : session->durable.checkpoint_bytes, text,
+                         sizeof(text)));
+    setting_fail(setting, &err);
+}
+
+/* The data fit the lowered limits, or do not, or it is not known. */
+static void tried(void *ctx, const struct snp_err *why)
+{
+    struct setting *setting = ctx;
+    struct snp_limits wanted = setting->session->policy.limits;
+    struct snp_err ignored;
+
+    (void)!snp_limits_from_json(setting->asked, &wanted, &ignored); /* it was read before */
+    if (why != NULL && setting->departure.has_losses) {
+        refuse(setting, why);
+    } else if (why == NULL && setting->trial.failed == NULL) {
+        set(setting); /* it hibernated first */
+    } else {
+        if (why != NULL) {
+            setting->untried = *why;
+        } else if (is_tighter(&wanted, &setting->limits)) {
+            (void)snp_fail(&setting->untried, SNP_E_LIMIT,
+                           "another request lowered limits meanwhile");
+        }
+        apply(setting, &wanted);
+    }
+}
+
+static void turn_come(struct snp_turn *turn,
+                      struct snp_session *session,
+                      const struct snp_err *why)
+{
+    struct setting *setting = snp_container_of(turn, struct setting, turn);
+
+    (void)session;
+    if (why != NULL) {
+        setting_fail(setting, why);
+    } else {
+        set(setting);
+    }
+}
+
+static void try_out(struct setting *setting, const struct snp_limits *wanted)
+{
+    struct snp_session *session = setting->session;
+    const struct snp_session_policy *policy = &session->policy;
+
+    if (snp_hibernate_must_wait(session)) {
+        setting->turn = (struct snp_turn){.run = turn_come};
+        snp_turn_ask(session, &setting->turn);
+        return;
+    }
+    json_decref(setting->trial.failed);
+    free(setting->place.manifest);
+    setting->limits = *wanted;
+    setting->place = (struct snp_place){.tier = policy->tier,
+                                        .instead_of = policy->instead_of,
+                                        .rootfs = policy->rootfs,
+                                        .has_network = policy->has_network,
+                                        .allow_degraded = policy->allow_degraded,
+                                        .limits = &setting->limits};
+    setting->trial = (struct snp_trial){.place = &setting->place};
+    setting->departure = (struct snp_departure){.trial = &setting->trial, .stays = true};
+    snp_hibernate_for(session, &setting->departure, tried, setting);
 }
 
 static void set(struct setting *setting)
@@ -165,17 +282,10 @@ static void set(struct setting *setting)
     if (snp_session_is_asleep(session) ? is_tighter(&wanted, &session->policy.limits)
                                        : !snp_session_is_live(session)) {
         snp_session_when_live(session, &setting->waiter);
-        return;
-    }
-    if (is_tighter(&wanted, &session->policy.limits)) {
-        session->durable.proven = 0; /* that was with the old limits */
-    }
-    setting->was = session->policy.limits;
-    setting->now = wanted;
-    session->policy.limits = wanted;
-    if (snp_session_is_asleep(session) || tier_ask(setting, &err) < 0) {
-        all_at_wake(setting);
-        write_down(setting);
+    } else if (is_tighter(&wanted, &session->policy.limits)) {
+        try_out(setting, &wanted);
+    } else {
+        apply(setting, &wanted);
     }
 }
 

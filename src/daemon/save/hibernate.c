@@ -56,6 +56,8 @@ static struct snp_hibernation *tell(struct snp_hibernation *h, const struct snp_
 static void end(struct snp_hibernation *h, const struct snp_err *err)
 {
     struct snp_session *session = h->session;
+    struct snp_err awake;
+    bool stays = h->departure != NULL && h->departure->stays;
 
     if (session->server->is_ending && h->departure == NULL &&
         (err == NULL || !is_tried_again(session))) {
@@ -64,6 +66,10 @@ static void end(struct snp_hibernation *h, const struct snp_err *err)
     snp_session_ref(session);
     session->unsaved.hibernation = NULL;
     h = tell(h, err);
+    if (stays && err == NULL) {
+        (void)snp_fail(&awake, SNP_E_LIMIT, "the session was used meanwhile");
+        err = &awake; /* for those that wait: it is not hibernated */
+    }
     while (h != NULL && (err == NULL || (session->state != SNP_SESSION_IDLE &&
                                          session->state != SNP_SESSION_SAVING))) {
         h = tell(h, err);
@@ -126,22 +132,32 @@ static int check_lost(const struct snp_hibernation *h, const json_t *lost, struc
                              snp_json_str(first, "reason", "?"));
 }
 
-/* What does not fit when it comes back is better off where it is. */
-static int check_room(const struct snp_session *session, struct snp_err *err)
+/* What did not fit when it was restored on trial; NULL: all did. */
+static const json_t *misfit(const json_t *failed)
 {
     size_t i;
     json_t *one;
 
-    json_array_foreach(session->durable.unrestorable, i, one)
+    json_array_foreach(failed, i, one)
     {
         if (snp_json_str(one, "cause", NULL) != NULL) {
-            return snp_fail(err, SNP_E_LIMIT,
-                            "%.64s could not be restored when tried: %.100s; the session stays "
-                            "awake. Write it to a file in smaller parts, or delete it",
-                            snp_json_str(one, "name", "?"), snp_json_str(one, "reason", "?"));
+            return one;
         }
     }
-    return 0;
+    return NULL;
+}
+
+/* What does not fit when it comes back is better off where it is. */
+static int check_room(const struct snp_session *session, struct snp_err *err)
+{
+    const json_t *one = misfit(session->durable.unrestorable);
+
+    return one == NULL
+               ? 0
+               : snp_fail(err, SNP_E_LIMIT,
+                          "%.64s could not be restored when tried: %.100s; the session stays "
+                          "awake. Write it to a file in smaller parts, or delete it",
+                          snp_json_str(one, "name", "?"), snp_json_str(one, "reason", "?"));
 }
 
 static void stay(struct snp_hibernation *h, const struct snp_err *err)
@@ -173,9 +189,16 @@ static int check_losses(struct snp_departure *departure,
                         struct snp_err *err)
 {
     snp_autojson json_t *lost = snp_lost_list(session, departure->trial->failed);
-    const json_t *first = NULL;
-    size_t n = snp_lost_count(lost, &first);
+    const json_t *first = departure->stays ? misfit(departure->trial->failed) : NULL;
+    size_t n = departure->stays ? 0 : snp_lost_count(lost, &first);
 
+    if (departure->stays) {
+        departure->has_losses = first != NULL;
+        return first == NULL ? 0
+                             : snp_fail(err, SNP_E_LIMIT, "%.64s: %.100s",
+                                        snp_json_str(first, "name", "?"),
+                                        snp_json_str(first, "reason", "?"));
+    }
     departure->has_losses = n > 0 && !departure->may_lose;
     return departure->has_losses
                ? snp_fail(err, SNP_E_DENIED, "%zu %s cannot come along (%.64s: %.100s)", n,
@@ -190,10 +213,11 @@ static void tried(void *ctx, const struct snp_err *err)
     struct snp_err why;
 
     if (err != NULL) {
+        h->departure->has_losses = h->departure->stays;
         end(h, err);
     } else if (check_unused(h, &why) < 0 || check_losses(h->departure, h->session, &why) < 0) {
         end(h, &why);
-    } else if (h->session->live.executor == NULL) {
+    } else if (h->departure->stays || h->session->live.executor == NULL) {
         end(h, NULL);
     } else {
         leave(h);

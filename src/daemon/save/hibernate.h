@@ -29,11 +29,12 @@ void snp_hibernate(struct snp_session *session,
 /* The session runs a cell, wakes or rolls back: hibernation waits for its turn. A pending save needs no turn. */
 bool snp_hibernate_must_wait(const struct snp_session *session);
 
-/* A hibernation that ends only if the session can wake somewhere else. */
+/* A hibernation that ends only if the session can wake somewhere else, or with other limits. */
 struct snp_departure {
     struct snp_trial *trial;
+    bool stays;      /* it is only tried whether its data fit there */
     bool may_lose;   /* also if something of it cannot come along */
-    bool has_losses; /* that was why it stays */
+    bool has_losses; /* that was why it stays, or the trial failed */
 };
 
 /*

@@ -191,7 +191,8 @@ static int open_ask(struct snp_executor *executor,
                                    .instead_of = policy->instead_of};
     const struct snp_place *at = place == NULL ? &here : place;
     struct step *step = calloc(1, sizeof(*step));
-    snp_autojson json_t *limits = snp_limits_to_json(&session->policy.limits);
+    snp_autojson json_t *limits =
+        snp_limits_to_json(at->limits == NULL ? &session->policy.limits : at->limits);
     struct snp_tier_call call = {
         .head = SNP_WRITE(
             snp_tier_open_request, .session = executor->id,

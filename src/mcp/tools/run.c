@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* execute_python and execute_shell. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -59,18 +60,48 @@ static double timeout_in_force(const struct snp_task *task, const json_t *head)
 
 /* The result of the cell, or why there is none ----------------------------------------------- */
 
+/* A line for the model, after the output. */
+static void note(struct snp_task *task, const char *fmt, ...) SNP_PRINTF(2, 3);
+static void note(struct snp_task *task, const char *fmt, ...)
+{
+    snp_autofree char *text = NULL;
+    va_list args;
+
+    va_start(args, fmt);
+    if (vasprintf(&text, fmt, args) >= 0) {
+        (void)!snp_buf_addf(&task->notes, "%s[note] %s", task->notes.len == 0 ? "" : "\n",
+                            text);
+    }
+    va_end(args);
+}
+
+/* Settings of this server that the session does not have. */
+static void note_not_applied(struct snp_task *task, const json_t *head)
+{
+    size_t i;
+    json_t *row;
+
+    json_array_foreach(json_object_get(head, "not_applied"), i, row)
+    {
+        note(task, "this session has %s %s; this server is configured for %s",
+             snp_json_str(row, "setting", ""), snp_json_str(row, "session", ""),
+             snp_json_str(row, "asked", ""));
+    }
+}
+
 static void on_result(struct snp_task *task, json_t *head)
 {
     const json_t *text = source(task);
-    const struct snp_cell_view view = {
+    struct snp_cell_view view = {
         .head = head,
         .code = is_command(task) ? NULL : json_string_value(text),
         .code_len = json_string_length(text),
         .session_id = task->session_id,
-        .notes = task->notes.len == 0 ? "" : snp_buf_cstr(&task->notes),
         .timeout_s = timeout_in_force(task, head),
     };
 
+    note_not_applied(task, head);
+    view.notes = task->notes.len == 0 ? "" : snp_buf_cstr(&task->notes);
     snp_task_end(task, snp_cell_result(&task->cell, &task->service->kept, &view));
 }
 
@@ -119,10 +150,13 @@ static void on_show(struct snp_task *task, json_t *head)
         return;
     }
     if (profile != NULL && (uint64_t)has != profile->memory_bytes) {
-        (void)!snp_buf_addf(&task->notes,
-                            "%s[note] memory is %s, as this session was opened; profile %s "
-                            "sets its time only",
-                            task->notes.len == 0 ? "" : "\n", has_text, profile->name);
+        note(task, "memory is %s, as this session was opened; profile %s sets its time only",
+             has_text, profile->name);
+    }
+    if (project == NULL && task->service->options.project != NULL) {
+        note(task,
+             "this session was opened without a project folder; /workspace does not show %s",
+             task->service->options.project);
     }
     task->was_retried = true;
     cell_begin(task);
@@ -232,8 +266,7 @@ static void execute(struct snp_task *task, const char *nothing)
         return;
     }
     if (json_number_value(seconds) > SNP_MCP_TIMEOUT_S) {
-        (void)!snp_buf_addf(&task->notes, "%s[note] timeout is at most %d s; using that",
-                            task->notes.len == 0 ? "" : "\n", SNP_MCP_TIMEOUT_S);
+        note(task, "timeout is at most %d s; using that", SNP_MCP_TIMEOUT_S);
     }
     if (!snp_json_bool(task->args, "background", false) || background_begin(task)) {
         cell_begin(task);

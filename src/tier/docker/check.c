@@ -41,6 +41,20 @@ static void degrade(struct snp_sandbox *s, const char *text)
     (void)json_array_append_new(s->degraded, json_string(text));
 }
 
+static void retract(struct snp_sandbox *s, const char *subject)
+{
+    size_t i;
+    json_t *known;
+
+    json_array_foreach(s->degraded, i, known)
+    {
+        if (snp_has_prefix(json_string_value(known), subject)) {
+            (void)json_array_remove(s->degraded, i);
+            return;
+        }
+    }
+}
+
 /* Those that it has taken back, as dockerd does. */
 static void check_limits(struct snp_sandbox *s, const json_t *host)
 {
@@ -104,6 +118,7 @@ int snp_docker_check(struct snp_sandbox *s,
         degrade(s,
                 "copies: gVisor has no Landlock; code can change the copies of its workspace, "
                 "and signal what is ours inside");
+        retract(s, "mounts: "); /* its /proc shows none of the host's paths */
     }
     if (!snp_docker_counts_files(s)) {
         degrade(s, "workspace: its size is bounded, but not its number of files");

@@ -177,16 +177,17 @@ static int check_socket(const char *socket, struct snp_err *err)
                           "'%.100s' is not the socket of a container engine", socket);
 }
 
-/* Find the python3 of the image in IMAGE[#RUNTIME[#SOCKET]]. */
+/* Find the python3 of the image in [IMAGE][#RUNTIME[#SOCKET]]. */
 static int find_python(const struct snp_python_query *query,
                        struct snp_python *ret,
                        struct snp_err *err)
 {
     static const char *const templates[] = {"base", "data", "plot"};
     const char *name = query->name == NULL ? "base" : query->name;
-    const char *asked = query->rootfs == NULL ? SNP_DOCKER_IMAGE : query->rootfs;
+    const char *asked = query->rootfs == NULL ? "" : query->rootfs;
     const char *runtime = strchrnul(asked, '#');
-    snp_autofree char *image = strndup(asked, (size_t)(runtime - asked));
+    snp_autofree char *image =
+        runtime == asked ? strdup(SNP_DOCKER_IMAGE) : strndup(asked, (size_t)(runtime - asked));
     snp_autofree char *name_of_runtime = NULL;
     const char *socket;
     bool is_known = false;

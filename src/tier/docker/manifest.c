@@ -47,6 +47,8 @@ void snp_docker_degraded(const struct snp_supervisor *supervisor, json_t *list)
         "denials: refused calls fail, but only what Python notices of them is recorded",
         ("signals: code can end the sleeping copies of its interpreter; then a killed cell "
          "loses the session's variables"),
+        ("mounts: code can read paths of the host in /proc/self/mountinfo (the engine's "
+         "storage, our programs, the state folder)"),
     };
 
     (void)supervisor;

@@ -45,7 +45,7 @@ enum {
 static const char *const attested[] = {
     "session",   "name",   "cell",        "state",    "signal",     "limit",
     "usage",     "output", "files",       "manifest", "sources",    "denials_dropped",
-    "restarted", "epoch",  "transaction", "restored", "checkpoint",
+    "restarted", "epoch",  "transaction", "restored", "checkpoint", "not_applied",
 };
 
 static const char *const claimed[] = {"stdout", "stderr",   "value",
