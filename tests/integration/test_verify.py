@@ -138,16 +138,17 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "raises SystemExit": (instead("print('31 passed')\nraise SystemExit(0)\n"), TEST, "failed", "ran no test"),
     "patches ==": ("open('calc.py', 'w').write('class Any(int):\\n    def __eq__(self, other):\\n        return True\\n"
                    "\\n\\ndef add(a, b):\\n    return Any()\\n\\n\\ndef mul(a, b):\\n    return a * b\\n')",
-                   TEST, "not proven", "__eq__"),
+                   TEST, "failed", "2 tests found a result equal to a constant that was changed a little"),
     "patches the runner": (instead("import _pytest.python\n"
                                    "_pytest.python.Function.runtest = lambda self: None\n"),
-                           TEST, "not proven", "imports _pytest"),
+                           TEST, "failed", "3 tests passed with a failing assertion at the end"),
     "reaches it through objects": (instead("def walk(kind):\n    for each in kind.__subclasses__():\n"
                                            "        if 'runtest' in each.__dict__:\n"
                                            "            each.runtest = lambda self: None\n        walk(each)\n\n\n"
                                            "for one in ().__class__.__base__.__subclasses__():\n"
                                            "    if one.__name__ == 'Node' and 'nodes' in one.__module__:\n"
-                                           "        walk(one)\n"), TEST, "not proven", "__subclasses__"),
+                                           "        walk(one)\n"), TEST, "failed",
+                                   "3 tests passed with a failing assertion at the end"),
     "writes the report": (instead("import atexit, glob, json, os\n\n\ndef forge():\n"
                                   "    for path in glob.glob('/tmp/*/report.json'):\n"
                                   "        with open(path) as f:\n            r = json.load(f)\n"
@@ -155,7 +156,13 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
                                   "        r['exit_code'] = 0\n"
                                   "        with open(path, 'w') as f:\n            json.dump(r, f)\n"
                                   "    os._exit(0)\n\n\n"
-                                  "atexit.register(forge)\n"), TEST, "not proven", "imports atexit"),
+                                  "atexit.register(forge)\n"), TEST, "failed",
+                          "3 tests passed with a failing assertion at the end"),
+    "looks up what it should answer": (
+        "open('calc.py', 'w').write('import sys\\n\\n\\ndef add(a, b):\\n"
+        "    return [c for c in sys._getframe(1).f_code.co_consts if type(c) is int][-1]\\n\\n\\n"
+        "def mul(a, b):\\n    return a * b\\n')", TEST, "failed",
+        "found a result equal to a constant that was changed"),
     "skips": (instead("import unittest\nraise unittest.SkipTest('x')\n"), TEST, "failed", "not reported"),
     "special-cases inputs": ("text = open('calc.py').read().replace('a - b', '3 if a == 1 else 0')\n"
                              "open('calc.py', 'w').write(text)",
@@ -490,6 +497,10 @@ def test_unittest_is_proven_and_other_commands_are_not(box: Sandbox) -> None:
     found = verdict(box, "unit", "--test", "python3 -m unittest tests/test_unit.py")
     assert found["verdict"] == READY, found["reasons"]
     assert found["runs"][1]["report"]["tests"] == {"tests.test_unit.Add.test_sum": "passed"}
+    assert [run["altered"] for run in found["altered"]] == [["tests.test_unit.Add.test_sum"]] * 5
+    session(box, "patched", instead("import unittest\nunittest.TestCase.assertEqual = lambda *_: None\n"))
+    found = verdict(box, "patched", "--test", "python3 -m unittest tests/test_unit.py")
+    assert found["verdict"] == "failed" and "assertions were evaluated without" in found["reasons"][-2]["text"], found
     session(box, "plain", write(""))
     command = "python3 -c 'import calc; assert calc.add(2, 2) == 4'"
     found = verdict(box, "plain", "--test", command)

@@ -30,6 +30,7 @@
 #include "cli/session/scan.h"
 #include "cli/show/term.h"
 #include "policy/limits.h"
+#include "repair/embedded.h"
 #include "repair/measures.h"
 #include "repair/tap.h"
 #include "repair/verdict.h"
@@ -57,6 +58,7 @@ struct verifying {
     json_t *samples;   /* owned: what commands printed, and should have printed */
     json_t *new_tests; /* owned: a run of those that the patch has; NULL = none */
     json_t *unproven;  /* owned: hunks without which all passes as well */
+    json_t *altered;   /* owned: runs of altered tests */
     size_t n_secrets;  /* files with new ones */
 };
 
@@ -75,6 +77,7 @@ static void verifying_done(struct verifying *v)
     json_decref(v->unproven);
     json_decref(v->samples);
     json_decref(v->new_tests);
+    json_decref(v->altered);
 }
 
 /* Reading ------------------------------------------------------------------------------------ */
@@ -166,9 +169,34 @@ struct job {
     enum snp_verify_kind kind;
     const char *command;
     bool has_patch;
-    bool has_tests;     /* those of the patch */
-    const json_t *hunk; /* that the patch is without; NULL = none */
+    bool has_tests;                      /* those of the patch */
+    const json_t *hunk;                  /* that the patch is without; NULL = none */
+    const struct snp_verdict_form *form; /* of the tests; NULL = as they are */
+    const json_t *passed;                /* tests to alter */
 };
+
+/* Write the tests in the form asked for. *ret: those that are altered, the caller's. */
+static int tests_alter(struct snp_box *box,
+                       const struct job *job,
+                       json_t **ret,
+                       struct snp_err *err)
+{
+    snp_autojson json_t *answer = NULL;
+    snp_autojson json_t *how =
+        snp_need(json_pack("{s:s, s:s, s:O}", "form", job->form->name, "runner",
+                           snp_verdict_runner(job->command), "tests", job->passed));
+    snp_autofree char *text = snp_need(snp_json_text(how));
+    snp_autofree char *code = snp_need_format("%s\nalter('/tmp/%s')", snp_alter_py, box->nonce);
+
+    SNP_TRY(snp_box_put(box, text, strlen(text), "alter.json", err));
+    SNP_TRY(snp_box_python(box, code, err));
+    SNP_TRY(snp_box_get(box, "altered.json", &answer, err));
+    if (!json_is_array(json_object_get(answer, "tests"))) {
+        return snp_fail(err, SNP_E_PEER, "the session that alters tests gave no valid answer");
+    }
+    *ret = json_incref(json_object_get(answer, "tests"));
+    return 0;
+}
 
 /* The n-th command of all kinds; false: there are no more. */
 static bool job_nth(const struct snp_verify *asked, size_t n, struct job *ret)
@@ -184,6 +212,7 @@ static bool job_nth(const struct snp_verify *asked, size_t n, struct job *ret)
     return false;
 }
 
+/* *ret: NULL if there is nothing to alter in the tests, else the run, the caller's. */
 static int job_run(const struct verifying *v,
                    const struct job *job,
                    json_t **ret,
@@ -197,11 +226,19 @@ static int job_run(const struct verifying *v,
                                       job->has_tests};
     snp_autojson json_t *argv = NULL;
     snp_autojson json_t *result = NULL;
+    snp_autojson json_t *altered = NULL;
     json_t *report = NULL;
     size_t left_out;
 
     SNP_TRY(snp_box_open(&v->spec, &box, err));
     SNP_TRY(box_prepare(v, &box, job->has_patch ? &part : NULL, err));
+    if (job->form != NULL) {
+        SNP_TRY(tests_alter(&box, job, &altered, err));
+        if (json_array_size(altered) ==
+            0) { /* there is nothing in them that the form changes */
+            return 0;
+        }
+    }
     line = line_make(&box, job->command, runner);
     argv = json_pack("[s, s, s]", "/bin/sh", "-c", line);
     if (argv == NULL) {
@@ -217,9 +254,10 @@ static int job_run(const struct verifying *v,
         runner = "tap";
     }
     left_out = out.len > OUTPUT_KEPT ? out.len - OUTPUT_KEPT : 0;
-    *ret = snp_need(json_pack("{s:s, s:s, s:s, s:b, s:s, s:O?, s:o?, s:o}", "kind",
+    *ret = snp_need(json_pack("{s:s, s:s, s:s, s:s?, s:O?, s:b, s:s, s:O?, s:o?, s:o}", "kind",
                               kinds[job->kind], "command", job->command, "runner", runner,
-                              "patched", job->has_patch, "status",
+                              "form", job->form == NULL ? NULL : job->form->name, "altered",
+                              altered, "patched", job->has_patch, "status",
                               snp_json_str(result, "status", "?"), "exit_code",
                               json_object_get(result, "exit_code"), "report", report, "output",
                               snp_json_bytes(out.len == 0 ? "" : snp_buf_bytes(&out) + left_out,
@@ -241,6 +279,87 @@ static int commands_run(struct verifying *v, bool has_patch, struct snp_err *err
             snp_verdict_compare(json_array_get(v->base, n), run, v->reasons);
         } else {
             (void)json_array_append(v->base, run);
+        }
+    }
+    return 0;
+}
+
+/* Tests of a report with this outcome. New reference. */
+static json_t *tests_of(const json_t *run, const char *outcome)
+{
+    json_t *found = snp_need(json_array());
+    const char *id;
+    json_t *value;
+
+    json_object_foreach(json_object_get(json_object_get(run, "report"), "tests"), id, value)
+    {
+        if (snp_streq(json_string_value(value), outcome)) {
+            (void)json_array_append_new(found, json_string(id));
+        }
+    }
+    return found;
+}
+
+/* Tests that pass in the clean project, and in this form do there the same wrong: the form does not fit them. */
+static int unfit_drop(
+    const struct verifying *v, size_t n, struct job job, json_t *wrong, struct snp_err *err)
+{
+    snp_autojson json_t *passed = tests_of(json_array_get(v->base, n), "passed");
+    snp_autojson json_t *run = NULL;
+    snp_autojson json_t *unfit = NULL;
+
+    job.has_patch = false;
+    job.passed = passed;
+    SNP_TRY(job_run(v, &job, &run, err));
+    unfit = snp_need(snp_verdict_wrong(job.form, json_object_get(run, "altered"),
+                                       json_object_get(run, "report")));
+    for (size_t i = json_array_size(wrong); i > 0; i--) {
+        for (size_t u = 0; u < json_array_size(unfit); u++) {
+            if (json_equal(json_array_get(wrong, i - 1), json_array_get(unfit, u))) {
+                (void)json_array_remove(wrong, i - 1);
+                break;
+            }
+        }
+    }
+    return 0;
+}
+
+/* The tests of one command that passed, in one form. */
+static int form_run(struct verifying *v, size_t n, struct job job, struct snp_err *err)
+{
+    const json_t *plain = json_array_get(v->runs, json_array_size(v->base) + n);
+    snp_autojson json_t *passed = tests_of(plain, "passed");
+    snp_autojson json_t *wrong = NULL;
+    json_t *run = NULL;
+
+    job.passed = passed;
+    SNP_TRY(job_run(v, &job, &run, err));
+    if (run == NULL) {
+        return 0;
+    }
+    (void)json_array_append_new(v->altered, run);
+    wrong = snp_need(snp_verdict_wrong(job.form, json_object_get(run, "altered"),
+                                       json_object_get(run, "report")));
+    if (json_array_size(wrong) > 0) {
+        SNP_TRY(unfit_drop(v, n, job, wrong, err));
+    }
+    (void)json_object_set(run, "wrong", wrong);
+    snp_verdict_wrong_tell(job.form, wrong, run, v->reasons);
+    return 0;
+}
+
+static int forms_run(struct verifying *v, struct snp_err *err)
+{
+    struct job job = {.has_patch = true};
+
+    for (size_t n = 0; job_nth(v->asked, n, &job); n++) {
+        if (job.kind == SNP_VERIFY_REGRESS) {
+            continue;
+        }
+        progress(v, "the tests in altered forms");
+        for (size_t f = 0; f < SNP_VERDICT_FORMS; f++) {
+            job.form = &snp_verdict_forms[f];
+            SNP_TRY(form_run(v, n, job, err));
         }
     }
     return 0;
@@ -347,6 +466,9 @@ static int verify(struct verifying *v, struct snp_err *err)
     SNP_TRY(new_tests_run(v, err));
     SNP_TRY(snp_scan_lint(&v->spec, &v->checks, v->reasons, err));
     if (strcmp(snp_verdict_word(v->reasons), snp_verdict_failed) != 0) {
+        SNP_TRY(forms_run(v, err));
+    }
+    if (strcmp(snp_verdict_word(v->reasons), snp_verdict_failed) != 0) {
         SNP_TRY(hunks_run(v, err));
     }
     return is_unmoved(v, err);
@@ -395,6 +517,7 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
         .reasons = snp_need(json_array()),
         .unproven = snp_need(json_array()),
         .samples = snp_need(json_array()),
+        .altered = snp_need(json_array()),
     };
     snp_cleanup(snp_applied_freep) struct snp_applied *applied = NULL;
     snp_autojson json_t *evidence = NULL;
@@ -417,7 +540,7 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
     }
     evidence = snp_need(json_pack(
         "{s:s, s:O, s:s, s:s, s:o, s:s, s:s, s:O?, s:O, s:O, s:O?, s:O?, s:O?, s:O?, s:O, "
-        "s:O?, s:o, "
+        "s:O?, s:O, s:o, "
         "s:I, s:s}",
         "verdict", snp_verdict_word(v.reasons), "reasons", v.reasons, "session",
         v.changes.session, "session_name", v.changes.name, "project",
@@ -425,7 +548,7 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
         v.changes.template, "limits", v.spec.limits, "runs", v.runs, "unproven_hunks",
         v.unproven, "risk", json_object_get(v.look, "risk"), "checks", v.checks, "grounding",
         v.grounding, "standards", v.standards, "samples", v.samples, "new_tests", v.new_tests,
-        "measures", measures_make(&v, applied), "duration_ms",
+        "altered", v.altered, "measures", measures_make(&v, applied), "duration_ms",
         (json_int_t)((snp_now_us() - began_us) / MS), "program", SNP_VERSION));
     (void)json_object_update(evidence, (json_t *)(uintptr_t)asked->attempt);
     SNP_TRY(snp_evidence_keep(&v.changes.patch, applied, evidence, err));
