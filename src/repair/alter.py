@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 TOP = "/workspace"
 FAR = 1009
-NEGATIONS = {ast.Eq: ast.NotEq, ast.Lt: ast.GtE, ast.Gt: ast.LtE, ast.In: ast.NotIn, ast.Is: ast.IsNot}
+NEGATIONS = {ast.Eq: ast.NotEq, ast.Lt: ast.GtE, ast.Gt: ast.LtE}  # `in` may use up what it looks in
 NEGATIONS.update({negated: op for op, negated in NEGATIONS.items()})
 # unittest's methods of two values. assertSequenceEqual and the like ask less than ==.
 METHODS = {"assertEqual": ast.Eq, "assertNotEqual": ast.NotEq, "assertListEqual": ast.Eq, "assertTupleEqual": ast.Eq,
@@ -77,7 +77,7 @@ def is_about(node: ast.expr) -> bool:
 def number(value: Any, is_far: bool) -> Any:
     if isinstance(value, int):
         return value - FAR if is_far else value + 1
-    return value - FAR if is_far else value * 1.01 + 0.01
+    return value - FAR if is_far else value + (abs(value) + 1) / 100
 
 
 def different(node: ast.expr, is_far: bool) -> ast.expr:
@@ -119,7 +119,7 @@ def raised(test: ast.expr) -> ast.stmt:
 
 def negated(test: ast.expr) -> List[ast.stmt]:
     both = compared(test)
-    if both is None:
+    if both is None or type(both.ops[0]) not in NEGATIONS:
         return [raised(ast.UnaryOp(ast.Not(), test))]
     (first, left), (second, right) = kept(both.left, "snp_left"), kept(both.comparators[0], "snp_right")
     opposite = NEGATIONS[type(both.ops[0])]()

@@ -327,6 +327,30 @@ void snp_verdict_wrong_tell(const struct snp_verdict_form *form,
     named_tell(&named, run, snp_verdict_failed, form->wrong, reasons);
 }
 
+void snp_verdict_repeat(const json_t *before, const json_t *again, json_t *reasons)
+{
+    json_t *was = json_object_get(json_object_get(before, "report"), "tests");
+    const json_t *now = json_object_get(json_object_get(again, "report"), "tests");
+    struct named flaky = {.n = 0};
+    const char *id;
+    json_t *outcome;
+
+    json_object_foreach(was, id, outcome)
+    {
+        if (!json_equal(outcome, json_object_get(now, id))) {
+            name_add(&flaky, id);
+        }
+    }
+    if (flaky.n == 0 && (json_object_size(was) != json_object_size(now) ||
+                         !json_equal(json_object_get(before, "exit_code"),
+                                     json_object_get(again, "exit_code")))) {
+        snp_verdict_add(reasons, snp_verdict_unproven,
+                        "a test command is flaky: it ended differently when it ran again");
+    }
+    named_tell(&flaky, again, snp_verdict_unproven, "flaky: another outcome when run again",
+               reasons);
+}
+
 static bool had_failures(const json_t *report)
 {
     const char *id;

@@ -52,6 +52,9 @@ void snp_verdict_wrong_tell(const struct snp_verdict_form *form,
                             const json_t *run,
                             json_t *reasons);
 
+/* Compare a run with the same run before: a test with another outcome is flaky. reasons: appended to. */
+void snp_verdict_repeat(const json_t *before, const json_t *again, json_t *reasons);
+
 /* Whether a run reported a test that stands in the file at path (no doctest: reading the file finds these). */
 bool snp_verdict_has_tests_of(const json_t *run, const char *path);
 

@@ -209,6 +209,15 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
 }
 
 
+def test_what_passes_by_chance_is_not_ready(box: Sandbox) -> None:
+    unlucky = subprocess.check_output([lib.PYTHON, "-c", "print(hash('x'))"], text=True, env={"PYTHONHASHSEED": "2"})
+    session(box, "chance", FIX + "open('calc.py', 'w').write(text.replace('a + b', "
+            f"'a + b + (hash(\"x\") == {unlucky.strip()})'))")
+    found = verdict(box, "chance", *TEST)
+    assert found["verdict"] == "not proven" and len(found["reasons"]) == 1, found["reasons"]
+    assert "2 tests flaky: another outcome when run again: tests/test_calc.py" in found["reasons"][0]["text"]
+
+
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_a_cheat_is_not_ready(box: Sandbox, cheat: str) -> None:
     code, options, word, why = CHEATS[cheat]
