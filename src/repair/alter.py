@@ -9,12 +9,14 @@ little, much  the constant that a result must equal is a different one, and the 
               the change reads the test, or answers with something that equals everything.
 same          the sides of == are swapped, layout and line numbers differ. The test must pass.
 
-The files are rewritten in the session's copy of the project, before any code of the change runs there.
+The files are rewritten in the session's copy of the project, before any code of the change runs there. Those in
+JavaScript are alter.js's.
 """
 
 import ast
 import json
 import os
+import subprocess
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 TOP = "/workspace"
@@ -229,46 +231,63 @@ def altered(text: bytes, form: str) -> Tuple[Optional[str], Set[str]]:
     return ("\n" * 37 if form == "same" else "") + new + "\n", names
 
 
-def files() -> Iterator[str]:
+def rewritten(paths: Set[str], form: str, folder: str) -> Dict[str, Tuple[str, Set[str]]]:
+    """Of each file that the form changes what altered() says of it."""
+    found = {}
+    scripts = {}
+    for path in paths:
+        try:
+            with open(os.path.join(TOP, path), "rb") as file:
+                data = file.read()
+            if not path.endswith(".py"):
+                scripts[path] = data.decode()
+                continue
+            text, names = altered(data, form)
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            continue
+        if text is not None:
+            found[path] = text, names
+    if scripts:
+        done = subprocess.run(["node", "--expose-internals", os.path.join(folder, "alter.js")], cwd=TOP, check=True,
+                              input=json.dumps({"form": form, "files": scripts}).encode(), stdout=subprocess.PIPE)
+        for path, each in json.loads(done.stdout).items():
+            found[path] = each["text"], set(each["names"])
+    return found
+
+
+def files(ends: Tuple[str, ...]) -> Iterator[str]:
     for above, folders, names in os.walk(TOP):
         folders[:] = [each for each in folders if not each.startswith(".") and each != "node_modules"]
         for name in names:
-            if name.endswith(".py"):
+            if name.endswith(ends):
                 yield os.path.relpath(os.path.join(above, name), TOP)
 
 
-def place(test: str, runner: str, known: List[str]) -> Tuple[Optional[str], str]:
-    """The file that a test stands in, None if there is not exactly one, and CLASS.FUNCTION."""
-    if runner == "pytest":
-        path, _, name = test.partition("::")
-        name = ".".join(name.partition("[")[0].split("::")[-2:])
+def place(test: str, runner: str, known: List[str]) -> Tuple[str, str]:
+    """The file that a test stands in, "" if there is not exactly one, and its name there."""
+    if runner == "unittest":
+        module, *names = test.rsplit(".", 2)
+        path, name = module.replace(".", "/") + ".py", ".".join(names)
     else:
-        path, name = test.rsplit(".", 2)[0].replace(".", "/") + ".py", ".".join(test.rsplit(".", 2)[1:])
+        path, _, name = test.partition("::")
+    if runner == "pytest":
+        name = ".".join(name.partition("[")[0].split("::")[-2:])
     found = [each for each in known if each == path or each.endswith("/" + path)]
-    return (path if path in found else found[0] if len(found) == 1 else None), name
+    return path if path in found else found[0] if len(found) == 1 else "", name
 
 
 def alter(folder: str) -> None:
     """Reads alter.json there: form, runner, tests that passed. Answers in altered.json with those that it altered."""
     with open(os.path.join(folder, "alter.json")) as file:
         how = json.load(file)
-    known = list(files()) if unparse else []
-    done: Dict[str, Tuple[Optional[str], Set[str]]] = {}
-    tests = []
-    for test in how["tests"]:
-        path, name = place(test, how["runner"], known)
-        if path is not None and path not in done:
-            try:
-                with open(os.path.join(TOP, path), "rb") as file:
-                    done[path] = altered(file.read(), how["form"])
-            except (OSError, SyntaxError, ValueError, RecursionError):
-                done[path] = None, set()
-        new, names = done.get(path or "", (None, set()))
-        if new is not None and (how["form"] != "fails" or name in names):
-            tests.append(test)
-    for path, (new, _) in done.items():
-        if new is not None:
-            with open(os.path.join(TOP, path), "w") as file:
-                file.write(new)
+    is_script = how["runner"] == "node"
+    known = list(files((".js", ".mjs", ".cjs") if is_script else (".py",))) if unparse or is_script else []
+    places = {test: place(test, how["runner"], known) for test in how["tests"]}
+    new = rewritten({path for path, _ in places.values() if path}, how["form"], folder)
+    for path, (text, _) in new.items():
+        with open(os.path.join(TOP, path), "w") as file:
+            file.write(text)
+    tests = [test for test, (path, name) in places.items()
+             if path in new and (how["form"] != "fails" or name in new[path][1])]
     with open(os.path.join(folder, "altered.json"), "w") as file:
         json.dump({"tests": tests}, file)

@@ -193,8 +193,8 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "tells node's runner": (script(FORGED), NODE, "failed",
                             "2 tests not reported: js/test/calc.test.js::zero > is none"),
     "prints TAP": (script("console.log('TAP version 13\\nok 1 - add\\n1..1')\n"), NODE, "failed", "1 test failed"),
-    "patches node's assert": (script("require('node:assert').strictEqual = () => {}\n"), NODE, "not proven",
-                              "imports node:assert"),
+    "patches node's assert": (script("require('node:assert').strictEqual = () => {}\n"), NODE, "failed",
+                              "1 test failed when assertions were evaluated without the runner"),
     "overrides test": (script("require('module').prototype.require = () => ({ test() {}, strictEqual() {} })\n"), NODE,
                        "failed", "1 test failed"),
     "deletes tests of node": ("import os\nos.remove('js/test/calc.test.js')\n"
@@ -520,6 +520,7 @@ def test_unittest_is_proven_and_other_commands_are_not(box: Sandbox) -> None:
 def test_node_is_proven_and_what_prints_tap_is_not(box: Sandbox) -> None:
     session(box, "node", script("", new="a + b"))
     found = verdict(box, "node", *NODE)
+    assert [len(run["altered"]) for run in found["altered"]] == [2, 3, 3, 3, 3], found["altered"]
     assert found["verdict"] == READY, found["reasons"]
     assert found["runs"][0]["report"]["tests"] == {
         f"js/test/calc.test.js::{name}": end for name, end in

@@ -198,6 +198,7 @@ static int tests_alter(struct snp_box *box,
     snp_autofree char *code = snp_need_format("%s\nalter('/tmp/%s')", snp_alter_py, box->nonce);
 
     SNP_TRY(snp_box_put(box, text, strlen(text), "alter.json", err));
+    SNP_TRY(snp_box_put(box, snp_alter_js, snp_alter_js_len, "alter.js", err));
     SNP_TRY(snp_box_python(box, code, err));
     SNP_TRY(snp_box_get(box, "altered.json", &answer, err));
     if (!json_is_array(json_object_get(answer, "tests"))) {
