@@ -168,6 +168,11 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
                              "open('calc.py', 'w').write(text)",
                              (*TEST, "--hidden-test", "python3 -m pytest -q hidden"), "failed",
                              "1 hidden test failed"),
+    "reads a hidden test while others run": (
+        "open('calc.py', 'w').write('import os\\n\\n\\ndef add(a, b):\\n"
+        "    return a + b if os.path.exists(\"hidden\") else a - b\\n\\n\\ndef mul(a, b):\\n    return a * b\\n')",
+        (*TEST, "--hidden-test", "python3 -m pytest -q hidden"), "failed",
+        "1 test failed: tests/test_calc.py::test_add"),
     "breaks something else": (FIX + "open('calc.py', 'w').write(text.replace('a * b', 'a + b'))",
                               ("--test", COMMAND + " -k add", "--regress", COMMAND), "failed", "test_mul"),
     "adds what is not needed": (write("\n\ndef div(a, b):\n    return a / b\n"), TEST, "not proven",

@@ -107,9 +107,10 @@ static void progress(const struct verifying *v, const char *text)
 static int box_prepare(const struct verifying *v,
                        struct snp_box *box,
                        const struct snp_box_part *part,
+                       enum snp_verify_kind kind,
                        struct snp_err *err)
 {
-    const char *files = v->asked->hidden_files;
+    const char *files = kind == SNP_VERIFY_HIDDEN ? v->asked->hidden_files : NULL;
     const char *slash = files == NULL ? NULL : strrchr(files, '/');
     struct snp_moved moved = {0};
 
@@ -241,7 +242,7 @@ static int job_run(const struct verifying *v,
     size_t left_out;
 
     SNP_TRY(snp_box_open(&v->spec, &box, err));
-    SNP_TRY(box_prepare(v, &box, job->has_patch ? &part : NULL, err));
+    SNP_TRY(box_prepare(v, &box, job->has_patch ? &part : NULL, job->kind, err));
     if (job->form != NULL) {
         SNP_TRY(tests_alter(&box, job, &altered, err));
         if (json_array_size(altered) ==
