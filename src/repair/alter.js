@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Altered forms of tests in JavaScript, as alter.py has them, by node's own parser (--expose-internals). Nothing that it
-// reads is run. Standard input: {"form", "files": {PATH: TEXT}}; standard output: {PATH: {"text", "names"}}, without
+// Altered forms of tests in JavaScript, as alter.py has them, by node's own parser (--expose-internals). It runs nothing
+// of what it reads. Standard input: {"form", "files": {PATH: TEXT}}; standard output: {PATH: {"text", "names"}}, without
 // files in which nothing changes; of `fails` names are those of the tests that end with a failure, "ABOVE > NAME".
 'use strict'
 const acorn = require('internal/deps/acorn/acorn/dist/acorn')
 const { readFileSync } = require('node:fs')
 
 const FAR = 1009
-const ENDS = "throw new Error('a test must fail here')"
+const FAILS = 'throw new Error()' // the same in all forms: nothing tells one in which it must be thrown from the others
 const TESTS = new Set(['test', 'it'])
 const GROUPS = new Set(['describe', 'suite'])
 const FUNCTIONS = new Set(['FunctionExpression', 'ArrowFunctionExpression', 'FunctionDeclaration'])
@@ -100,7 +100,7 @@ class Text {
   instead(name, { callee, arguments: [left, right] }) {
     // void begins no line that goes on with the one before.
     const check = (holds, ...values) => `void ((l, r) => { if (!(${holds.replace('DEEP', this.deep)})) ` +
-      `throw new Error('the opposite of an assertion holds') })(${values.join(', ')})`
+      `${FAILS} })(${values.join(', ')})`
     if (this.form === 'negated') {
       return check(HOLDS[name], this.of(left), ...(right === undefined || HOLDS[name] === 'l' ? [] : [this.of(right)]))
     }
@@ -142,18 +142,18 @@ class Text {
   end({ body }) {
     if (body.type !== 'BlockStatement') {
       this.edit(body.start, body.start, '{ (')
-      this.edit(body.end, body.end, `); ${ENDS} }`)
+      this.edit(body.end, body.end, `); ${FAILS} }`)
       return
     }
     const leave = (node) => {
       if (node.type === 'ReturnStatement') {
-        this.edit(node.start, node.start, `{ ${ENDS}; `)
+        this.edit(node.start, node.start, `{ ${FAILS}; `)
         this.edit(node.end, node.end, ' }')
       }
       if (!FUNCTIONS.has(node.type)) childrenOf(node).forEach(leave)
     }
     leave(body)
-    this.edit(body.end - 1, body.end - 1, `\n${ENDS}\n`)
+    this.edit(body.end - 1, body.end - 1, `\n${FAILS}\n`)
   }
 
   result() {
