@@ -223,6 +223,18 @@ def test_what_passes_by_chance_is_not_ready(box: Sandbox) -> None:
     assert "2 tests flaky: another outcome when run again: tests/test_calc.py" in found["reasons"][0]["text"]
 
 
+def test_lines_that_no_test_runs_are_named(box: Sandbox) -> None:
+    fix = ("text = open('calc.py').read().replace('return a - b', 'if a > 99:\\n        a = 7\\n    return a + b')\n"
+           "open('calc.py', 'w').write(text)")
+    for options, word in (((), "not proven"), (("--allow-uncovered",), READY)):
+        session(box, "uncovered", fix)
+        found = verdict(box, "uncovered", *TEST, *options)
+        assert found["verdict"] == word and found["uncovered"] == {"calc.py": [3]}, found["reasons"]
+    session(box, "uncovered", script("", "return a - b", "if (a > 99) {\n    b = 7\n  }\n  return a + b"))
+    found = verdict(box, "uncovered", *NODE)
+    assert found["reasons"][0]["text"] == "no test command runs js/calc.js:5 (--allow-uncovered)", found["reasons"]
+
+
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_a_cheat_is_not_ready(box: Sandbox, cheat: str) -> None:
     code, options, word, why = CHEATS[cheat]

@@ -38,6 +38,7 @@
 enum {
     HUNKS_MAX = 20,
     REPEATS = 2,           /* runs of a candidate that would be ready, after the first */
+    TOLD_MAX = 4 << 10,    /* bytes of numbers of lines in a reason */
     OUTPUT_KEPT = 6 << 10, /* bytes of a command's output: the last ones */
     MS = 1000,
 };
@@ -60,6 +61,7 @@ struct verifying {
     json_t *new_tests; /* owned: a run of those that the patch has; NULL = none */
     json_t *unproven;  /* owned: hunks without which all passes as well */
     json_t *altered;   /* owned: runs of altered tests */
+    json_t *uncovered; /* owned: lines of the change that no command ran; NULL = not measured */
     size_t n_secrets;  /* files with new ones */
 };
 
@@ -79,6 +81,7 @@ static void verifying_done(struct verifying *v)
     json_decref(v->samples);
     json_decref(v->new_tests);
     json_decref(v->altered);
+    json_decref(v->uncovered);
 }
 
 /* Reading ------------------------------------------------------------------------------------ */
@@ -128,6 +131,19 @@ static int box_prepare(const struct verifying *v,
     return 0;
 }
 
+/* One command, of the table of all. */
+struct job {
+    enum snp_verify_kind kind;
+    const char *command;
+    bool has_patch;
+    bool has_tests;                      /* those of the patch */
+    const json_t *hunk;                  /* that the patch is without; NULL = none */
+    const struct snp_verdict_form *form; /* of the tests; NULL = as they are */
+    const json_t *passed;                /* tests to alter */
+    unsigned seed;                       /* of Python's hashes; 0 = random */
+    const json_t *cover;                 /* lines to look for; NULL = none */
+};
+
 /* How a runner finds our half of it, $N being the nonce: what goes before its command, and what its words become. */
 struct runner {
     const char *name;
@@ -150,13 +166,19 @@ static const struct runner runners[] = {
 static char *line_make(const struct snp_box *box,
                        const char *command,
                        const char *runner,
-                       unsigned seed)
+                       const struct job *job)
 {
-    char start[80] = "export PYTHONDONTWRITEBYTECODE=1";
+    char start[256] = "export PYTHONDONTWRITEBYTECODE=1";
 
-    if (seed != 0) {
+    if (job->seed != 0) {
         (void)snprintf(start + strlen(start), sizeof(start) - strlen(start),
-                       " PYTHONHASHSEED=%u", seed);
+                       " PYTHONHASHSEED=%u", job->seed);
+    }
+    if (job->cover != NULL) {
+        (void)snprintf(
+            start + strlen(start), sizeof(start) - strlen(start),
+            " PYTHONPATH=/tmp/%s${PYTHONPATH:+:$PYTHONPATH} NODE_V8_COVERAGE=/tmp/%s",
+            box->nonce, box->nonce);
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(runners); i++) {
         const struct runner *one = &runners[i];
@@ -172,18 +194,6 @@ static char *line_make(const struct snp_box *box,
     }
     return snp_need_format("%s\n%s", start, command);
 }
-
-/* One command, of the table of all. */
-struct job {
-    enum snp_verify_kind kind;
-    const char *command;
-    bool has_patch;
-    bool has_tests;                      /* those of the patch */
-    const json_t *hunk;                  /* that the patch is without; NULL = none */
-    const struct snp_verdict_form *form; /* of the tests; NULL = as they are */
-    const json_t *passed;                /* tests to alter */
-    unsigned seed;                       /* of Python's hashes; 0 = random */
-};
 
 /* Write the tests in the form asked for. *ret: those that are altered, the caller's. */
 static int tests_alter(struct snp_box *box,
@@ -223,6 +233,24 @@ static bool job_nth(const struct snp_verify *asked, size_t n, struct job *ret)
     return false;
 }
 
+/* Before a command: what notes the lines that it runs. */
+static int cover_begin(struct snp_box *box, const json_t *lines, struct snp_err *err)
+{
+    snp_autofree char *text = snp_need(snp_json_text(lines));
+
+    SNP_TRY(snp_box_put(box, snp_cover_py, snp_cover_py_len, "sitecustomize.py", err));
+    return snp_box_put(box, text, strlen(text), "cover.json", err);
+}
+
+/* After it: the lines that it did not run, the caller's. */
+static int cover_end(struct snp_box *box, json_t **ret, struct snp_err *err)
+{
+    snp_autofree char *code = snp_need_format("uncovered('/tmp/%s')", box->nonce);
+
+    SNP_TRY(snp_box_python(box, code, err));
+    return snp_box_get(box, "uncovered.json", ret, err);
+}
+
 /* *ret: NULL if there is nothing to alter in the tests, else the run, the caller's. */
 static int job_run(const struct verifying *v,
                    const struct job *job,
@@ -238,6 +266,7 @@ static int job_run(const struct verifying *v,
     snp_autojson json_t *argv = NULL;
     snp_autojson json_t *result = NULL;
     snp_autojson json_t *altered = NULL;
+    snp_autojson json_t *uncovered = NULL;
     json_t *report = NULL;
     size_t left_out;
 
@@ -250,12 +279,18 @@ static int job_run(const struct verifying *v,
             return 0;
         }
     }
-    line = line_make(&box, job->command, runner, job->seed);
+    line = line_make(&box, job->command, runner, job);
     argv = json_pack("[s, s, s]", "/bin/sh", "-c", line);
     if (argv == NULL) {
         return snp_fail(err, SNP_E_INVALID, "a test command is not UTF-8");
     }
+    if (job->cover != NULL) {
+        SNP_TRY(cover_begin(&box, job->cover, err));
+    }
     SNP_TRY(snp_box_exec(&box, argv, NULL, &out, &result, err));
+    if (job->cover != NULL) {
+        SNP_TRY(cover_end(&box, &uncovered, err));
+    }
     SNP_TRY(snp_box_get(&box, "report.json", &report, err));
     if (report == NULL && !job->has_patch) {
         SNP_TRY(snp_box_get(&box, "begun.json", &report, err));
@@ -265,14 +300,14 @@ static int job_run(const struct verifying *v,
         runner = "tap";
     }
     left_out = out.len > OUTPUT_KEPT ? out.len - OUTPUT_KEPT : 0;
-    *ret = snp_need(json_pack("{s:s, s:s, s:s, s:s?, s:O?, s:b, s:s, s:O?, s:o?, s:o}", "kind",
-                              kinds[job->kind], "command", job->command, "runner", runner,
-                              "form", job->form == NULL ? NULL : job->form->name, "altered",
-                              altered, "patched", job->has_patch, "status",
-                              snp_json_str(result, "status", "?"), "exit_code",
-                              json_object_get(result, "exit_code"), "report", report, "output",
-                              snp_json_bytes(out.len == 0 ? "" : snp_buf_bytes(&out) + left_out,
-                                             out.len - left_out)));
+    *ret = snp_need(json_pack(
+        "{s:s, s:s, s:s, s:s?, s:O?, s:O?, s:b, s:s, s:O?, s:o?, s:o}", "kind",
+        kinds[job->kind], "command", job->command, "runner", runner, "form",
+        job->form == NULL ? NULL : job->form->name, "altered", altered, "uncovered", uncovered,
+        "patched", job->has_patch, "status", snp_json_str(result, "status", "?"), "exit_code",
+        json_object_get(result, "exit_code"), "report", report, "output",
+        snp_json_bytes(out.len == 0 ? "" : snp_buf_bytes(&out) + left_out,
+                       out.len - left_out)));
     return 0;
 }
 
@@ -376,20 +411,51 @@ static int forms_run(struct verifying *v, struct snp_err *err)
     return 0;
 }
 
-/* What is proven by chance is not proven. */
+static void uncovered_tell(const struct verifying *v)
+{
+    const char *path;
+    json_t *lines;
+
+    json_object_foreach(v->uncovered, path, lines)
+    {
+        struct snp_buf text = SNP_BUF(TOLD_MAX);
+        const char *told;
+
+        for (size_t i = 0; i < json_array_size(lines); i++) {
+            (void)!snp_buf_addf(&text, "%s%lld", i == 0 ? "" : ", ",
+                                (long long)json_integer_value(json_array_get(lines, i)));
+        }
+        told = snp_buf_cstr(&text);
+        snp_verdict_add(v->reasons, snp_verdict_unproven,
+                        "no test command runs %.200s:%.200s (--allow-uncovered)", path,
+                        told == NULL ? "?" : told);
+        snp_buf_done(&text);
+    }
+}
+
+/* What is proven by chance is not proven. The first repeat notes which changed lines run. */
 static int repeats_run(struct verifying *v, struct snp_err *err)
 {
     struct job job = {.has_patch = true};
 
     progress(v, "the tests again");
+    v->uncovered = json_incref(json_object_get(v->look, "changed"));
     for (job.seed = 1; job.seed <= REPEATS; job.seed++) {
         for (size_t n = 0; job_nth(v->asked, n, &job); n++) {
             snp_autojson json_t *run = NULL;
 
+            job.cover = job.seed == 1 ? v->uncovered : NULL;
             SNP_TRY(job_run(v, &job, &run, err));
             snp_verdict_repeat(json_array_get(v->runs, json_array_size(v->base) + n), run,
                                v->reasons);
+            if (job.cover != NULL) { /* the next command looks for what is left */
+                json_decref(v->uncovered);
+                v->uncovered = json_incref(json_object_get(run, "uncovered"));
+            }
         }
+    }
+    if (!v->asked->allows_uncovered) {
+        uncovered_tell(v);
     }
     return 0;
 }
@@ -572,7 +638,7 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
     }
     evidence = snp_need(json_pack(
         "{s:s, s:O, s:s, s:s, s:o, s:s, s:s, s:O?, s:O, s:O, s:O?, s:O?, s:O?, s:O?, s:O, "
-        "s:O?, s:O, s:o, "
+        "s:O?, s:O, s:O?, s:o, "
         "s:I, s:s}",
         "verdict", snp_verdict_word(v.reasons), "reasons", v.reasons, "session",
         v.changes.session, "session_name", v.changes.name, "project",
@@ -580,8 +646,8 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
         v.changes.template, "limits", v.spec.limits, "runs", v.runs, "unproven_hunks",
         v.unproven, "risk", json_object_get(v.look, "risk"), "checks", v.checks, "grounding",
         v.grounding, "standards", v.standards, "samples", v.samples, "new_tests", v.new_tests,
-        "altered", v.altered, "measures", measures_make(&v, applied), "duration_ms",
-        (json_int_t)((snp_now_us() - began_us) / MS), "program", SNP_VERSION));
+        "altered", v.altered, "uncovered", v.uncovered, "measures", measures_make(&v, applied),
+        "duration_ms", (json_int_t)((snp_now_us() - began_us) / MS), "program", SNP_VERSION));
     (void)json_object_update(evidence, (json_t *)(uintptr_t)asked->attempt);
     SNP_TRY(snp_evidence_keep(&v.changes.patch, applied, evidence, err));
     *ret = SNP_TAKE_PTR(evidence);
@@ -600,6 +666,7 @@ int snp_verify_options(const struct snp_opts *opts, struct snp_verify *ret, stru
     }
     ret->n_scope = snp_opts_list(opts, "scope", &ret->scope);
     ret->hidden_files = snp_opts_str(opts, "hidden-files");
+    ret->allows_uncovered = snp_opts_flag(opts, "allow-uncovered", false);
     ret->n_samples = snp_opts_list(opts, "sample", &ret->samples);
     if (snp_opts_list(opts, "expect", &ret->expected) != ret->n_samples) {
         return snp_fail(err, SNP_E_INVALID,
