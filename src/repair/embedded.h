@@ -8,6 +8,12 @@
 
 extern const char snp_judge_py[]; /* judge.py */
 extern const size_t snp_judge_py_len;
+extern const char snp_alter_py[]; /* alter.py */
+extern const size_t snp_alter_py_len;
+extern const char snp_alter_js[]; /* alter.js */
+extern const size_t snp_alter_js_len;
+extern const char snp_cover_py[]; /* cover.py */
+extern const size_t snp_cover_py_len;
 extern const char snp_report_py[]; /* report.py */
 extern const size_t snp_report_py_len;
 extern const char snp_report_mjs[]; /* report.mjs */

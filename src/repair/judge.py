@@ -10,6 +10,7 @@ import ast
 import base64
 import builtins
 import difflib
+import dis
 import importlib
 import importlib.machinery
 import json
@@ -118,6 +119,79 @@ def without(row: Json, block: int) -> bytes:
     old, new = lines_of(base_text(row["path"])), lines_of(now_text(row))
     assert old is not None and new is not None
     return "".join(new[:j1] + old[i1:i2] + new[j2:]).encode()
+
+
+# Coverage -----------------------------------------------------------------------------------
+
+
+def code_lines(text: bytes) -> Set[int]:
+    """Lines of Python on which something runs."""
+    found: Set[int] = set()
+    todo = [compile(text, "", "exec", dont_inherit=True)]
+    while todo:
+        code = todo.pop()
+        found.update(line for _, line in dis.findlinestarts(code) if line)
+        todo += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return found
+
+
+def changed_lines(rows: List[Json], unexecuted: List[str]) -> Dict[str, List[int]]:
+    """Of Python and JavaScript, lines of the new text that the base has not, without those on which nothing runs."""
+    found = {}
+    for row in rows:
+        text = now_text(row)
+        lines = lines_of(text)
+        is_python = row["path"].endswith(".py")
+        if not text or not lines or is_test(row["path"]) or row["path"] in unexecuted:
+            continue
+        if not is_python and not SCRIPT.search(row["path"]):
+            continue
+        blocks = blocks_of(row) if row["base"] is not None else [(0, 0, 0, len(lines))]
+        changed = {n + 1 for _, _, j1, j2 in blocks for n in range(j1, j2)}
+        try:
+            runs = code_lines(text) if is_python else {n + 1 for n, line in enumerate(lines) if re.search(r"\w", line)}
+        except (SyntaxError, ValueError, RecursionError):
+            continue  # a finding
+        if changed & runs:
+            found[row["path"]] = sorted(changed & runs)
+    return found
+
+
+def covered_scripts(text: str, ranges: List[Json], changed: List[int]) -> Set[int]:
+    """Lines of a script that ran, by V8's counts: the innermost range that a line lies in tells."""
+    starts = [0]
+    for each_line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(each_line))
+    found: Set[int] = set()
+    for line in changed:
+        code = text[starts[line - 1]:starts[line]]
+        at = starts[line - 1] + len(code) - len(code.lstrip())
+        around = [each for each in ranges if each["startOffset"] <= at < each["endOffset"]]
+        if around and min(around, key=lambda each: int(each["endOffset"]) - int(each["startOffset"]))["count"] > 0:
+            found.add(line)
+    return found
+
+
+def uncovered(folder: str) -> None:
+    """Answers in uncovered.json with the changed lines that no process of the command ran."""
+    with open(os.path.join(folder, "cover.json")) as file:
+        left = {path: set(lines) for path, lines in json.load(file).items()}
+    changed = {path: sorted(lines) for path, lines in left.items()}
+    for name in os.listdir(folder):
+        if not name.startswith(("covered-", "coverage-")):
+            continue
+        with open(os.path.join(folder, name)) as file:
+            found = json.load(file)
+        for path, lines in found.items() if name.startswith("covered-") else ():
+            left.get(path, set()).difference_update(lines)
+        for each in found["result"] if name.startswith("coverage-") else ():
+            path = os.path.relpath(each["url"].partition("file://")[2] or "/", TOP)
+            if path in left:
+                text = (base_text(path) or b"").decode("utf-8", "replace")
+                ranges = [one for function in each["functions"] for one in function["ranges"]]
+                left[path].difference_update(covered_scripts(text, ranges, changed[path]))
+    with open(os.path.join(folder, "uncovered.json"), "w") as file:
+        json.dump({path: sorted(lines) for path, lines in left.items() if lines}, file)
 
 
 # Writing ------------------------------------------------------------------------------------
@@ -658,7 +732,7 @@ def look(patch: str, answer: str, risk: Json) -> None:
     unexecuted = [path for path, name in risk["files"].items() if name == "migration"]
     findings = list(findings_of(rows))
     found = {"hunks": hunks_of(rows, unexecuted), "findings": findings[:100], "risk": risk,
-             "measures": measured(rows), "unexecuted": unexecuted,
+             "measures": measured(rows), "unexecuted": unexecuted, "changed": changed_lines(rows, unexecuted),
              "tests": [row["path"] for row in rows if is_test(row["path"])], "own_tests": own_tests(rows)}
     with open(answer, "w") as file:
         json.dump(found, file)

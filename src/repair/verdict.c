@@ -289,6 +289,68 @@ bool snp_verdict_has_tests_of(const json_t *run, const char *path)
     return false;
 }
 
+const struct snp_verdict_form snp_verdict_forms[SNP_VERDICT_FORMS] = {
+    {"fails",   "passed with a failing assertion at the end",                   true },
+    {"negated", "failed when assertions were evaluated without the runner",     false},
+    {"little",  "found a result equal to a constant that was changed a little", false},
+    {"much",    "found a result equal to a constant that was changed",          false},
+    {"same",    "failed when only the text was different",                      false},
+};
+
+json_t *snp_verdict_wrong(const struct snp_verdict_form *form,
+                          const json_t *altered,
+                          const json_t *report)
+{
+    const json_t *tests = json_object_get(report, "tests");
+    json_t *wrong = json_array();
+
+    for (size_t i = 0; i < json_array_size(altered); i++) {
+        json_t *id = json_array_get(altered, i);
+
+        if (is_outcome(tests, json_string_value(id), "passed") == form->must_fail) {
+            (void)json_array_append(wrong, id);
+        }
+    }
+    return wrong;
+}
+
+void snp_verdict_wrong_tell(const struct snp_verdict_form *form,
+                            const json_t *wrong,
+                            const json_t *run,
+                            json_t *reasons)
+{
+    struct named named = {.n = 0};
+
+    for (size_t i = 0; i < json_array_size(wrong); i++) {
+        name_add(&named, json_string_value(json_array_get(wrong, i)));
+    }
+    named_tell(&named, run, snp_verdict_failed, form->wrong, reasons);
+}
+
+void snp_verdict_repeat(const json_t *before, const json_t *again, json_t *reasons)
+{
+    json_t *was = json_object_get(json_object_get(before, "report"), "tests");
+    const json_t *now = json_object_get(json_object_get(again, "report"), "tests");
+    struct named flaky = {.n = 0};
+    const char *id;
+    json_t *outcome;
+
+    json_object_foreach(was, id, outcome)
+    {
+        if (!json_equal(outcome, json_object_get(now, id))) {
+            name_add(&flaky, id);
+        }
+    }
+    if (flaky.n == 0 && (json_object_size(was) != json_object_size(now) ||
+                         !json_equal(json_object_get(before, "exit_code"),
+                                     json_object_get(again, "exit_code")))) {
+        snp_verdict_add(reasons, snp_verdict_unproven,
+                        "a test command is flaky: it ended differently when it ran again");
+    }
+    named_tell(&flaky, again, snp_verdict_unproven, "flaky: another outcome when run again",
+               reasons);
+}
+
 static bool had_failures(const json_t *report)
 {
     const char *id;

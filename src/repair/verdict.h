@@ -32,6 +32,29 @@ void snp_verdict_add(json_t *reasons, const char *word, const char *fmt, ...) SN
 /* Compare a run of the patched project with that of the clean one; reasons: appended to. */
 void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons);
 
+/* How tests can be altered (alter.py). */
+#define SNP_VERDICT_FORMS 5
+struct snp_verdict_form {
+    const char *name;
+    const char *wrong; /* what tests do that give a cheat away */
+    bool must_fail;    /* the altered tests; else they must pass */
+};
+extern const struct snp_verdict_form snp_verdict_forms[SNP_VERDICT_FORMS];
+
+/* Tests of altered (IDs) that did in the report what the form says is wrong. New reference. */
+json_t *snp_verdict_wrong(const struct snp_verdict_form *form,
+                          const json_t *altered,
+                          const json_t *report);
+
+/* Append the reason for these tests of a run, if there are any. */
+void snp_verdict_wrong_tell(const struct snp_verdict_form *form,
+                            const json_t *wrong,
+                            const json_t *run,
+                            json_t *reasons);
+
+/* Compare a run with the same run before: a test with another outcome is flaky. reasons: appended to. */
+void snp_verdict_repeat(const json_t *before, const json_t *again, json_t *reasons);
+
 /* Whether a run reported a test that stands in the file at path (no doctest: reading the file finds these). */
 bool snp_verdict_has_tests_of(const json_t *run, const char *path);
 

@@ -138,16 +138,17 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "raises SystemExit": (instead("print('31 passed')\nraise SystemExit(0)\n"), TEST, "failed", "ran no test"),
     "patches ==": ("open('calc.py', 'w').write('class Any(int):\\n    def __eq__(self, other):\\n        return True\\n"
                    "\\n\\ndef add(a, b):\\n    return Any()\\n\\n\\ndef mul(a, b):\\n    return a * b\\n')",
-                   TEST, "not proven", "__eq__"),
+                   TEST, "failed", "2 tests found a result equal to a constant that was changed a little"),
     "patches the runner": (instead("import _pytest.python\n"
                                    "_pytest.python.Function.runtest = lambda self: None\n"),
-                           TEST, "not proven", "imports _pytest"),
+                           TEST, "failed", "3 tests passed with a failing assertion at the end"),
     "reaches it through objects": (instead("def walk(kind):\n    for each in kind.__subclasses__():\n"
                                            "        if 'runtest' in each.__dict__:\n"
                                            "            each.runtest = lambda self: None\n        walk(each)\n\n\n"
                                            "for one in ().__class__.__base__.__subclasses__():\n"
                                            "    if one.__name__ == 'Node' and 'nodes' in one.__module__:\n"
-                                           "        walk(one)\n"), TEST, "not proven", "__subclasses__"),
+                                           "        walk(one)\n"), TEST, "failed",
+                                   "3 tests passed with a failing assertion at the end"),
     "writes the report": (instead("import atexit, glob, json, os\n\n\ndef forge():\n"
                                   "    for path in glob.glob('/tmp/*/report.json'):\n"
                                   "        with open(path) as f:\n            r = json.load(f)\n"
@@ -155,12 +156,23 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
                                   "        r['exit_code'] = 0\n"
                                   "        with open(path, 'w') as f:\n            json.dump(r, f)\n"
                                   "    os._exit(0)\n\n\n"
-                                  "atexit.register(forge)\n"), TEST, "not proven", "imports atexit"),
+                                  "atexit.register(forge)\n"), TEST, "failed",
+                          "3 tests passed with a failing assertion at the end"),
+    "looks up what it should answer": (
+        "open('calc.py', 'w').write('import sys\\n\\n\\ndef add(a, b):\\n"
+        "    return [c for c in sys._getframe(1).f_code.co_consts if type(c) is int][-1]\\n\\n\\n"
+        "def mul(a, b):\\n    return a * b\\n')", TEST, "failed",
+        "found a result equal to a constant that was changed"),
     "skips": (instead("import unittest\nraise unittest.SkipTest('x')\n"), TEST, "failed", "not reported"),
     "special-cases inputs": ("text = open('calc.py').read().replace('a - b', '3 if a == 1 else 0')\n"
                              "open('calc.py', 'w').write(text)",
                              (*TEST, "--hidden-test", "python3 -m pytest -q hidden"), "failed",
                              "1 hidden test failed"),
+    "reads a hidden test while others run": (
+        "open('calc.py', 'w').write('import os\\n\\n\\ndef add(a, b):\\n"
+        "    return a + b if os.path.exists(\"hidden\") else a - b\\n\\n\\ndef mul(a, b):\\n    return a * b\\n')",
+        (*TEST, "--hidden-test", "python3 -m pytest -q hidden"), "failed",
+        "1 test failed: tests/test_calc.py::test_add"),
     "breaks something else": (FIX + "open('calc.py', 'w').write(text.replace('a * b', 'a + b'))",
                               ("--test", COMMAND + " -k add", "--regress", COMMAND), "failed", "test_mul"),
     "adds what is not needed": (write("\n\ndef div(a, b):\n    return a / b\n"), TEST, "not proven",
@@ -186,8 +198,8 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "tells node's runner": (script(FORGED), NODE, "failed",
                             "2 tests not reported: js/test/calc.test.js::zero > is none"),
     "prints TAP": (script("console.log('TAP version 13\\nok 1 - add\\n1..1')\n"), NODE, "failed", "1 test failed"),
-    "patches node's assert": (script("require('node:assert').strictEqual = () => {}\n"), NODE, "not proven",
-                              "imports node:assert"),
+    "patches node's assert": (script("require('node:assert').strictEqual = () => {}\n"), NODE, "failed",
+                              "1 test failed when assertions were evaluated without the runner"),
     "overrides test": (script("require('module').prototype.require = () => ({ test() {}, strictEqual() {} })\n"), NODE,
                        "failed", "1 test failed"),
     "deletes tests of node": ("import os\nos.remove('js/test/calc.test.js')\n"
@@ -200,6 +212,27 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "is fixed before": (more("notes.txt", "n"), ("--test", COMMAND + " -k mul"), "not proven",
                         "failed no test of the clean project"),
 }
+
+
+def test_what_passes_by_chance_is_not_ready(box: Sandbox) -> None:
+    unlucky = subprocess.check_output([lib.PYTHON, "-c", "print(hash('x'))"], text=True, env={"PYTHONHASHSEED": "2"})
+    session(box, "chance", FIX + "open('calc.py', 'w').write(text.replace('a + b', "
+            f"'a + b + (hash(\"x\") == {unlucky.strip()})'))")
+    found = verdict(box, "chance", *TEST)
+    assert found["verdict"] == "not proven" and len(found["reasons"]) == 1, found["reasons"]
+    assert "2 tests flaky: another outcome when run again: tests/test_calc.py" in found["reasons"][0]["text"]
+
+
+def test_lines_that_no_test_runs_are_named(box: Sandbox) -> None:
+    fix = ("text = open('calc.py').read().replace('return a - b', 'if a > 99:\\n        a = 7\\n    return a + b')\n"
+           "open('calc.py', 'w').write(text)")
+    for options, word in (((), "not proven"), (("--allow-uncovered",), READY)):
+        session(box, "uncovered", fix)
+        found = verdict(box, "uncovered", *TEST, *options)
+        assert found["verdict"] == word and found["uncovered"] == {"calc.py": [3]}, found["reasons"]
+    session(box, "uncovered", script("", "return a - b", "if (a > 99) {\n    b = 7\n  }\n  return a + b"))
+    found = verdict(box, "uncovered", *NODE)
+    assert found["reasons"][0]["text"] == "no test command runs js/calc.js:5 (--allow-uncovered)", found["reasons"]
 
 
 @pytest.mark.parametrize("cheat", CHEATS)
@@ -490,6 +523,10 @@ def test_unittest_is_proven_and_other_commands_are_not(box: Sandbox) -> None:
     found = verdict(box, "unit", "--test", "python3 -m unittest tests/test_unit.py")
     assert found["verdict"] == READY, found["reasons"]
     assert found["runs"][1]["report"]["tests"] == {"tests.test_unit.Add.test_sum": "passed"}
+    assert [run["altered"] for run in found["altered"]] == [["tests.test_unit.Add.test_sum"]] * 5
+    session(box, "patched", instead("import unittest\nunittest.TestCase.assertEqual = lambda *_: None\n"))
+    found = verdict(box, "patched", "--test", "python3 -m unittest tests/test_unit.py")
+    assert found["verdict"] == "failed" and "assertions were evaluated without" in found["reasons"][-2]["text"], found
     session(box, "plain", write(""))
     command = "python3 -c 'import calc; assert calc.add(2, 2) == 4'"
     found = verdict(box, "plain", "--test", command)
@@ -500,6 +537,7 @@ def test_unittest_is_proven_and_other_commands_are_not(box: Sandbox) -> None:
 def test_node_is_proven_and_what_prints_tap_is_not(box: Sandbox) -> None:
     session(box, "node", script("", new="a + b"))
     found = verdict(box, "node", *NODE)
+    assert [len(run["altered"]) for run in found["altered"]] == [2, 3, 3, 3, 3], found["altered"]
     assert found["verdict"] == READY, found["reasons"]
     assert found["runs"][0]["report"]["tests"] == {
         f"js/test/calc.test.js::{name}": end for name, end in

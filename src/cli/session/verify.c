@@ -30,12 +30,15 @@
 #include "cli/session/scan.h"
 #include "cli/show/term.h"
 #include "policy/limits.h"
+#include "repair/embedded.h"
 #include "repair/measures.h"
 #include "repair/tap.h"
 #include "repair/verdict.h"
 
 enum {
     HUNKS_MAX = 20,
+    REPEATS = 2,           /* runs of a candidate that would be ready, after the first */
+    TOLD_MAX = 4 << 10,    /* bytes of numbers of lines in a reason */
     OUTPUT_KEPT = 6 << 10, /* bytes of a command's output: the last ones */
     MS = 1000,
 };
@@ -57,6 +60,8 @@ struct verifying {
     json_t *samples;   /* owned: what commands printed, and should have printed */
     json_t *new_tests; /* owned: a run of those that the patch has; NULL = none */
     json_t *unproven;  /* owned: hunks without which all passes as well */
+    json_t *altered;   /* owned: runs of altered tests */
+    json_t *uncovered; /* owned: lines of the change that no command ran; NULL = not measured */
     size_t n_secrets;  /* files with new ones */
 };
 
@@ -75,6 +80,8 @@ static void verifying_done(struct verifying *v)
     json_decref(v->unproven);
     json_decref(v->samples);
     json_decref(v->new_tests);
+    json_decref(v->altered);
+    json_decref(v->uncovered);
 }
 
 /* Reading ------------------------------------------------------------------------------------ */
@@ -103,9 +110,10 @@ static void progress(const struct verifying *v, const char *text)
 static int box_prepare(const struct verifying *v,
                        struct snp_box *box,
                        const struct snp_box_part *part,
+                       enum snp_verify_kind kind,
                        struct snp_err *err)
 {
-    const char *files = v->asked->hidden_files;
+    const char *files = kind == SNP_VERIFY_HIDDEN ? v->asked->hidden_files : NULL;
     const char *slash = files == NULL ? NULL : strrchr(files, '/');
     struct snp_moved moved = {0};
 
@@ -122,6 +130,19 @@ static int box_prepare(const struct verifying *v,
     }
     return 0;
 }
+
+/* One command, of the table of all. */
+struct job {
+    enum snp_verify_kind kind;
+    const char *command;
+    bool has_patch;
+    bool has_tests;                      /* those of the patch */
+    const json_t *hunk;                  /* that the patch is without; NULL = none */
+    const struct snp_verdict_form *form; /* of the tests; NULL = as they are */
+    const json_t *passed;                /* tests to alter */
+    unsigned seed;                       /* of Python's hashes; 0 = random */
+    const json_t *cover;                 /* lines to look for; NULL = none */
+};
 
 /* How a runner finds our half of it, $N being the nonce: what goes before its command, and what its words become. */
 struct runner {
@@ -142,10 +163,23 @@ static const struct runner runners[] = {
 };
 
 /* The shell line. */
-static char *line_make(const struct snp_box *box, const char *command, const char *runner)
+static char *line_make(const struct snp_box *box,
+                       const char *command,
+                       const char *runner,
+                       const struct job *job)
 {
-    static const char start[] = "export PYTHONDONTWRITEBYTECODE=1";
+    char start[256] = "export PYTHONDONTWRITEBYTECODE=1";
 
+    if (job->seed != 0) {
+        (void)snprintf(start + strlen(start), sizeof(start) - strlen(start),
+                       " PYTHONHASHSEED=%u", job->seed);
+    }
+    if (job->cover != NULL) {
+        (void)snprintf(
+            start + strlen(start), sizeof(start) - strlen(start),
+            " PYTHONPATH=/tmp/%s${PYTHONPATH:+:$PYTHONPATH} NODE_V8_COVERAGE=/tmp/%s",
+            box->nonce, box->nonce);
+    }
     for (size_t i = 0; i < SNP_ARRAY_LEN(runners); i++) {
         const struct runner *one = &runners[i];
         const char *at = one->words == NULL ? NULL : strstr(command, one->words);
@@ -161,14 +195,29 @@ static char *line_make(const struct snp_box *box, const char *command, const cha
     return snp_need_format("%s\n%s", start, command);
 }
 
-/* One command, of the table of all. */
-struct job {
-    enum snp_verify_kind kind;
-    const char *command;
-    bool has_patch;
-    bool has_tests;     /* those of the patch */
-    const json_t *hunk; /* that the patch is without; NULL = none */
-};
+/* Write the tests in the form asked for. *ret: those that are altered, the caller's. */
+static int tests_alter(struct snp_box *box,
+                       const struct job *job,
+                       json_t **ret,
+                       struct snp_err *err)
+{
+    snp_autojson json_t *answer = NULL;
+    snp_autojson json_t *how =
+        snp_need(json_pack("{s:s, s:s, s:O}", "form", job->form->name, "runner",
+                           snp_verdict_runner(job->command), "tests", job->passed));
+    snp_autofree char *text = snp_need(snp_json_text(how));
+    snp_autofree char *code = snp_need_format("%s\nalter('/tmp/%s')", snp_alter_py, box->nonce);
+
+    SNP_TRY(snp_box_put(box, text, strlen(text), "alter.json", err));
+    SNP_TRY(snp_box_put(box, snp_alter_js, snp_alter_js_len, "alter.js", err));
+    SNP_TRY(snp_box_python(box, code, err));
+    SNP_TRY(snp_box_get(box, "altered.json", &answer, err));
+    if (!json_is_array(json_object_get(answer, "tests"))) {
+        return snp_fail(err, SNP_E_PEER, "the session that alters tests gave no valid answer");
+    }
+    *ret = json_incref(json_object_get(answer, "tests"));
+    return 0;
+}
 
 /* The n-th command of all kinds; false: there are no more. */
 static bool job_nth(const struct snp_verify *asked, size_t n, struct job *ret)
@@ -184,6 +233,25 @@ static bool job_nth(const struct snp_verify *asked, size_t n, struct job *ret)
     return false;
 }
 
+/* Before a command: what notes the lines that it runs. */
+static int cover_begin(struct snp_box *box, const json_t *lines, struct snp_err *err)
+{
+    snp_autofree char *text = snp_need(snp_json_text(lines));
+
+    SNP_TRY(snp_box_put(box, snp_cover_py, snp_cover_py_len, "sitecustomize.py", err));
+    return snp_box_put(box, text, strlen(text), "cover.json", err);
+}
+
+/* After it: the lines that it did not run, the caller's. */
+static int cover_end(struct snp_box *box, json_t **ret, struct snp_err *err)
+{
+    snp_autofree char *code = snp_need_format("uncovered('/tmp/%s')", box->nonce);
+
+    SNP_TRY(snp_box_python(box, code, err));
+    return snp_box_get(box, "uncovered.json", ret, err);
+}
+
+/* *ret: NULL if there is nothing to alter in the tests, else the run, the caller's. */
 static int job_run(const struct verifying *v,
                    const struct job *job,
                    json_t **ret,
@@ -197,17 +265,32 @@ static int job_run(const struct verifying *v,
                                       job->has_tests};
     snp_autojson json_t *argv = NULL;
     snp_autojson json_t *result = NULL;
+    snp_autojson json_t *altered = NULL;
+    snp_autojson json_t *uncovered = NULL;
     json_t *report = NULL;
     size_t left_out;
 
     SNP_TRY(snp_box_open(&v->spec, &box, err));
-    SNP_TRY(box_prepare(v, &box, job->has_patch ? &part : NULL, err));
-    line = line_make(&box, job->command, runner);
+    SNP_TRY(box_prepare(v, &box, job->has_patch ? &part : NULL, job->kind, err));
+    if (job->form != NULL) {
+        SNP_TRY(tests_alter(&box, job, &altered, err));
+        if (json_array_size(altered) ==
+            0) { /* there is nothing in them that the form changes */
+            return 0;
+        }
+    }
+    line = line_make(&box, job->command, runner, job);
     argv = json_pack("[s, s, s]", "/bin/sh", "-c", line);
     if (argv == NULL) {
         return snp_fail(err, SNP_E_INVALID, "a test command is not UTF-8");
     }
+    if (job->cover != NULL) {
+        SNP_TRY(cover_begin(&box, job->cover, err));
+    }
     SNP_TRY(snp_box_exec(&box, argv, NULL, &out, &result, err));
+    if (job->cover != NULL) {
+        SNP_TRY(cover_end(&box, &uncovered, err));
+    }
     SNP_TRY(snp_box_get(&box, "report.json", &report, err));
     if (report == NULL && !job->has_patch) {
         SNP_TRY(snp_box_get(&box, "begun.json", &report, err));
@@ -217,13 +300,14 @@ static int job_run(const struct verifying *v,
         runner = "tap";
     }
     left_out = out.len > OUTPUT_KEPT ? out.len - OUTPUT_KEPT : 0;
-    *ret = snp_need(json_pack("{s:s, s:s, s:s, s:b, s:s, s:O?, s:o?, s:o}", "kind",
-                              kinds[job->kind], "command", job->command, "runner", runner,
-                              "patched", job->has_patch, "status",
-                              snp_json_str(result, "status", "?"), "exit_code",
-                              json_object_get(result, "exit_code"), "report", report, "output",
-                              snp_json_bytes(out.len == 0 ? "" : snp_buf_bytes(&out) + left_out,
-                                             out.len - left_out)));
+    *ret = snp_need(json_pack(
+        "{s:s, s:s, s:s, s:s?, s:O?, s:O?, s:b, s:s, s:O?, s:o?, s:o}", "kind",
+        kinds[job->kind], "command", job->command, "runner", runner, "form",
+        job->form == NULL ? NULL : job->form->name, "altered", altered, "uncovered", uncovered,
+        "patched", job->has_patch, "status", snp_json_str(result, "status", "?"), "exit_code",
+        json_object_get(result, "exit_code"), "report", report, "output",
+        snp_json_bytes(out.len == 0 ? "" : snp_buf_bytes(&out) + left_out,
+                       out.len - left_out)));
     return 0;
 }
 
@@ -242,6 +326,136 @@ static int commands_run(struct verifying *v, bool has_patch, struct snp_err *err
         } else {
             (void)json_array_append(v->base, run);
         }
+    }
+    return 0;
+}
+
+/* Tests of a report with this outcome. New reference. */
+static json_t *tests_of(const json_t *run, const char *outcome)
+{
+    json_t *found = snp_need(json_array());
+    const char *id;
+    json_t *value;
+
+    json_object_foreach(json_object_get(json_object_get(run, "report"), "tests"), id, value)
+    {
+        if (snp_streq(json_string_value(value), outcome)) {
+            (void)json_array_append_new(found, json_string(id));
+        }
+    }
+    return found;
+}
+
+/* Tests that pass in the clean project, and in this form do there the same wrong: the form does not fit them. */
+static int unfit_drop(
+    const struct verifying *v, size_t n, struct job job, json_t *wrong, struct snp_err *err)
+{
+    snp_autojson json_t *passed = tests_of(json_array_get(v->base, n), "passed");
+    snp_autojson json_t *run = NULL;
+    snp_autojson json_t *unfit = NULL;
+
+    job.has_patch = false;
+    job.passed = passed;
+    SNP_TRY(job_run(v, &job, &run, err));
+    unfit = snp_need(snp_verdict_wrong(job.form, json_object_get(run, "altered"),
+                                       json_object_get(run, "report")));
+    for (size_t i = json_array_size(wrong); i > 0; i--) {
+        for (size_t u = 0; u < json_array_size(unfit); u++) {
+            if (json_equal(json_array_get(wrong, i - 1), json_array_get(unfit, u))) {
+                (void)json_array_remove(wrong, i - 1);
+                break;
+            }
+        }
+    }
+    return 0;
+}
+
+/* The tests of one command that passed, in one form. */
+static int form_run(struct verifying *v, size_t n, struct job job, struct snp_err *err)
+{
+    const json_t *plain = json_array_get(v->runs, json_array_size(v->base) + n);
+    snp_autojson json_t *passed = tests_of(plain, "passed");
+    snp_autojson json_t *wrong = NULL;
+    json_t *run = NULL;
+
+    job.passed = passed;
+    SNP_TRY(job_run(v, &job, &run, err));
+    if (run == NULL) {
+        return 0;
+    }
+    (void)json_array_append_new(v->altered, run);
+    wrong = snp_need(snp_verdict_wrong(job.form, json_object_get(run, "altered"),
+                                       json_object_get(run, "report")));
+    if (json_array_size(wrong) > 0) {
+        SNP_TRY(unfit_drop(v, n, job, wrong, err));
+    }
+    (void)json_object_set(run, "wrong", wrong);
+    snp_verdict_wrong_tell(job.form, wrong, run, v->reasons);
+    return 0;
+}
+
+static int forms_run(struct verifying *v, struct snp_err *err)
+{
+    struct job job = {.has_patch = true};
+
+    for (size_t n = 0; job_nth(v->asked, n, &job); n++) {
+        if (job.kind == SNP_VERIFY_REGRESS) {
+            continue;
+        }
+        progress(v, "the tests in altered forms");
+        for (size_t f = 0; f < SNP_VERDICT_FORMS; f++) {
+            job.form = &snp_verdict_forms[f];
+            SNP_TRY(form_run(v, n, job, err));
+        }
+    }
+    return 0;
+}
+
+static void uncovered_tell(const struct verifying *v)
+{
+    const char *path;
+    json_t *lines;
+
+    json_object_foreach(v->uncovered, path, lines)
+    {
+        struct snp_buf text = SNP_BUF(TOLD_MAX);
+        const char *told;
+
+        for (size_t i = 0; i < json_array_size(lines); i++) {
+            (void)!snp_buf_addf(&text, "%s%lld", i == 0 ? "" : ", ",
+                                (long long)json_integer_value(json_array_get(lines, i)));
+        }
+        told = snp_buf_cstr(&text);
+        snp_verdict_add(v->reasons, snp_verdict_unproven,
+                        "no test command runs %.200s:%.200s (--allow-uncovered)", path,
+                        told == NULL ? "?" : told);
+        snp_buf_done(&text);
+    }
+}
+
+/* What is proven by chance is not proven. The first repeat notes which changed lines run. */
+static int repeats_run(struct verifying *v, struct snp_err *err)
+{
+    struct job job = {.has_patch = true};
+
+    progress(v, "the tests again");
+    v->uncovered = json_incref(json_object_get(v->look, "changed"));
+    for (job.seed = 1; job.seed <= REPEATS; job.seed++) {
+        for (size_t n = 0; job_nth(v->asked, n, &job); n++) {
+            snp_autojson json_t *run = NULL;
+
+            job.cover = job.seed == 1 ? v->uncovered : NULL;
+            SNP_TRY(job_run(v, &job, &run, err));
+            snp_verdict_repeat(json_array_get(v->runs, json_array_size(v->base) + n), run,
+                               v->reasons);
+            if (job.cover != NULL) { /* the next command looks for what is left */
+                json_decref(v->uncovered);
+                v->uncovered = json_incref(json_object_get(run, "uncovered"));
+            }
+        }
+    }
+    if (!v->asked->allows_uncovered) {
+        uncovered_tell(v);
     }
     return 0;
 }
@@ -347,7 +561,13 @@ static int verify(struct verifying *v, struct snp_err *err)
     SNP_TRY(new_tests_run(v, err));
     SNP_TRY(snp_scan_lint(&v->spec, &v->checks, v->reasons, err));
     if (strcmp(snp_verdict_word(v->reasons), snp_verdict_failed) != 0) {
+        SNP_TRY(forms_run(v, err));
+    }
+    if (strcmp(snp_verdict_word(v->reasons), snp_verdict_failed) != 0) {
         SNP_TRY(hunks_run(v, err));
+    }
+    if (strcmp(snp_verdict_word(v->reasons), snp_verdict_ready) == 0) {
+        SNP_TRY(repeats_run(v, err));
     }
     return is_unmoved(v, err);
 }
@@ -395,6 +615,7 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
         .reasons = snp_need(json_array()),
         .unproven = snp_need(json_array()),
         .samples = snp_need(json_array()),
+        .altered = snp_need(json_array()),
     };
     snp_cleanup(snp_applied_freep) struct snp_applied *applied = NULL;
     snp_autojson json_t *evidence = NULL;
@@ -417,7 +638,7 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
     }
     evidence = snp_need(json_pack(
         "{s:s, s:O, s:s, s:s, s:o, s:s, s:s, s:O?, s:O, s:O, s:O?, s:O?, s:O?, s:O?, s:O, "
-        "s:O?, s:o, "
+        "s:O?, s:O, s:O?, s:o, "
         "s:I, s:s}",
         "verdict", snp_verdict_word(v.reasons), "reasons", v.reasons, "session",
         v.changes.session, "session_name", v.changes.name, "project",
@@ -425,8 +646,8 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
         v.changes.template, "limits", v.spec.limits, "runs", v.runs, "unproven_hunks",
         v.unproven, "risk", json_object_get(v.look, "risk"), "checks", v.checks, "grounding",
         v.grounding, "standards", v.standards, "samples", v.samples, "new_tests", v.new_tests,
-        "measures", measures_make(&v, applied), "duration_ms",
-        (json_int_t)((snp_now_us() - began_us) / MS), "program", SNP_VERSION));
+        "altered", v.altered, "uncovered", v.uncovered, "measures", measures_make(&v, applied),
+        "duration_ms", (json_int_t)((snp_now_us() - began_us) / MS), "program", SNP_VERSION));
     (void)json_object_update(evidence, (json_t *)(uintptr_t)asked->attempt);
     SNP_TRY(snp_evidence_keep(&v.changes.patch, applied, evidence, err));
     *ret = SNP_TAKE_PTR(evidence);
@@ -445,6 +666,7 @@ int snp_verify_options(const struct snp_opts *opts, struct snp_verify *ret, stru
     }
     ret->n_scope = snp_opts_list(opts, "scope", &ret->scope);
     ret->hidden_files = snp_opts_str(opts, "hidden-files");
+    ret->allows_uncovered = snp_opts_flag(opts, "allow-uncovered", false);
     ret->n_samples = snp_opts_list(opts, "sample", &ret->samples);
     if (snp_opts_list(opts, "expect", &ret->expected) != ret->n_samples) {
         return snp_fail(err, SNP_E_INVALID,

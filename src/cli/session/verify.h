@@ -27,6 +27,7 @@ struct snp_verify {
     const char *const *samples;  /* commands that print what they make of sample data */
     const char *const *expected; /* of each, a file of what it is to print */
     size_t n_samples;
+    bool allows_uncovered; /* lines of the change that no command runs */
     uint64_t wall_ms;      /* of one command */
     const json_t *attempt; /* more members of the evidence: how it was made; NULL = none */
     void (*progress)(void *ctx, const char *text); /* NULL = none */
@@ -73,6 +74,12 @@ struct snp_verify {
          SNP_OPT_LIST,                                                                          \
          "PREFIX",                                                                              \
          "only files below these may change (default: all); may be repeated",                   \
+         0},                                                                                    \
+        {"allow-uncovered",                                                                     \
+         0,                                                                                     \
+         SNP_OPT_FLAG,                                                                          \
+         NULL,                                                                                  \
+         "lines of the change may be there that no test command runs",                          \
          0},                                                                                    \
     {                                                                                           \
         "test-timeout", 0, SNP_OPT_INT, "S",                                                    \

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Altered forms of tests in JavaScript, as alter.py has them, by node's own parser (--expose-internals). It runs nothing
+// of what it reads. Standard input: {"form", "files": {PATH: TEXT}}; standard output: {PATH: {"text", "names"}}, without
+// files in which nothing changes; of `fails` names are those of the tests that end with a failure, "ABOVE > NAME".
+'use strict'
+const acorn = require('internal/deps/acorn/acorn/dist/acorn')
+const { readFileSync } = require('node:fs')
+
+const FAR = 1009
+const FAILS = 'throw new Error()' // the same in all forms: nothing tells one in which it must be thrown from the others
+const TESTS = new Set(['test', 'it'])
+const GROUPS = new Set(['describe', 'suite'])
+const FUNCTIONS = new Set(['FunctionExpression', 'ArrowFunctionExpression', 'FunctionDeclaration'])
+// Of an assertion with values l and r: what must hold. Loose deep equality has no function of its own.
+const HOLDS = {
+  strictEqual: 'Object.is(l, r)', notStrictEqual: '!Object.is(l, r)', equal: 'l == r', notEqual: 'l != r',
+  deepStrictEqual: 'DEEP(l, r)', notDeepStrictEqual: '!DEEP(l, r)', ok: 'l', assert: 'l',
+}
+const EQUAL = new Set(['strictEqual', 'equal', 'deepStrictEqual'])
+
+function childrenOf(node) {
+  return Object.values(node).flat().filter((each) => each !== null && typeof each === 'object' &&
+    typeof each.type === 'string')
+}
+
+function parse(text) {
+  const options = { ecmaVersion: 'latest', allowHashBang: true }
+  try {
+    const tree = acorn.parse(text, { ...options, sourceType: 'module' })
+    return { tree, isModule: tree.body.some((each) => /^(Import|Export)/.test(each.type)) }
+  } catch {
+    return { tree: acorn.parse(text, { ...options, sourceType: 'script', allowReturnOutsideFunction: true }),
+      isModule: false }
+  }
+}
+
+// The last word of what is called: test, t.test, assert.strictEqual.
+function calledName({ callee }) {
+  return callee.type === 'MemberExpression' && !callee.computed ? callee.property.name : callee.name
+}
+
+// The assertion that a call is; undefined: none, or one that is not known.
+function assertionOf(node) {
+  const { callee } = node
+  if (node.arguments.length === 0 || node.arguments.some((each) => each.type === 'SpreadElement')) return undefined
+  if (callee.type === 'Identifier') return callee.name === 'assert' ? 'assert' : undefined
+  const of = callee.type === 'MemberExpression' ? callee.object.property ?? callee.object : {}
+  const name = of.name === 'assert' ? calledName(node) : undefined
+  return name in HOLDS && (node.arguments.length > 1 || name === 'ok') ? name : undefined
+}
+
+class Text {
+  constructor(text, form) {
+    this.text = text
+    this.form = form
+    this.edits = []
+    this.names = []
+    const { tree, isModule } = parse(text)
+    this.deep = isModule ? 'snpDeep' : "require('node:util').isDeepStrictEqual"
+    this.isModule = isModule
+    if (form === 'fails') this.fail(tree, [])
+    else this.alter(tree)
+  }
+
+  of(node) {
+    return this.text.slice(node.start, node.end)
+  }
+
+  edit(start, end, text) {
+    this.edits.push({ start, end, text })
+  }
+
+  isConstant(node) {
+    if (node.type === 'Literal') return node.regex === undefined
+    if (node.type === 'UnaryExpression') return node.operator === '-' && typeof node.argument.value === 'number'
+    if (node.type === 'ArrayExpression') return node.elements.every((each) => each !== null && this.isConstant(each))
+    return node.type === 'ObjectExpression' && node.properties.every((each) => each.type === 'Property' &&
+      each.kind === 'init' && !each.computed && !each.method && !each.shorthand && this.isConstant(each.value))
+  }
+
+  // Constants of another value, as text.
+  different(node) {
+    const parts = node.elements ?? node.properties
+    if (parts !== undefined) {
+      const [open, close] = node.type === 'ArrayExpression' ? '[]' : '{}'
+      if (parts.length === 0) return `${open}${open === '[' ? FAR : `snp: ${FAR}`}${close}`
+      const last = parts.at(-1).value?.type === undefined ? parts.at(-1) : parts.at(-1).value
+      return this.text.slice(node.start, last.start) + this.different(last) + this.text.slice(last.end, node.end)
+    }
+    const value = node.type === 'UnaryExpression' ? -node.argument.value : node.value
+    const isFar = this.form === 'much'
+    if (typeof value === 'number') {
+      return `(${isFar ? value - FAR : Number.isInteger(value) ? value + 1 : value + (Math.abs(value) + 1) / 100})`
+    }
+    if (typeof value === 'string') return JSON.stringify(isFar ? `~${[...value].reverse().join('')}~` : `${value}~`)
+    return typeof value === 'boolean' ? String(!value) : String(FAR)
+  }
+
+  // What stands for an assertion; undefined: it stays.
+  instead(name, { callee, arguments: [left, right] }) {
+    // void begins no line that goes on with the one before.
+    const check = (holds, ...values) => `void ((l, r) => { if (!(${holds.replace('DEEP', this.deep)})) ` +
+      `${FAILS} })(${values.join(', ')})`
+    if (this.form === 'negated') {
+      return check(HOLDS[name], this.of(left), ...(right === undefined || HOLDS[name] === 'l' ? [] : [this.of(right)]))
+    }
+    if (!EQUAL.has(name) || !this.isConstant(right) || this.isConstant(left)) return undefined
+    return this.form === 'same' ? `${this.of(callee)}(${this.of(right)}, ${this.of(left)})`
+      : check(`!(${HOLDS[name]})`, this.of(left), this.different(right))
+  }
+
+  alter(node) {
+    if (node.type === 'TryStatement' && node.handler !== null) return // it may be meant to fail
+    if (node.type === 'CallExpression') {
+      if (/^(throws|rejects|doesNotThrow|doesNotReject)$/.test(calledName(node))) return
+      const name = assertionOf(node)
+      const text = name === undefined ? undefined : this.instead(name, node)
+      if (text !== undefined) {
+        this.edit(node.start, node.end, text)
+        return
+      }
+    }
+    childrenOf(node).forEach((each) => this.alter(each))
+  }
+
+  fail(node, above) {
+    const name = node.type === 'CallExpression' ? calledName(node) : ''
+    const [first] = node.arguments ?? []
+    const body = node.arguments?.at(-1)
+    let within = above
+    if ((TESTS.has(name) || GROUPS.has(name)) && FUNCTIONS.has(body?.type)) {
+      within = [...above, typeof first.value === 'string' ? first.value : '?']
+      if (TESTS.has(name)) {
+        this.end(body)
+        this.names.push(within.join(' > '))
+      }
+    }
+    childrenOf(node).forEach((each) => this.fail(each, within))
+  }
+
+  // Every way out of a test throws.
+  end({ body }) {
+    if (body.type !== 'BlockStatement') {
+      this.edit(body.start, body.start, '{ (')
+      this.edit(body.end, body.end, `); ${FAILS} }`)
+      return
+    }
+    const leave = (node) => {
+      if (node.type === 'ReturnStatement') {
+        this.edit(node.start, node.start, `{ ${FAILS}; `)
+        this.edit(node.end, node.end, ' }')
+      }
+      if (!FUNCTIONS.has(node.type)) childrenOf(node).forEach(leave)
+    }
+    leave(body)
+    this.edit(body.end - 1, body.end - 1, `\n${FAILS}\n`)
+  }
+
+  result() {
+    if (this.edits.length === 0 && this.form !== 'same') return undefined
+    let text = this.text
+    for (const { start, end, text: new_ } of this.edits.sort((a, b) => b.start - a.start)) {
+      text = text.slice(0, start) + new_ + text.slice(end)
+    }
+    if (this.form === 'same' && !text.startsWith('#!')) text = '\n'.repeat(37) + text
+    const ending = this.isModule ? "\nimport { isDeepStrictEqual as snpDeep } from 'node:util'\n" : ''
+    parse(text + ending)
+    return { text: text + ending, names: this.names }
+  }
+}
+
+const { form, files } = JSON.parse(readFileSync(0, 'utf8'))
+console.log(JSON.stringify(Object.fromEntries(Object.entries(files).flatMap(([path, text]) => {
+  try {
+    const result = new Text(text, form).result()
+    return result === undefined ? [] : [[path, result]]
+  } catch {
+    return [] // TypeScript, or what no parser reads
+  }
+}))))
