@@ -236,12 +236,12 @@ static const struct {
     const char *name; /* in messages and results */
     const char *none; /* its value where it has none */
 } settings[SETTING_N] = {
-    [SETTING_TIER] = {"tier",     "tier",     ""              },
-    [SETTING_TEMPLATE] = {"template", "template", ""              },
-    [SETTING_PROJECT] = {"project",  "project",  "(none)"        },
-    [SETTING_ROOTFS] = {"rootfs",   "rootfs",   "(default)"     },
-    [SETTING_ENGINE] = {"rootfs",   "engine",   "(the daemon's)"},
-    [SETTING_NETWORK] = {"network",  "network",  "(none)"        },
+    [SETTING_TIER] = {"tier",     "tier",     ""                  },
+    [SETTING_TEMPLATE] = {"template", "template", ""                  },
+    [SETTING_PROJECT] = {"project",  "project",  "(none)"            },
+    [SETTING_ROOTFS] = {"rootfs",   "rootfs",   "(the host's files)"},
+    [SETTING_ENGINE] = {"rootfs",   "engine",   "(the daemon's)"    },
+    [SETTING_NETWORK] = {"network",  "network",  "(none)"            },
 };
 
 static const char of_engine[] = "the engine's";
@@ -389,6 +389,33 @@ static int variables_fit(const struct snp_exec_spec *spec,
     return 0;
 }
 
+/* asked: the explicit value, else that of the session. The wall clock is each cell's own. */
+static int limit_fits(struct snp_exec_spec *spec,
+                      const struct snp_session_policy *policy,
+                      enum snp_limit limit,
+                      uint64_t asked,
+                      struct snp_err *err)
+{
+    const char *key = snp_limit_info(limit)->key;
+    uint64_t usual = spec->limits.value[limit]; /* the explicit one, if there is one */
+    char has[32];
+    char wants[32];
+
+    (void)snp_limit_format(limit, policy->limits.value[limit], has, sizeof(has));
+    if (limit != SNP_LIMIT_WALL && asked != policy->limits.value[limit]) {
+        (void)snp_fail_with(err, SNP_E_INVALID, SNP_REMEDY_SET_LIMIT, key, (int64_t)asked,
+                            "the limit %s of session %s is %s, not %s", key,
+                            spec->asked.session, has,
+                            snp_limit_format(limit, asked, wants, sizeof(wants)));
+        snp_err_about(err, spec->asked.session);
+        return err->code;
+    }
+    return usual == asked || !is_configured(spec, key)
+               ? 0
+               : differs(spec, key, has, snp_limit_format(limit, usual, wants, sizeof(wants)),
+                         err);
+}
+
 static int limits_fit(struct snp_exec_spec *spec,
                       const struct snp_session_policy *policy,
                       uint64_t *ret_wall_ms,
@@ -400,25 +427,7 @@ static int limits_fit(struct snp_exec_spec *spec,
         SNP_TRY(snp_limits_from_json(spec->asked.limits, &asked, err));
     }
     for (int i = 0; i < SNP_LIMIT_N; i++) {
-        const enum snp_limit limit = (enum snp_limit)i;
-        const char *key = snp_limit_info(limit)->key;
-        uint64_t usual = spec->limits.value[i]; /* the explicit one, if there is one */
-        char has[32];
-        char wants[32];
-
-        (void)snp_limit_format(limit, policy->limits.value[i], has, sizeof(has));
-        if (i != SNP_LIMIT_WALL && asked.value[i] != policy->limits.value[i]) {
-            (void)snp_fail_with(
-                err, SNP_E_INVALID, SNP_REMEDY_SET_LIMIT, key, (int64_t)asked.value[i],
-                "the limit %s of session %s is %s, not %s", key, spec->asked.session, has,
-                snp_limit_format(limit, asked.value[i], wants, sizeof(wants)));
-            snp_err_about(err, spec->asked.session);
-            return err->code;
-        }
-        if (usual != asked.value[i] && is_configured(spec, key)) {
-            SNP_TRY(differs(spec, key, has,
-                            snp_limit_format(limit, usual, wants, sizeof(wants)), err));
-        }
+        SNP_TRY(limit_fits(spec, policy, (enum snp_limit)i, asked.value[i], err));
     }
     *ret_wall_ms = asked.value[SNP_LIMIT_WALL];
     return 0;

@@ -46,7 +46,7 @@ def others(box: lib.Sandbox) -> list[tuple[str, str, str, str]]:
     return [("template", "--template", "data", "template base, not data"),
             ("tier", "--env", "local", "tier native, not local"),
             ("project", "--project", folder, f"project (none), not {folder}"),
-            ("rootfs", "--rootfs", folder, f"rootfs (default), not {folder}"),
+            ("rootfs", "--rootfs", folder, f"rootfs (the host's files), not {folder}"),
             ("env", "--set-env", "A=2", "variable A is not what session kept")]
 
 

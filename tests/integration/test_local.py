@@ -422,7 +422,7 @@ def test_docker_and_wasm_run_in_native_and_say_so(fresh_sandbox: Callable[..., l
 def test_a_session_stays_in_its_tier(local: lib.Sandbox, session: Any) -> None:
     local.exec("1", session=session)
     done = local.cli("exec", "--env", "native", "--session", session, "1")
-    assert done.returncode != 0 and "local tier" in done.stderr
+    assert done.returncode != 0 and "tier local" in done.stderr
 
 
 # The end --------------------------------------------------------------------------------------

@@ -139,13 +139,13 @@ def test_item_13_the_server_is_killed(box: lib.Sandbox) -> None:
     """kill -9 of the server itself: the daemon ends what ran for it."""
     mark = f"86400.{os.getpid()}14"
     server = mcp.Server(box)
-    server.begin("execute_shell", command=f"sleep {mark} & sleep {mark}", session_id="killed", timeout=600)
+    server.begin("execute_shell", command=f"sleep {mark} & sleep {mark}", session_id="killed-server", timeout=600)
     assert lib.wait_for(lambda: len(running(f"sleep\0{mark}")) == 2)
     server.process.kill()
     assert lib.wait_for(lambda: not running(f"sleep\0{mark}"))
     server.close()
     with mcp.Server(box) as again:
-        assert again.text("execute_python", code="'free'", session_id="killed") == "'free'"
+        assert again.text("execute_python", code="'free'", session_id="killed-server") == "'free'"
 
 
 def test_item_14_nothing_follows_a_cancellation(server: mcp.Server) -> None:

@@ -251,6 +251,41 @@ static int cover_end(struct snp_box *box, json_t **ret, struct snp_err *err)
     return snp_box_get(box, "uncovered.json", ret, err);
 }
 
+/* A run as verdict.h has it, without what the tests reported. New reference. */
+static json_t *run_make(const struct job *job,
+                        const char *runner,
+                        const json_t *result,
+                        const struct snp_buf *out)
+{
+    size_t left_out = out->len > OUTPUT_KEPT ? out->len - OUTPUT_KEPT : 0;
+
+    return snp_need(json_pack("{s:s, s:s, s:s, s:s?, s:b, s:s, s:O?, s:o}", "kind",
+                              kinds[job->kind], "command", job->command, "runner", runner,
+                              "form", job->form == NULL ? NULL : job->form->name, "patched",
+                              job->has_patch, "status", snp_json_str(result, "status", "?"),
+                              "exit_code", json_object_get(result, "exit_code"), "output",
+                              snp_json_bytes(out->len == 0 ? "" : snp_buf_bytes(out) + left_out,
+                                             out->len - left_out)));
+}
+
+/* The box of a command, ready to run it. *altered: the tests that are, the caller's; NULL = as they are. */
+static int job_prepare(const struct verifying *v,
+                       const struct job *job,
+                       struct snp_box *box,
+                       json_t **altered,
+                       struct snp_err *err)
+{
+    const struct snp_box_part part = {json_object_get(v->look, "unexecuted"), job->hunk,
+                                      job->has_tests};
+
+    SNP_TRY(snp_box_open(&v->spec, box, err));
+    SNP_TRY(box_prepare(v, box, job->has_patch ? &part : NULL, job->kind, err));
+    if (job->form != NULL) {
+        SNP_TRY(tests_alter(box, job, altered, err));
+    }
+    return job->cover == NULL ? 0 : cover_begin(box, job->cover, err);
+}
+
 /* *ret: NULL if there is nothing to alter in the tests, else the run, the caller's. */
 static int job_run(const struct verifying *v,
                    const struct job *job,
@@ -261,31 +296,21 @@ static int job_run(const struct verifying *v,
     snp_autobuf struct snp_buf out = SNP_BUF(SNP_BOX_OUTPUT_MAX);
     const char *runner = snp_verdict_runner(job->command);
     snp_autofree char *line = NULL;
-    const struct snp_box_part part = {json_object_get(v->look, "unexecuted"), job->hunk,
-                                      job->has_tests};
     snp_autojson json_t *argv = NULL;
     snp_autojson json_t *result = NULL;
     snp_autojson json_t *altered = NULL;
     snp_autojson json_t *uncovered = NULL;
     json_t *report = NULL;
-    size_t left_out;
 
-    SNP_TRY(snp_box_open(&v->spec, &box, err));
-    SNP_TRY(box_prepare(v, &box, job->has_patch ? &part : NULL, job->kind, err));
-    if (job->form != NULL) {
-        SNP_TRY(tests_alter(&box, job, &altered, err));
-        if (json_array_size(altered) ==
-            0) { /* there is nothing in them that the form changes */
-            return 0;
-        }
+    SNP_TRY(job_prepare(v, job, &box, &altered, err));
+    if (job->form != NULL &&
+        json_array_size(altered) == 0) { /* the form changes nothing in them */
+        return 0;
     }
     line = line_make(&box, job->command, runner, job);
     argv = json_pack("[s, s, s]", "/bin/sh", "-c", line);
     if (argv == NULL) {
         return snp_fail(err, SNP_E_INVALID, "a test command is not UTF-8");
-    }
-    if (job->cover != NULL) {
-        SNP_TRY(cover_begin(&box, job->cover, err));
     }
     SNP_TRY(snp_box_exec(&box, argv, NULL, &out, &result, err));
     if (job->cover != NULL) {
@@ -299,15 +324,10 @@ static int job_run(const struct verifying *v,
         (report = snp_tap_read(snp_buf_bytes(&out), out.len)) != NULL) {
         runner = "tap";
     }
-    left_out = out.len > OUTPUT_KEPT ? out.len - OUTPUT_KEPT : 0;
-    *ret = snp_need(json_pack(
-        "{s:s, s:s, s:s, s:s?, s:O?, s:O?, s:b, s:s, s:O?, s:o?, s:o}", "kind",
-        kinds[job->kind], "command", job->command, "runner", runner, "form",
-        job->form == NULL ? NULL : job->form->name, "altered", altered, "uncovered", uncovered,
-        "patched", job->has_patch, "status", snp_json_str(result, "status", "?"), "exit_code",
-        json_object_get(result, "exit_code"), "report", report, "output",
-        snp_json_bytes(out.len == 0 ? "" : snp_buf_bytes(&out) + left_out,
-                       out.len - left_out)));
+    *ret = run_make(job, runner, result, &out);
+    (void)json_object_set_new(*ret, "report", report == NULL ? json_null() : report);
+    (void)json_object_set(*ret, "altered", altered == NULL ? json_null() : altered);
+    (void)json_object_set(*ret, "uncovered", uncovered == NULL ? json_null() : uncovered);
     return 0;
 }
 
@@ -398,14 +418,16 @@ static int forms_run(struct verifying *v, struct snp_err *err)
 {
     struct job job = {.has_patch = true};
 
+    progress(v, "the tests in altered forms");
     for (size_t n = 0; job_nth(v->asked, n, &job); n++) {
-        if (job.kind == SNP_VERIFY_REGRESS) {
-            continue;
-        }
-        progress(v, "the tests in altered forms");
-        for (size_t f = 0; f < SNP_VERDICT_FORMS; f++) {
+        for (size_t f = 0; f < SNP_VERDICT_FORMS && job.kind != SNP_VERIFY_REGRESS; f++) {
+            int r;
+
             job.form = &snp_verdict_forms[f];
-            SNP_TRY(form_run(v, n, job, err));
+            r = form_run(v, n, job, err);
+            if (r < 0) {
+                return r;
+            }
         }
     }
     return 0;
@@ -433,31 +455,38 @@ static void uncovered_tell(const struct verifying *v)
     }
 }
 
+/* One command again. What of the changed lines it runs is covered. */
+static int repeat_run(struct verifying *v, size_t n, const struct job *job, struct snp_err *err)
+{
+    snp_autojson json_t *run = NULL;
+
+    SNP_TRY(job_run(v, job, &run, err));
+    snp_verdict_repeat(json_array_get(v->runs, json_array_size(v->base) + n), run, v->reasons);
+    if (job->cover != NULL) { /* the next command looks for what is left */
+        json_decref(v->uncovered);
+        v->uncovered = json_incref(json_object_get(run, "uncovered"));
+    }
+    return 0;
+}
+
 /* What is proven by chance is not proven. The first repeat notes which changed lines run. */
 static int repeats_run(struct verifying *v, struct snp_err *err)
 {
     struct job job = {.has_patch = true};
+    int r = 0;
 
     progress(v, "the tests again");
     v->uncovered = json_incref(json_object_get(v->look, "changed"));
     for (job.seed = 1; job.seed <= REPEATS; job.seed++) {
-        for (size_t n = 0; job_nth(v->asked, n, &job); n++) {
-            snp_autojson json_t *run = NULL;
-
+        for (size_t n = 0; r == 0 && job_nth(v->asked, n, &job); n++) {
             job.cover = job.seed == 1 ? v->uncovered : NULL;
-            SNP_TRY(job_run(v, &job, &run, err));
-            snp_verdict_repeat(json_array_get(v->runs, json_array_size(v->base) + n), run,
-                               v->reasons);
-            if (job.cover != NULL) { /* the next command looks for what is left */
-                json_decref(v->uncovered);
-                v->uncovered = json_incref(json_object_get(run, "uncovered"));
-            }
+            r = repeat_run(v, n, &job, err);
         }
     }
-    if (!v->asked->allows_uncovered) {
+    if (r == 0 && !v->asked->allows_uncovered) {
         uncovered_tell(v);
     }
-    return 0;
+    return r;
 }
 
 /* Whether a command fails without the hunk. */
@@ -547,6 +576,28 @@ static int ground(struct verifying *v, struct snp_err *err)
     return 0;
 }
 
+static bool is_word(const struct verifying *v, const char *word)
+{
+    return strcmp(snp_verdict_word(v->reasons), word) == 0;
+}
+
+/* What costs many runs, while the verdict can still be good. */
+static int proofs_run(struct verifying *v, struct snp_err *err)
+{
+    int r = 0;
+
+    if (!is_word(v, snp_verdict_failed)) {
+        r = forms_run(v, err);
+    }
+    if (r == 0 && !is_word(v, snp_verdict_failed)) {
+        r = hunks_run(v, err);
+    }
+    if (r == 0 && is_word(v, snp_verdict_ready)) {
+        r = repeats_run(v, err);
+    }
+    return r;
+}
+
 static int verify(struct verifying *v, struct snp_err *err)
 {
     SNP_TRY(patch_keep(v, err));
@@ -560,15 +611,7 @@ static int verify(struct verifying *v, struct snp_err *err)
     SNP_TRY(snp_samples_run(v->asked, &v->spec, v->look, v->samples, v->reasons, err));
     SNP_TRY(new_tests_run(v, err));
     SNP_TRY(snp_scan_lint(&v->spec, &v->checks, v->reasons, err));
-    if (strcmp(snp_verdict_word(v->reasons), snp_verdict_failed) != 0) {
-        SNP_TRY(forms_run(v, err));
-    }
-    if (strcmp(snp_verdict_word(v->reasons), snp_verdict_failed) != 0) {
-        SNP_TRY(hunks_run(v, err));
-    }
-    if (strcmp(snp_verdict_word(v->reasons), snp_verdict_ready) == 0) {
-        SNP_TRY(repeats_run(v, err));
-    }
+    SNP_TRY(proofs_run(v, err));
     return is_unmoved(v, err);
 }
 
