@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
+#include "base/fd.h"
 #include "base/json.h"
 #include "daemon/caps.h"
 #include "daemon/conn.h"
@@ -40,12 +41,6 @@ struct snp_request {
 /* Executors that are not gone, in chains by hash of their id. */
 struct snp_executors {
     struct snp_executor *by_id[SNP_CAP_SESSIONS];
-};
-
-/* A file, as told from others of its name. */
-struct snp_file_id {
-    dev_t dev;
-    ino_t ino; /* 0 = not known */
 };
 
 /*

@@ -1284,3 +1284,57 @@ def test_a_database_or_log_that_was_removed_is_reported(start: Callable[..., Dae
             os.remove(os.path.join(folder, other))
     client = start(*LATER).client()
     assert name == "journal.db-wal" or wait_for(lambda: not before & contents())
+
+
+@pytest.mark.parametrize("name", ["journal", "journal/journal.db", "journal/journal.db-wal"])
+def test_a_journal_that_is_moved_while_in_use_is_said_until_it_is_back(start: Callable[..., Daemon], place: str,
+                                                                       name: str) -> None:
+    """Cells still run, and nothing that was written is lost; but no answer calls the session saved."""
+    at, away = os.path.join(place, name), os.path.join(place, "away")
+    daemon = start(*LATER)
+    client = daemon.client()
+    client.run("globals().update(x=1)", "s")
+    client.call("checkpoint", session="s")
+    os.rename(at, away)
+    said = f"{at} was moved to {away} while in use; move it back"
+    if name != "journal":
+        said = f"{at} was removed or replaced while in use; put it back"
+    assert said in result(client, "globals().update(x=2)")["unsaved"]["text"]
+    for words in ("sessions", "doctor", "daemon status"):
+        done = cli(daemon, *words.split())
+        assert said in done.stdout + done.stderr, done
+    for method in ("checkpoint", "hibernate"):
+        kind, head, _, _ = client.call(method, session="s")
+        assert kind == ERROR and said in head["message"], head
+    done = cli(daemon, "daemon", "stop")
+    assert done.returncode == 1 and f"session s: not saved since cell 2: {said}" in done.stderr, done
+    assert client.call("journal.events")[1]["events"][0]["kind"] == "journal_moved"
+    assert " journal-moved " in daemon.text() and not os.path.exists(at)
+    os.rename(away, at)
+    assert client.call("stats")[1]["unsaved"] == [] and "unsaved" not in result(client, "x")
+    assert client.call("hibernate", session="s")[0] == RESPONSE
+    client = start(*LATER).client()
+    assert result(client, "x")["value"] == "2"
+
+
+@pytest.mark.parametrize("is_forced", [False, True])
+def test_a_journal_that_is_moved_has_what_was_saved_there(start: Callable[..., Daemon], place: str,
+                                                          is_forced: bool) -> None:
+    """Neither the end of the daemon nor a folder made in its place loses what the sessions have."""
+    at, away = os.path.join(place, "journal"), os.path.join(place, "away")
+    daemon = start(*LATER)
+    client = daemon.client()
+    client.run("globals().update(x=1)", "s")
+    os.rename(at, away)
+    shutil.copytree(away, at)
+    client.run("globals().update(x=2)", "s")
+    log = os.path.getsize(os.path.join(at, "journal.db-wal"))
+    if is_forced:
+        lost = client.call("shutdown", force=True)[1]["lost"]
+        assert [one["session"] for one in lost] == ["s"] and "was moved to" in lost[0]["reason"], lost
+    kill(daemon, signal.SIGTERM)
+    assert os.path.getsize(os.path.join(at, "journal.db-wal")) == log  # not the daemon's
+    shutil.rmtree(at)
+    os.rename(away, at)
+    client = start(*LATER).client()
+    assert row(client)["state"] == "hibernated" and result(client, "x")["value"] == "2"

@@ -408,15 +408,17 @@ static void run_list(const struct snp_work *work)
         snp_request_fail(work->request, &err);
         return;
     }
+    snp_store_look(work->request->server->store);
     list = json_array();
     for (size_t i = 0; i < table->n_slots; i++) {
         const struct snp_session *session = table->slots[i];
 
         if (session != NULL && session->state != SNP_SESSION_CLOSING) {
             json_t *row = snp_session_to_json(session, false);
+            json_t *unsaved = snp_unsaved_row(session);
 
-            if (snp_unsaved_is(session)) {
-                (void)json_object_set_new(row, "unsaved", snp_unsaved_row(session));
+            if (unsaved != NULL) {
+                (void)json_object_set_new(row, "unsaved", unsaved);
             }
             /* A NULL row (out of memory) is refused and noticed. */
             if (json_array_append_new(list, row) < 0) {
@@ -474,8 +476,10 @@ static uint64_t rss_bytes(void)
 static void run_stats(const struct snp_work *work)
 {
     const struct snp_server *server = work->request->server;
-    snp_autojson json_t *unsaved = snp_unsaved_list(server);
+    snp_autojson json_t *unsaved = NULL;
 
+    snp_store_look(server->store);
+    unsaved = snp_unsaved_list(server);
     snp_request_answer(work->request,
                        SNP_WRITE(snp_stats_answer, .unsaved = unsaved,
                                  .sessions = snp_sessions_open(&server->sessions),

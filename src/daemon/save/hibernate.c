@@ -17,6 +17,7 @@
 #include "daemon/server.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
+#include "store/store.h"
 
 struct snp_hibernation {
     struct snp_session *session; /* one reference */
@@ -287,6 +288,8 @@ static void begin(struct snp_hibernation *h)
         stay(h, &err);
     } else if (session->live.executor != NULL && needs_saving(session)) {
         snp_checkpoint_make(session, saved, h);
+    } else if (snp_store_moved(session->server->store, &err) < 0) {
+        stay(h, &err);
     } else if (check_lost(h, session->durable.checkpoint_lost, &err) < 0) {
         stay(h, &err);
     } else {
