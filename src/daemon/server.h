@@ -36,6 +36,7 @@ struct snp_request {
     uint32_t id;
     struct snp_exec *exec;                /* borrowed; the cell it waits for, or NULL */
     char session[SNP_SESSION_ID_LEN + 1]; /* id of its session; "" = none */
+    bool is_again;                        /* it was dispatched once more, after its tier died */
 };
 
 /* Executors that are not gone, in chains by hash of their id. */

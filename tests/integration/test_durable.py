@@ -889,6 +889,47 @@ def test_a_killed_tier_is_invisible_but_for_the_time(start: Callable[..., Daemon
     assert done["value"] == "1" and done["epoch"] == 2 and done["restored"]["cell"] == 1
 
 
+def stop_tier(daemon: Daemon) -> int:
+    """Its requests stay unread from now on."""
+    tier, = children(daemon.process.pid)
+    os.kill(tier, signal.SIGSTOP)
+    assert wait_for(lambda: Path(f"/proc/{tier}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
+    return tier
+
+
+def test_what_a_killed_tier_had_not_read_is_asked_of_the_next(start: Callable[..., Daemon]) -> None:
+    daemon = start(*SOON)
+    client = daemon.client()
+    client.run("globals().update(x=1)", "s")
+    assert saved(client, 1)
+    asks: list[Callable[[], int]] = [lambda: client.send({"method": "ls", "session": "s", "path": "."}),
+                                     lambda: client.start("2"), lambda: client.start("x", "s")]
+    for ask in asks:
+        tier = stop_tier(daemon)
+        asked = ask()
+        assert client.call("stats")[0] == RESPONSE  # the request is on its way
+        os.kill(tier, signal.SIGKILL)
+        kind, head, _, _ = client.end_of(asked)
+        assert kind == RESPONSE, head
+    assert head["value"] == "1" and head["restored"]["cell"] == 1
+    assert [(cell["cell"], cell["status"]) for cell in history(client)] == [(2, "ok"), (1, "ok")]
+
+
+def test_a_cell_that_a_killed_tier_may_have_read_is_not_run_again(start: Callable[..., Daemon]) -> None:
+    daemon = start(*SOON)
+    client = daemon.client()
+    for name in ("s", "t"):
+        client.run("globals().update(x=1)", name)
+        assert saved(client, 1, name)
+    tier = stop_tier(daemon)
+    first, last = client.start("x", "s"), client.start("x", "t")
+    assert client.call("stats")[0] == RESPONSE
+    os.kill(tier, signal.SIGKILL)
+    ends = {ident: kind for kind, ident, _, _ in (client.recv(), client.recv())}
+    assert ends == {first: ERROR, last: RESPONSE}
+    assert history(client)[0]["status"] == "unknown" and history(client, "t")[0]["status"] == "ok"
+
+
 def test_a_lost_interpreter_comes_back_from_the_checkpoint(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")

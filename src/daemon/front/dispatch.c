@@ -55,12 +55,21 @@ struct handler {
 /* A method passed through to a tier. */
 struct passing {
     struct snp_request *request;  /* owned */
+    json_t *head;                 /* owned, as it came, if it can be asked again; or NULL */
     uint64_t raw_max;             /* bytes asked for */
     bool has_more;                /* more files follow; the session is saved with the last */
     struct snp_session *put_into; /* one reference, and counted in n_putting; or NULL */
 };
 
 /* Passing through ---------------------------------------------------------------------- */
+
+static void passing_free(struct passing *passing)
+{
+    if (passing != NULL) {
+        json_decref(passing->head);
+        free(passing);
+    }
+}
 
 /* It is in the session, or never will be: whoever waited for that goes on. session: or NULL. */
 static void put_ended(struct snp_session *session)
@@ -154,7 +163,10 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     struct snp_request *request = passing->request;
     int r = 0;
 
-    if (answer->head == NULL) {
+    if (answer->is_unread && passing->head != NULL) {
+        request->is_again = true;
+        snp_dispatch(request, passing->head, NULL, 0);
+    } else if (answer->head == NULL) {
         snp_request_fail(request, answer->err);
     } else if (answer->raw_len > passing->raw_max) {
         r = snp_fail(ret_bad, SNP_E_INVALID, "more bytes than asked for");
@@ -166,7 +178,7 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         snp_request_pass(request, answer->text, answer->text_len, answer->raw, answer->raw_len);
     }
     put_ended(passing->put_into);
-    free(passing);
+    passing_free(passing);
     return r;
 }
 
@@ -196,13 +208,16 @@ static void pass(const struct snp_work *work, struct snp_session *put_into)
         passing->request = work->request;
         passing->raw_max = (uint64_t)snp_json_int(head, "length", 0);
         passing->put_into = put_into;
+        if (work->raw_len == 0 && put_into == NULL && !work->request->is_again) {
+            passing->head = json_incref(work->head);
+        }
         passing->has_more =
             work->raw_len == SNP_FILE_CHUNK_MAX || snp_json_bool(head, "more", false);
         (void)json_object_del(head, "more"); /* only the daemon needs it */
         r = snp_tier_ask(work->tier, &call, &err);
     }
     if (r < 0) {
-        free(passing);
+        passing_free(passing);
         snp_request_fail(work->request, &err);
         put_ended(put_into);
         return;
