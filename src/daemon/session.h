@@ -137,6 +137,8 @@ struct snp_session_unsaved {
     struct snp_save *save;   /* owned by checkpoint.c; NULL = none is being made */
     struct snp_proof *proof; /* owned by prove.c; NULL = it is not being proven */
     struct snp_hibernation *hibernation; /* owned by hibernate.c; NULL = none is under way */
+    unsigned n_departing; /* requests to hibernate or move it that have their turn: what else
+                             needs the session waits for their end */
 };
 
 /*

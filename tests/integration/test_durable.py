@@ -1108,6 +1108,27 @@ def test_a_session_hibernates_when_its_cell_has_ended(start: Callable[..., Daemo
     assert row(ask)["state"] == "hibernated"
 
 
+def test_what_is_queued_does_not_make_hibernate_fail(start: Callable[..., Daemon], tmp_path: Path) -> None:
+    """Cells, files, snapshots and saves that come while it is saved and tried wait, and wake it."""
+    daemon = start(*LATER)
+    client, other = daemon.client(), daemon.client()
+    go = tmp_path / "go"
+    client.run(f"globals().update(n=0), slow({str(go)!r})", "s")
+    asked = other.send({"method": "hibernate", "session": "s"})
+    assert other.call("stats")[0] == RESPONSE  # it has come
+    queued = [client.start("globals().update(n=n + 1)", "s") for _ in range(5)]
+    queued.append(client.send({"method": "put", "session": "s", "path": "f", "mode": 0o644, "offset": 0}, b"1"))
+    queued.append(client.send({"method": "snapshot", "session": "s", "name": "now"}))
+    queued.append(client.send({"method": "checkpoint", "session": "s"}))
+    assert client.call("stats")[0] == RESPONSE
+    go.touch()
+    kind, head, _, _ = other.end_of(asked)
+    assert kind == RESPONSE and head["hibernated"], head
+    ends = {ident: (kind, head) for kind, ident, head, _ in (client.recv() for _ in queued)}
+    assert {ends[ident][0] for ident in queued} == {RESPONSE}, ends
+    assert client.run("n", "s") == "5" and row(client)["epoch"] == 2
+
+
 def test_files_of_a_hibernated_session_wake_it(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("1", "s")

@@ -41,9 +41,10 @@
 #endif
 
 enum {
-    NEEDS_SESSION = 1 << 0, /* `session` exists (it may be asleep or lost) */
-    NEEDS_LIVE = 1 << 1,    /* and has an executor; it is woken for it */
-    NEEDS_TIER = 1 << 2,    /* a tier runs, or can be started */
+    NEEDS_SESSION = 1 << 0,        /* `session` exists (it may be asleep or lost) */
+    NEEDS_LIVE = 1 << 1,           /* and has an executor; it is woken for it */
+    NEEDS_TIER = 1 << 2,           /* a tier runs, or can be started */
+    CHANGES = 1 << 3 | NEEDS_LIVE, /* and is not on its way to hibernate */
 };
 
 /* What runs it, indexed as snp_methods. */
@@ -524,7 +525,7 @@ static const struct handler handlers[SNP_METHODS_N] = {
     [SNP_METHOD_SESSIONS_CLEAR] = {run_clear,                NEEDS_SESSION},
     [SNP_METHOD_SESSIONS_MOVE] = {snp_run_move,             NEEDS_SESSION},
     [SNP_METHOD_SESSIONS_SET] = {snp_run_set,              NEEDS_SESSION},
-    [SNP_METHOD_CHECKPOINT] = {snp_run_checkpoint,       NEEDS_LIVE   },
+    [SNP_METHOD_CHECKPOINT] = {snp_run_checkpoint,       CHANGES      },
     [SNP_METHOD_HIBERNATE] = {snp_run_hibernate,        NEEDS_SESSION},
     [SNP_METHOD_HISTORY] = {snp_run_history,          NEEDS_SESSION},
     [SNP_METHOD_CELL_SHOW] = {snp_run_cell_show,        NEEDS_SESSION},
@@ -541,7 +542,7 @@ static const struct handler handlers[SNP_METHODS_N] = {
     [SNP_METHOD_IMPORT_BEGIN] = {snp_run_import_begin,     0            },
     [SNP_METHOD_IMPORT_DATA] = {snp_run_import_data,      0            },
     [SNP_METHOD_IMPORT_END] = {snp_run_import_end,       0            },
-    [SNP_METHOD_PUT] = {run_put,                  NEEDS_LIVE   },
+    [SNP_METHOD_PUT] = {run_put,                  CHANGES      },
     [SNP_METHOD_GET] = {run_pass,                 NEEDS_LIVE   },
     [SNP_METHOD_LS] = {run_pass,                 NEEDS_LIVE   },
     [SNP_METHOD_OUTPUT] = {run_pass,                 NEEDS_TIER   },
@@ -689,7 +690,8 @@ void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, si
     }
     if ((needs & NEEDS_LIVE) != 0) {
         SNP_ASSERT(work.session != NULL);
-        if (!snp_session_is_live(work.session)) {
+        if (!snp_session_is_live(work.session) ||
+            ((needs & CHANGES) == CHANGES && work.session->unsaved.n_departing > 0)) {
             park(&work);
             return;
         }

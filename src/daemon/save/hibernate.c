@@ -45,6 +45,9 @@ static struct snp_hibernation *tell(struct snp_hibernation *h, const struct snp_
     struct snp_hibernation *next = h->next;
     struct snp_session *session = h->session;
 
+    if (!h->is_gentle) {
+        session->unsaved.n_departing--;
+    }
     if (h->done != NULL) {
         h->done(h->ctx, err);
     }
@@ -327,6 +330,9 @@ static void hibernate(struct snp_session *session,
                                   .departure = departure,
                                   .done = done,
                                   .ctx = ctx};
+    if (!is_gentle) {
+        session->unsaved.n_departing++; /* cells that are queued do not make it fail */
+    }
     while (last != NULL && last->next != NULL) {
         last = last->next;
     }
