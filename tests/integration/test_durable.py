@@ -1092,6 +1092,19 @@ def test_what_is_asked_during_a_save_waits_for_it(aside: str, start: Callable[..
         assert client.run("'x' in globals()", name) == str(kept) and row(client, name)["cells"] == (2 if kept else 1)
 
 
+def test_sessions_that_are_not_saved_are_named_and_counted(start: Callable[..., Daemon]) -> None:
+    daemon = start(*LATER)
+    client = daemon.client()
+    names = [f"{n:02}" + "n" * 30 for n in range(20)]
+    for name in names:
+        client.run("torn(99)", name)
+    kind, head, _, _ = client.call("shutdown", force=False)
+    shown = head["message"].removeprefix("20 sessions could not be saved: ").split(", ")
+    last, _, more = shown[-1].partition(" and ")
+    assert kind == ERROR and [*shown[:-1], last] == names[:len(shown)], head
+    assert more == f"{20 - len(shown)} more", head
+
+
 def test_a_session_hibernates_when_its_cell_has_ended(start: Callable[..., Daemon]) -> None:
     daemon = start(*LATER)
     client, other = daemon.client(), daemon.client()
