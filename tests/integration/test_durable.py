@@ -859,12 +859,19 @@ def test_a_torn_checkpoint_leaves_the_one_before(start: Callable[..., Daemon]) -
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     assert client.call("checkpoint", session="s")[0] == RESPONSE
-    client.run("globals().update(x=2), torn()", "s")
+    client.run("globals().update(x=2), torn(99)", "s")  # it is tried again
     kind, head, _, _ = client.call("checkpoint", session="s")
     assert kind == ERROR and client.run("x", "s") == "2"
     client = start(*LATER).client()
     assert "cells 2, 3" in client.fail("x", "s")["message"]
     assert client.run("x", "s", recover="checkpoint") == "1"
+
+
+def test_a_save_that_the_tier_failed_is_tried_again(start: Callable[..., Daemon]) -> None:
+    client = start(*LATER).client()
+    client.run("globals().update(x=1), torn()", "s")
+    assert client.call("checkpoint", session="s")[0] == ERROR
+    assert saved(client, 1) and "unsaved" not in row(client)
 
 
 def test_cells_wait_for_a_checkpoint_and_nothing_is_made_twice(start: Callable[..., Daemon], tmp_path: Path) -> None:

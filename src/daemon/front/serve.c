@@ -311,7 +311,8 @@ static bool has_no_room(const struct snp_server *server)
         struct snp_err ignored;
 
         if (session != NULL && snp_unsaved_is(session, &ignored) &&
-            (session->unsaved.retry_ms > 0 || session->durable.debt != NULL)) {
+            ((session->unsaved.retry_ms > 0 && !session->unsaved.is_tiers) ||
+             session->durable.debt != NULL)) {
             return true;
         }
     }

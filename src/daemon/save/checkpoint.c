@@ -186,7 +186,9 @@ static void save_failed(const struct snp_save *save)
         return;
     }
     snp_unsaved_note(session, &save->err);
-    if (save->is_journals && session->unsaved.when != SNP_CHECKPOINT_OFF) {
+    session->unsaved.is_tiers = !save->is_journals;
+    if (session->unsaved.when != SNP_CHECKPOINT_OFF &&
+        snp_tier_can(session->policy.tier, "save")) {
         save_again(session);
     }
 }
