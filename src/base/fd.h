@@ -10,6 +10,12 @@
 
 #include "base/err.h"
 
+/* A file, as told from others of its name. */
+struct snp_file_id {
+    dev_t dev;
+    ino_t ino; /* 0 = not known */
+};
+
 /* Retry a call that returns -1 with EINTR. Without inner braces: they would count as nesting. */
 #define SNP_RETRY(call)                         \
     __extension__({                             \

@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "cli/need.h"
 #include "cli/show/human.h"
+#include "client/calls.h"
 #include "policy/session_name.h"
 #include "wire/session.h"
 
@@ -78,12 +79,8 @@ int snp_remote_send(struct snp_cli *cli,
 
     r = r < 0 ? r : snp_client_call(cli->client, call, ret, err);
     if (r == SNP_E_PEER && snp_json_str(call->head, "session", NULL) != NULL) {
-        struct snp_err said = *err;
-
-        return snp_fail(err, SNP_E_PEER,
-                        "%.300s; the next call restores the session, or names the cells that "
-                        "are missing",
-                        said.msg);
+        snp_calls_lost(err);
+        return r;
     }
     if (r < 0 && is_older(call, err)) {
         struct snp_err said = *err;

@@ -5,7 +5,7 @@
  * Connecting and greeting is left to the blocking client, in a worker thread; its descriptor is
  * taken over here. Requests queue up meanwhile. When the connection breaks, every open call
  * ends with SNP_E_PEER; which of them the daemon has begun cannot be known, so nothing
- * is sent again. Callbacks come from the loop only.
+ * is sent again but what it certainly did not read. Callbacks come from the loop only.
  */
 #include "client/async.h"
 
@@ -51,6 +51,7 @@ static void connection_drop(struct snp_async *async, const struct snp_err *err)
 }
 
 static void poll_update(struct snp_async *async);
+static void push(struct snp_async *async);
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
@@ -60,8 +61,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
     if (status < 0) {
         /* It closed with something unread. */
-        r = snp_fail(&err, SNP_E_PEER,
-                     "the daemon went away; whether it had begun this is not known");
+        async->calls.is_unread = true;
+        r = snp_fail(&err, SNP_E_PEER, "the daemon went away");
     }
     if (r == 0 && (events & UV_WRITABLE) != 0) {
         r = snp_calls_send(&async->calls, &err);
@@ -69,7 +70,12 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     if (r == 0 && (events & (UV_READABLE | UV_DISCONNECT)) != 0) {
         r = snp_calls_receive(&async->calls, &err);
     }
-    if (r < 0) {
+    if (r < 0 && async->calls.is_unread) {
+        poll_close(async);
+        if (snp_calls_again(&async->calls, &err)) {
+            push(async);
+        }
+    } else if (r < 0) {
         connection_drop(async, &err);
     } else {
         poll_update(async);

@@ -23,6 +23,7 @@ struct open_call {
     struct snp_async_call call; /* head and raw are not kept */
     struct snp_buf held;        /* its frame, until the daemon takes it */
     bool is_interrupted;        /* as soon as it is sent */
+    bool is_again;              /* it is sent for the second time */
 };
 
 /* Open calls ------------------------------------------------------------------------------ */
@@ -55,6 +56,26 @@ static void one_free(struct snp_calls *calls, struct open_call *one)
     free(one);
 }
 
+/* A copy of the frame that ends `out`: it is sent again if the daemon dies before it reads it. */
+static void newest_keep(struct snp_calls *calls, uint32_t id, size_t len)
+{
+    snp_buf_done(&calls->newest);
+    snp_buf_init(&calls->newest, KEEP_BYTES);
+    calls->newest_id = id;
+    if (len <= KEEP_BYTES &&
+        snp_buf_add(&calls->newest, snp_buf_bytes(&calls->out) + calls->out.len - len, len) <
+            0) {
+        snp_buf_done(&calls->newest); /* without memory it fails as others do */
+    }
+}
+
+static void newest_forget(struct snp_calls *calls, uint32_t id)
+{
+    if (calls->newest_id == id) {
+        snp_buf_done(&calls->newest);
+    }
+}
+
 static void end(struct snp_calls *calls,
                 struct open_call *one,
                 const struct snp_err *err,
@@ -65,19 +86,22 @@ static void end(struct snp_calls *calls,
     struct snp_async_call call = one->call;
 
     take_out(calls, one);
+    newest_forget(calls, one->id);
     one_free(calls, one);
     if (call.done != NULL) {
         call.done(call.ctx, err, head, raw, raw_len);
     }
 }
 
-/* The connection is gone, or never came: no open call will be answered. Calls made meanwhile stay. */
-static void fail_all(struct snp_calls *calls, const struct snp_err *err)
+/* The connection is gone, or never came: no open call but the spared one will be answered. Later calls stay. */
+static void fail_all(struct snp_calls *calls,
+                     const struct open_call *spared,
+                     const struct snp_err *err)
 {
     uint32_t last = calls->last_id;
 
     for (size_t i = 0; i < calls->n_open;) {
-        if (calls->open[i]->id <= last) {
+        if (calls->open[i]->id <= last && calls->open[i] != spared) {
             end(calls, calls->open[i], err, NULL, NULL, 0);
             i = 0; /* the table has changed */
         } else {
@@ -117,6 +141,7 @@ static int held_send(struct snp_calls *calls, struct snp_err *err)
         if (snp_buf_add(&calls->out, snp_buf_bytes(&one->held), one->held.len) < 0) {
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
+        newest_keep(calls, one->id, one->held.len);
         calls->held_bytes -= one->held.len;
         snp_buf_done(&one->held);
         calls->n_sent++;
@@ -213,6 +238,7 @@ int snp_calls_begin(struct snp_calls *calls,
 {
     snp_autojson json_t *head = call->head;
     snp_autofree struct open_call *one = calloc(1, sizeof(*one));
+    size_t before = calls->out.len;
     bool is_now;
     int r;
 
@@ -235,7 +261,10 @@ int snp_calls_begin(struct snp_calls *calls,
         snp_buf_done(&one->held);
         return r;
     }
-    calls->n_sent += is_now ? 1 : 0;
+    if (is_now) {
+        calls->n_sent++;
+        newest_keep(calls, one->id, calls->out.len - before);
+    }
     calls->held_bytes += one->held.len;
     calls->last_id = one->id;
     *ret_id = one->id;
@@ -276,6 +305,7 @@ void snp_calls_forget(struct snp_calls *calls, uint32_t id)
         one->call.done = NULL;
     } else if (one != NULL) { /* its answer, when it comes, is nobody's */
         take_out(calls, one);
+        newest_forget(calls, one->id);
         one_free(calls, one);
     }
 }
@@ -284,6 +314,10 @@ int snp_calls_send(struct snp_calls *calls, struct snp_err *err)
 {
     int r = snp_socket_send(calls->fd, &calls->out, err);
 
+    if (r > 0) {
+        calls->is_unread = true;
+        r = 0;
+    }
     if (calls->out.len == 0 && calls->out.cap > KEEP_BYTES) {
         snp_buf_done(&calls->out);
     }
@@ -304,16 +338,47 @@ static void disconnect(struct snp_calls *calls)
     snp_buf_done(&calls->in);
     snp_buf_done(&calls->out);
     calls->n_sent = 0;
+    calls->is_unread = false;
 }
 
 void snp_calls_drop(struct snp_calls *calls, const struct snp_err *err)
 {
     disconnect(calls);
-    fail_all(calls, err);
+    fail_all(calls, NULL, err);
+}
+
+bool snp_calls_again(struct snp_calls *calls, const struct snp_err *err)
+{
+    struct open_call *one = calls->newest.len == 0 ? NULL : find(calls, calls->newest_id);
+    struct snp_buf frame = SNP_TAKE(calls->newest, (struct snp_buf){0});
+    struct snp_err ignored;
+
+    disconnect(calls);
+    if (one != NULL && !one->is_again) {
+        one->is_again = true;
+        one->held = frame;
+        calls->held_bytes += frame.len;
+    } else {
+        snp_buf_done(&frame);
+        one = NULL;
+    }
+    fail_all(calls, one, err);
+    return one != NULL && held_send(calls, &ignored) == 0;
+}
+
+void snp_calls_lost(struct snp_err *err)
+{
+    struct snp_err said = *err;
+
+    (void)snp_fail(err, said.code,
+                   "%.300s; the next call restores the session, or names the cells that are "
+                   "missing",
+                   said.msg);
 }
 
 void snp_calls_done(struct snp_calls *calls)
 {
+    snp_buf_done(&calls->newest);
     while (calls->n_open > 0) {
         one_free(calls, calls->open[--calls->n_open]);
     }

@@ -46,6 +46,9 @@ struct snp_calls {
     size_t n_sent;     /* of these and of those forgotten: what the daemon has not answered */
     size_t held_bytes; /* of those that wait */
     uint32_t last_id;
+    struct snp_buf newest; /* a copy of the last frame, if it is small and not answered yet */
+    uint32_t newest_id;
+    bool is_unread; /* the daemon ended before it read that frame */
 };
 
 void snp_calls_init(struct snp_calls *calls);
@@ -74,6 +77,15 @@ int snp_calls_receive(struct snp_calls *calls, struct snp_err *err) SNP_NODISCAR
 
 /* Close the connection; every call that is open ends with err: which of them the daemon has begun cannot be known. */
 void snp_calls_drop(struct snp_calls *calls, const struct snp_err *err);
+
+/*
+ * The same, of a daemon that ended with something unread: the newest call was not begun, and waits for the next
+ * connection, once. False: there is none.
+ */
+bool snp_calls_again(struct snp_calls *calls, const struct snp_err *err);
+
+/* Add to the failure of a call about a session, SNP_E_PEER, what comes next. */
+void snp_calls_lost(struct snp_err *err);
 
 /* Close, and give up all calls without a word to anybody. */
 void snp_calls_done(struct snp_calls *calls);

@@ -52,7 +52,7 @@ int snp_socket_send(int fd, struct snp_buf *out, struct snp_err *err)
         }
         if (n < 0 && errno == EPIPE) {
             snp_buf_clear(out); /* what it said before it closed may still be read */
-            return 0;
+            return 1;
         }
         if (n < 0) {
             return snp_fail(err, SNP_E_PEER, "the daemon went away (errno %d)", errno);

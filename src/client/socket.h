@@ -22,7 +22,7 @@ struct snp_socket_request {
 int snp_socket_queue(struct snp_buf *out,
                      const struct snp_socket_request *request,
                      struct snp_err *err) SNP_NODISCARD;
-/* Send what can be sent now. SNP_E_PEER. */
+/* Send what can be sent now. 1: the other side has closed, and out is dropped. SNP_E_PEER. */
 int snp_socket_send(int fd, struct snp_buf *out, struct snp_err *err) SNP_NODISCARD;
 /* Append what has come. SNP_E_PEER, with the error of the daemon's log. */
 int snp_socket_receive(int fd, struct snp_buf *in, struct snp_err *err) SNP_NODISCARD;

@@ -34,12 +34,22 @@ static void fds_drop(struct snp_conn *conn)
     conn->n_fds = 0;
 }
 
+/* A unix socket whose other end is closed with unread bytes has this error, until somebody asks for it. */
+static bool is_reset(const struct snp_conn *conn)
+{
+    int eno = 0;
+    socklen_t n = sizeof(eno);
+
+    return getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &eno, &n) == 0 && eno == ECONNRESET;
+}
+
 static void conn_close(struct snp_conn *conn)
 {
     if (conn->is_closed) {
         return;
     }
     conn->is_closed = true;
+    conn->was_reset = conn->was_reset || is_reset(conn);
     (void)uv_poll_stop(&conn->poll);
     (void)uv_timer_stop(&conn->timer);
     conn->ops->closed(conn, &conn->why);
@@ -197,6 +207,7 @@ static int fill(struct snp_conn *conn)
         return 0;
     }
     if (n < 0) {
+        conn->was_reset = errno == ECONNRESET;
         (void)snp_fail_sys(&conn->why, errno, "recv");
         return -1;
     }
@@ -309,6 +320,16 @@ int snp_conn_send_fd(struct snp_conn *conn, const struct snp_frame *frame, int f
 size_t snp_conn_queued(const struct snp_conn *conn)
 {
     return conn->out.len;
+}
+
+uint64_t snp_conn_end_of(const struct snp_conn *conn)
+{
+    return conn->sent + conn->out.len;
+}
+
+bool snp_conn_is_unread(const struct snp_conn *conn, uint64_t end)
+{
+    return end > conn->sent || (end == conn->sent && conn->was_reset);
 }
 
 void snp_conn_end(struct snp_conn *conn)

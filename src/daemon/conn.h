@@ -51,6 +51,7 @@ struct snp_conn {
     unsigned n_fds;
     struct snp_err why; /* why it is to be closed */
     unsigned n_handles; /* libuv handles still open */
+    bool was_reset;     /* the other side ended without reading the last byte of `sent` */
     bool is_half;       /* the timer runs for half a frame */
     bool is_ending;     /* nothing is read any more; closes when out is empty */
     bool is_closed;
@@ -83,6 +84,11 @@ int snp_conn_send_fd(struct snp_conn *conn,
 
 /* Bytes not yet taken by the socket. */
 size_t snp_conn_queued(const struct snp_conn *conn);
+
+/* Where the last frame that was queued ends in the stream. */
+uint64_t snp_conn_end_of(const struct snp_conn *conn);
+/* In closed(): is it certain that the other side did not read all of the frame that ends there? */
+bool snp_conn_is_unread(const struct snp_conn *conn, uint64_t end);
 
 /* Read no more; close when what is queued has been sent, or after SNP_CAP_FLUSH_MS. */
 void snp_conn_end(struct snp_conn *conn);

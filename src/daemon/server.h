@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
+#include "base/fd.h"
 #include "base/json.h"
 #include "daemon/caps.h"
 #include "daemon/conn.h"
@@ -35,17 +36,12 @@ struct snp_request {
     uint32_t id;
     struct snp_exec *exec;                /* borrowed; the cell it waits for, or NULL */
     char session[SNP_SESSION_ID_LEN + 1]; /* id of its session; "" = none */
+    bool is_again;                        /* it was dispatched once more, after its tier died */
 };
 
 /* Executors that are not gone, in chains by hash of their id. */
 struct snp_executors {
     struct snp_executor *by_id[SNP_CAP_SESSIONS];
-};
-
-/* A file, as told from others of its name. */
-struct snp_file_id {
-    dev_t dev;
-    ino_t ino; /* 0 = not known */
 };
 
 /*

@@ -133,11 +133,14 @@ struct snp_session_unsaved {
     unsigned end_tries;      /* to save it as it was then */
     struct snp_err failed;   /* why the latest save failed; unsaved.c sets it */
     uint64_t retry_ms;       /* the latest delay before a retry */
+    bool is_tiers;           /* that save failed in the tier, not in the journal */
     unsigned n_putting;      /* files on their way into it: nothing is taken of it meanwhile */
     bool has_begun_putting;  /* a file was on its way in when its running cell began */
     struct snp_save *save;   /* owned by checkpoint.c; NULL = none is being made */
     struct snp_proof *proof; /* owned by prove.c; NULL = it is not being proven */
     struct snp_hibernation *hibernation; /* owned by hibernate.c; NULL = none is under way */
+    unsigned n_departing; /* requests to hibernate or move it that have their turn: what else
+                             needs the session waits for their end */
 };
 
 /*

@@ -42,6 +42,7 @@ struct call {
     uint32_t id; /* 0 = free slot */
     uint32_t next_free;
     uint64_t deadline_us;
+    uint64_t end; /* of its frame, in the stream */
     const struct snp_record *answer;
     snp_tier_told *done;
     snp_tier_told *event;
@@ -248,8 +249,11 @@ static int handle_frame(struct snp_tier *tier,
     struct snp_err failure;
 
     SNP_TRY(snp_json_parse(frame->head, frame->head_len, &head, ret_bad));
-    answer = (struct snp_tier_answer){head,       frame->head,    frame->head_len,
-                                      frame->raw, frame->raw_len, NULL};
+    answer = (struct snp_tier_answer){.head = head,
+                                      .text = frame->head,
+                                      .text_len = frame->head_len,
+                                      .raw = frame->raw,
+                                      .raw_len = frame->raw_len};
     if (frame->id == 0 && frame->type == SNP_RPC_EVENT) {
         return handle_gone(tier, head, ret_bad);
     }
@@ -306,10 +310,12 @@ static void conn_closed(struct snp_conn *conn, const struct snp_err *why)
     server->hooks->tier_lost(tier, server, reason);
     (void)snp_fail(&lost, SNP_E_PEER, "the %s tier ended: %s", tier->found->name, reason);
     answer.err = &lost;
+    answer.has_died = why->code == SNP_OK || why->code == SNP_E_PEER || why->code == SNP_E_SYS;
     for (uint32_t i = 0; i < tier->n_slots; i++) {
         struct snp_err ignored;
 
         if (tier->calls[i].id != 0) {
+            answer.is_unread = answer.has_died && snp_conn_is_unread(conn, tier->calls[i].end);
             (void)call_done(tier, &tier->calls[i], &answer, &ignored);
         }
     }
@@ -509,6 +515,7 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
     struct snp_frame frame = {
         .type = SNP_RPC_REQUEST, .raw = asked->raw, .raw_len = asked->raw_len};
     struct call *call;
+    uint64_t begin;
 
     SNP_TRY_MEMORY(head, err);
     if (!snp_tier_can(tier->found, method)) {
@@ -528,10 +535,14 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
                         tier->found->name, SNP_CAP_TIER_CALLS);
     }
     frame.id = call->id;
+    begin = snp_conn_end_of(&tier->conn);
     if (snp_conn_send_fd(&tier->conn, &frame, SNP_TAKE_FD(fd)) < 0) {
         call_free(tier, call);
         return snp_fail(err, SNP_E_LIMIT, "the request is larger than a frame");
     }
+    /* A stream that is broken already takes nothing. */
+    call->end =
+        snp_conn_end_of(&tier->conn) > begin ? snp_conn_end_of(&tier->conn) : UINT64_MAX;
     call->answer = asked->answer;
     call->done = asked->done;
     call->event = asked->event;

@@ -29,6 +29,8 @@ struct snp_tier_answer {
     const char *raw;
     size_t raw_len;
     const struct snp_err *err; /* only if head is NULL */
+    bool has_died;             /* the tier ended by itself before it answered */
+    bool is_unread;            /* and it certainly did not begin the call */
 };
 
 /*

@@ -6,11 +6,16 @@
  * raises. That commit is synced before the file is written, so the file never knows more than the disk. A database with
  * another id or an earlier generation has lost commits: it is used, but says so, and a note beside it
  * keeps the contents that its rows do not name (snp_salvage_is_kept).
+ *
+ * A folder that is moved while it is open takes all writes with it. Nothing is lost by that, but the next daemon does
+ * not find it, so no answer may call a session saved.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -18,6 +23,7 @@
 #include "base/str.h"
 #include "store/journal_priv.h"
 #include "store/state.h"
+#include "store/store.h"
 
 enum {
     RECORD_MAX = SNP_STORE_ID_LEN + 1 + 20 + 1, /* "ID GENERATION\n" */
@@ -214,4 +220,127 @@ void snp_identity_next(struct snp_store *store)
         return;
     }
     snp_identity_record(store);
+}
+
+/* While it runs --------------------------------------------------------------------------- */
+
+/* Ids of the files that the paths lead to; 0 where there is none. */
+static void ids_read(const struct snp_store *store, struct snp_file_id ret[SNP_FILES_N])
+{
+    snp_autofree char *log = snp_format("%s-wal", store->db_path);
+    const char *const paths[] = {store->blob_dir, store->db_path, log};
+
+    for (size_t i = 0; i < SNP_FILES_N; i++) {
+        struct stat st;
+
+        ret[i] = paths[i] == NULL || stat(paths[i], &st) < 0
+                     ? (struct snp_file_id){0}
+                     : (struct snp_file_id){st.st_dev, st.st_ino};
+    }
+}
+
+void snp_identity_hold(struct snp_store *store)
+{
+    struct snp_file_id ids[SNP_FILES_N];
+
+    ids_read(store, ids);
+    (void)pthread_mutex_lock(&store->mutex);
+    memcpy(store->held, ids, sizeof(ids));
+    (void)pthread_mutex_unlock(&store->mutex);
+}
+
+void snp_identity_drop(struct snp_store *store)
+{
+    (void)pthread_mutex_lock(&store->mutex);
+    store->held[SNP_FILE_DATABASE] = store->held[SNP_FILE_LOG] = (struct snp_file_id){0};
+    (void)pthread_mutex_unlock(&store->mutex);
+}
+
+/* Where the folder of contents is now, without /blobs; false: nowhere, or the path is covered by something else. */
+static bool new_place(const struct snp_store *store, char *ret, size_t n)
+{
+    char link[40];
+    ssize_t len;
+    struct stat st;
+
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", store->place.fd);
+    len = readlink(link, ret, n);
+    if (len <= 0 || (size_t)len >= n) {
+        return false;
+    }
+    ret[len] = '\0';
+    if (strcmp(ret, store->blob_dir) == 0 || stat(ret, &st) < 0) {
+        return false; /* of a removed one the kernel adds a word to the path */
+    }
+    if (snp_has_suffix(ret, "/blobs")) {
+        ret[(size_t)len - strlen("/blobs")] = '\0';
+    }
+    return true;
+}
+
+static int moved_fail(const struct snp_store *store,
+                      enum snp_store_file which,
+                      struct snp_err *err)
+{
+    char place[256];
+
+    if (which == SNP_FILE_BLOBS && new_place(store, place, sizeof(place))) {
+        return snp_fail(err, SNP_E_DENIED,
+                        "%.160s was moved to %.160s while in use; move it back", store->dir,
+                        place);
+    }
+    return snp_fail(err, SNP_E_DENIED,
+                    "%.160s%s was removed or replaced while in use; put it back, or copy what "
+                    "you need out of the sessions and run: snipara-sandbox daemon stop --force",
+                    which == SNP_FILE_BLOBS ? store->dir : store->db_path,
+                    which == SNP_FILE_LOG ? "-wal" : "");
+}
+
+int snp_identity_held(struct snp_store *store, struct snp_err *err)
+{
+    struct snp_file_id held[SNP_FILES_N];
+    struct snp_file_id now[SNP_FILES_N];
+
+    (void)pthread_mutex_lock(&store->mutex);
+    memcpy(held, store->held, sizeof(held));
+    (void)pthread_mutex_unlock(&store->mutex);
+    ids_read(store, now);
+    for (size_t i = 0; i < SNP_FILES_N; i++) {
+        if (held[i].ino != 0 && (held[i].dev != now[i].dev || held[i].ino != now[i].ino)) {
+            return moved_fail(store, (enum snp_store_file)i, err);
+        }
+    }
+    return 0;
+}
+
+void snp_store_look(struct snp_store *store)
+{
+    struct snp_err err = {.code = SNP_OK};
+    int r = snp_identity_held(store, &err);
+    bool is_new;
+
+    (void)pthread_mutex_lock(&store->mutex);
+    is_new = r != (int)store->moved.code;
+    store->moved = err;
+    (void)pthread_mutex_unlock(&store->mutex);
+    if (is_new) {
+        snp_log(r == 0 ? SNP_LOG_INFO : SNP_LOG_ERROR, "journal-moved", "why=\"%s\"",
+                r == 0 ? "it is back" : err.msg);
+    }
+}
+
+int snp_store_moved(struct snp_store *store, struct snp_err *err)
+{
+    int r;
+
+    if (store == NULL) {
+        return 0;
+    }
+    (void)pthread_mutex_lock(&store->mutex);
+    r = store->moved.code;
+    if (r != SNP_OK) {
+        *err = store->moved;
+    }
+    (void)pthread_mutex_unlock(&store->mutex);
+    return r;
 }

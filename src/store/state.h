@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/fd.h"
 #include "store/blob.h"
 #include "store/db.h"
 #include "store/job.h"
@@ -49,6 +50,14 @@ struct snp_busy {
 enum {
     SNP_STORE_DAMAGED_MAX = 64, /* blobs found damaged in one batch; further ones next time */
     SNP_STORE_FRESH_MAX = 512,  /* files named in one batch, to be removed if it fails */
+};
+
+/* Files that stay open, and whose paths the next daemon will open. */
+enum snp_store_file {
+    SNP_FILE_BLOBS = 0,
+    SNP_FILE_DATABASE,
+    SNP_FILE_LOG,
+    SNP_FILES_N,
 };
 
 /* Counts since the start; the end of the store logs them. */
@@ -93,6 +102,8 @@ struct snp_store {
     bool is_locked;
     struct snp_store_stats stats;
     struct snp_err health;
+    struct snp_file_id held[SNP_FILES_N]; /* as they were opened */
+    struct snp_err moved;                 /* a path leads to another file now (identity.c) */
 
     /* The store's thread's. */
     struct snp_db db;
@@ -214,6 +225,12 @@ int snp_identity_check(struct snp_store *store, struct snp_err *err) SNP_NODISCA
 void snp_identity_record(const struct snp_store *store);
 /* The log begins again: its first commit is a new generation. Between transactions. */
 void snp_identity_next(struct snp_store *store);
+/* Remember the files that were opened: snp_store_look compares. */
+void snp_identity_hold(struct snp_store *store);
+/* The database is about to be closed, the folder of contents is not. */
+void snp_identity_drop(struct snp_store *store);
+/* SNP_E_DENIED: what the paths lead to is not what is open, so nothing may be opened or replaced by path. */
+int snp_identity_held(struct snp_store *store, struct snp_err *err) SNP_NODISCARD;
 
 /* Transfers (checkpoint.c) ----------------------------------------------------------------- */
 

@@ -227,8 +227,11 @@ static void log_move(struct snp_store *store, unsigned least)
                                    NULL);
     if (rc == SQLITE_OK) {
         store->db.wal_pages = 0;
-        reserve_make(store);
-        snp_identity_next(store);
+        snp_store_look(store);
+        if (snp_store_moved(store, &err) == 0) { /* these two write by path */
+            reserve_make(store);
+            snp_identity_next(store);
+        }
     } else {
         (void)snp_db_fail(&store->db, rc, &err);
         store->db.wal_pages = rc == SQLITE_CORRUPT ? store->db.wal_pages : 0; /* later again */
@@ -308,6 +311,8 @@ static int folders_open(struct snp_store *store, struct snp_err *err)
     snp_autoclose int fd = -1;
 
     SNP_TRY_MEMORY(tmp, err);
+    SNP_TRY(
+        snp_identity_held(store, err)); /* never half of it here, half where it was moved to */
     SNP_TRY(snp_mkdir_p(tmp, 0700, err));
     SNP_TRY(lock_take(store, err));
     if (store->place.fd >= 0) {
@@ -423,6 +428,9 @@ static int db_open_once(struct snp_store *store, struct snp_err *err)
         r = snp_identity_check(store, err);
         SNP_THEN(r, snp_store_own(store, mark_opened, NULL, SNP_DURABILITY_PROCESS, err));
     }
+    if (r == 0) {
+        snp_identity_hold(store);
+    }
     if (r < 0) {
         bool is_corrupt = store->db.is_corrupt;
 
@@ -436,12 +444,14 @@ static int db_open_once(struct snp_store *store, struct snp_err *err)
 static void db_close(struct snp_store *store)
 {
     store->is_open = false;
+    snp_identity_drop(store);
     snp_db_close(&store->db);
 }
 
 static int db_salvage(struct snp_store *store, const struct snp_err *why, struct snp_err *err)
 {
     snp_log(SNP_LOG_ERROR, "journal-damaged", "why=\"%s\"", why->msg);
+    SNP_TRY(snp_identity_held(store, err));
     db_close(store);
     store->was_checked = false;
     store->sweep_at = SNP_SWEEP_END; /* files whose rows were lost are not rubbish */
@@ -719,6 +729,7 @@ static void batch_run(struct snp_store *store, struct job_node *first)
     }
     store->n_fresh = 0;
     damaged_mark(store);
+    snp_store_look(store);
 }
 
 /* Telling ------------------------------------------------------------------------------- */

@@ -63,4 +63,9 @@ bool snp_store_is_sealed(const struct snp_store *store);
  */
 int snp_store_health(struct snp_store *store, struct snp_err *err) SNP_NODISCARD;
 
+/* Look whether the store's paths still lead to the files that it has open: after each batch, and when called. Any thread. */
+void snp_store_look(struct snp_store *store);
+/* SNP_E_DENIED with the way out: they did not when last looked at, and what is written is not where the next daemon looks. NULL: 0. */
+int snp_store_moved(struct snp_store *store, struct snp_err *err) SNP_NODISCARD;
+
 #endif

@@ -871,12 +871,19 @@ def test_a_torn_checkpoint_leaves_the_one_before(start: Callable[..., Daemon]) -
     client = start(*LATER).client()
     client.run("globals().update(x=1)", "s")
     assert client.call("checkpoint", session="s")[0] == RESPONSE
-    client.run("globals().update(x=2), torn()", "s")
+    client.run("globals().update(x=2), torn(99)", "s")  # it is tried again
     kind, head, _, _ = client.call("checkpoint", session="s")
     assert kind == ERROR and client.run("x", "s") == "2"
     client = start(*LATER).client()
     assert "cells 2, 3" in client.fail("x", "s")["message"]
     assert client.run("x", "s", recover="checkpoint") == "1"
+
+
+def test_a_save_that_the_tier_failed_is_tried_again(start: Callable[..., Daemon]) -> None:
+    client = start(*LATER).client()
+    client.run("globals().update(x=1), torn()", "s")
+    assert client.call("checkpoint", session="s")[0] == ERROR
+    assert saved(client, 1) and "unsaved" not in row(client)
 
 
 def test_cells_wait_for_a_checkpoint_and_nothing_is_made_twice(start: Callable[..., Daemon], tmp_path: Path) -> None:
@@ -899,6 +906,47 @@ def test_a_killed_tier_is_invisible_but_for_the_time(start: Callable[..., Daemon
     assert wait_for(lambda: row(client)["state"] == "hibernated")
     done = result(client, "x")
     assert done["value"] == "1" and done["epoch"] == 2 and done["restored"]["cell"] == 1
+
+
+def stop_tier(daemon: Daemon) -> int:
+    """Its requests stay unread from now on."""
+    tier, = children(daemon.process.pid)
+    os.kill(tier, signal.SIGSTOP)
+    assert wait_for(lambda: Path(f"/proc/{tier}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
+    return tier
+
+
+def test_what_a_killed_tier_had_not_read_is_asked_of_the_next(start: Callable[..., Daemon]) -> None:
+    daemon = start(*SOON)
+    client = daemon.client()
+    client.run("globals().update(x=1)", "s")
+    assert saved(client, 1)
+    asks: list[Callable[[], int]] = [lambda: client.send({"method": "ls", "session": "s", "path": "."}),
+                                     lambda: client.start("2"), lambda: client.start("x", "s")]
+    for ask in asks:
+        tier = stop_tier(daemon)
+        asked = ask()
+        assert client.call("stats")[0] == RESPONSE  # the request is on its way
+        os.kill(tier, signal.SIGKILL)
+        kind, head, _, _ = client.end_of(asked)
+        assert kind == RESPONSE, head
+    assert head["value"] == "1" and head["restored"]["cell"] == 1
+    assert [(cell["cell"], cell["status"]) for cell in history(client)] == [(2, "ok"), (1, "ok")]
+
+
+def test_a_cell_that_a_killed_tier_may_have_read_is_not_run_again(start: Callable[..., Daemon]) -> None:
+    daemon = start(*SOON)
+    client = daemon.client()
+    for name in ("s", "t"):
+        client.run("globals().update(x=1)", name)
+        assert saved(client, 1, name)
+    tier = stop_tier(daemon)
+    first, last = client.start("x", "s"), client.start("x", "t")
+    assert client.call("stats")[0] == RESPONSE
+    os.kill(tier, signal.SIGKILL)
+    ends = {ident: kind for kind, ident, _, _ in (client.recv(), client.recv())}
+    assert ends == {first: ERROR, last: RESPONSE}
+    assert history(client)[0]["status"] == "unknown" and history(client, "t")[0]["status"] == "ok"
 
 
 def test_a_lost_interpreter_comes_back_from_the_checkpoint(start: Callable[..., Daemon]) -> None:
@@ -1063,6 +1111,19 @@ def test_what_is_asked_during_a_save_waits_for_it(aside: str, start: Callable[..
         assert client.run("'x' in globals()", name) == str(kept) and row(client, name)["cells"] == (2 if kept else 1)
 
 
+def test_sessions_that_are_not_saved_are_named_and_counted(start: Callable[..., Daemon]) -> None:
+    daemon = start(*LATER)
+    client = daemon.client()
+    names = [f"{n:02}" + "n" * 30 for n in range(20)]
+    for name in names:
+        client.run("torn(99)", name)
+    kind, head, _, _ = client.call("shutdown", force=False)
+    shown = head["message"].removeprefix("20 sessions could not be saved: ").split(", ")
+    last, _, more = shown[-1].partition(" and ")
+    assert kind == ERROR and [*shown[:-1], last] == names[:len(shown)], head
+    assert more == f"{20 - len(shown)} more", head
+
+
 def test_a_session_hibernates_when_its_cell_has_ended(start: Callable[..., Daemon]) -> None:
     daemon = start(*LATER)
     client, other = daemon.client(), daemon.client()
@@ -1077,6 +1138,27 @@ def test_a_session_hibernates_when_its_cell_has_ended(start: Callable[..., Daemo
     assert client.end_of(running)[0] == RESPONSE
     assert other.end_of(asked)[1]["hibernated"] and other.end_of(again)[1]["hibernated"]
     assert row(ask)["state"] == "hibernated"
+
+
+def test_what_is_queued_does_not_make_hibernate_fail(start: Callable[..., Daemon], tmp_path: Path) -> None:
+    """Cells, files, snapshots and saves that come while it is saved and tried wait, and wake it."""
+    daemon = start(*LATER)
+    client, other = daemon.client(), daemon.client()
+    go = tmp_path / "go"
+    client.run(f"globals().update(n=0), slow({str(go)!r})", "s")
+    asked = other.send({"method": "hibernate", "session": "s"})
+    assert other.call("stats")[0] == RESPONSE  # it has come
+    queued = [client.start("globals().update(n=n + 1)", "s") for _ in range(5)]
+    queued.append(client.send({"method": "put", "session": "s", "path": "f", "mode": 0o644, "offset": 0}, b"1"))
+    queued.append(client.send({"method": "snapshot", "session": "s", "name": "now"}))
+    queued.append(client.send({"method": "checkpoint", "session": "s"}))
+    assert client.call("stats")[0] == RESPONSE
+    go.touch()
+    kind, head, _, _ = other.end_of(asked)
+    assert kind == RESPONSE and head["hibernated"], head
+    ends = {ident: (kind, head) for kind, ident, head, _ in (client.recv() for _ in queued)}
+    assert {ends[ident][0] for ident in queued} == {RESPONSE}, ends
+    assert client.run("n", "s") == "5" and row(client)["epoch"] == 2
 
 
 def test_files_of_a_hibernated_session_wake_it(start: Callable[..., Daemon]) -> None:
@@ -1296,3 +1378,57 @@ def test_a_database_or_log_that_was_removed_is_reported(start: Callable[..., Dae
             os.remove(os.path.join(folder, other))
     client = start(*LATER).client()
     assert name == "journal.db-wal" or wait_for(lambda: not before & contents())
+
+
+@pytest.mark.parametrize("name", ["journal", "journal/journal.db", "journal/journal.db-wal"])
+def test_a_journal_that_is_moved_while_in_use_is_said_until_it_is_back(start: Callable[..., Daemon], place: str,
+                                                                       name: str) -> None:
+    """Cells still run, and nothing that was written is lost; but no answer calls the session saved."""
+    at, away = os.path.join(place, name), os.path.join(place, "away")
+    daemon = start(*LATER)
+    client = daemon.client()
+    client.run("globals().update(x=1)", "s")
+    client.call("checkpoint", session="s")
+    os.rename(at, away)
+    said = f"{at} was moved to {away} while in use; move it back"
+    if name != "journal":
+        said = f"{at} was removed or replaced while in use; put it back"
+    assert said in result(client, "globals().update(x=2)")["unsaved"]["text"]
+    for words in ("sessions", "doctor", "daemon status"):
+        done = cli(daemon, *words.split())
+        assert said in done.stdout + done.stderr, done
+    for method in ("checkpoint", "hibernate"):
+        kind, head, _, _ = client.call(method, session="s")
+        assert kind == ERROR and said in head["message"], head
+    done = cli(daemon, "daemon", "stop")
+    assert done.returncode == 1 and f"session s: not saved since cell 2: {said}" in done.stderr, done
+    assert client.call("journal.events")[1]["events"][0]["kind"] == "journal_moved"
+    assert " journal-moved " in daemon.text() and not os.path.exists(at)
+    os.rename(away, at)
+    assert client.call("stats")[1]["unsaved"] == [] and "unsaved" not in result(client, "x")
+    assert client.call("hibernate", session="s")[0] == RESPONSE
+    client = start(*LATER).client()
+    assert result(client, "x")["value"] == "2"
+
+
+@pytest.mark.parametrize("is_forced", [False, True])
+def test_a_journal_that_is_moved_has_what_was_saved_there(start: Callable[..., Daemon], place: str,
+                                                          is_forced: bool) -> None:
+    """Neither the end of the daemon nor a folder made in its place loses what the sessions have."""
+    at, away = os.path.join(place, "journal"), os.path.join(place, "away")
+    daemon = start(*LATER)
+    client = daemon.client()
+    client.run("globals().update(x=1)", "s")
+    os.rename(at, away)
+    shutil.copytree(away, at)
+    client.run("globals().update(x=2)", "s")
+    log = os.path.getsize(os.path.join(at, "journal.db-wal"))
+    if is_forced:
+        lost = client.call("shutdown", force=True)[1]["lost"]
+        assert [one["session"] for one in lost] == ["s"] and "was moved to" in lost[0]["reason"], lost
+    kill(daemon, signal.SIGTERM)
+    assert os.path.getsize(os.path.join(at, "journal.db-wal")) == log  # not the daemon's
+    shutil.rmtree(at)
+    os.rename(away, at)
+    client = start(*LATER).client()
+    assert row(client)["state"] == "hibernated" and result(client, "x")["value"] == "2"

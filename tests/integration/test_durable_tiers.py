@@ -173,6 +173,21 @@ def test_a_session_moves_and_comes_back(who: str, other: str, request: pytest.Fi
     assert [row["epoch"] for row in cells(box)][-3:] == [3, 2, 1]
 
 
+def test_a_session_moves_while_cells_are_queued(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
+    box = fresh_sandbox()
+    box.start("--checkpoint-after", "600")
+    box.exec("n = 0", "s")
+    for tier, sleeps in (("local", False), ("native", True)):
+        if sleeps:
+            assert box.cli("hibernate", "s").returncode == 0
+        with box.popen("sessions", "move", "s", "--to", tier, text=True) as moving:
+            while moving.poll() is None:
+                box.exec("n += 1", "s")
+            assert moving.returncode == 0, moving.communicate()
+    cell = box.exec("n", "s")
+    assert cell["value"] == str(cell["cell"] - 2) and cell["manifest"]["tier"] == "native", cell
+
+
 def test_what_cannot_move_is_named_and_stays(fresh_sandbox: Callable[..., lib.Sandbox]) -> None:
     box = fresh_sandbox()
     box.start("--checkpoint-after", "600")

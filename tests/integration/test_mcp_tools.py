@@ -614,6 +614,41 @@ def test_what_a_session_lost_is_told_with_the_ways_out() -> None:
         box.close()
 
 
+def test_a_killed_daemon_is_told_in_the_words_of_the_commands() -> None:
+    """A request that it did not read goes to the next daemon; a cell that ran is cut, and what comes next is said."""
+    box = lib.Sandbox("root")
+    server = mcp.Server(box)
+    cut = "the daemon went away; the next call restores the session, or names the cells that are missing"
+
+    def daemon() -> int:
+        return int(json.loads(box.cli("daemon", "status", "--json").stdout)["pid"])
+
+    try:
+        server.initialize()
+        server.text("execute_python", code="x = 1", session_id="s")
+        assert box.cli("checkpoint", "s").returncode == 0
+        asks: list[tuple[str, dict[str, str], str]] = [
+            ("list_sessions", {}, "  - s: "), ("execute_python", {"code": "x", "session_id": "s"}, "1")]
+        for name, arguments, text in asks:
+            pid = daemon()
+            os.kill(pid, signal.SIGSTOP)
+            asked = server.begin(name, **arguments)
+            server.call("ping")  # the request before it has been sent
+            os.kill(pid, signal.SIGKILL)
+            assert text in mcp.text_of(server.answer(asked)["result"])
+        code = "print('in', flush=True)\nimport time\ntime.sleep(600)"
+        running = server.begin("execute_python", code=code, session_id="s", timeout=600)
+        with box.popen("exec", "-s", "cli", "--timeout", "600", code, text=True) as client:
+            assert lib.wait_for(lambda: box.cli("sessions").stdout.count(" running ") == 2)
+            os.kill(daemon(), signal.SIGKILL)
+            assert cut in client.communicate()[1]
+        assert mcp.text_of(server.answer(running)["result"]) == "Error: " + cut
+        assert 'recover="replay"' in server.error("execute_python", code="x", session_id="s")
+    finally:
+        server.close()
+        box.close()
+
+
 # Jobs ---------------------------------------------------------------------------------------
 
 

@@ -113,6 +113,7 @@ void snp_sessions_below(struct snp_cli *cli)
 int snp_sessions_tell(struct snp_cli *cli, const char *next)
 {
     snp_autoreply struct snp_reply reply = {0};
+    snp_autojson json_t *unsaved = snp_need(json_array());
     struct snp_err err;
     json_t *list;
     size_t i;
@@ -130,10 +131,10 @@ int snp_sessions_tell(struct snp_cli *cli, const char *next)
         SNP_READ(snp_session_row, row, item);
         snp_missing_tell(item, row.name == NULL ? row.id : row.name);
         if (row.unsaved != NULL) {
-            snp_autofree char *text = snp_unsaved_text(row.unsaved);
-            snp_cli_warn(cli, "%s", text);
+            (void)json_array_append(unsaved, (json_t *)(uintptr_t)row.unsaved);
         }
     }
+    snp_unsaved_tell(cli, unsaved);
     if (next != NULL) {
         snp_cli_next(cli, json_array_size(list) > 0 ? next : "exec --session NAME CODE");
     }

@@ -27,16 +27,6 @@ static int stats_get(struct snp_cli *cli, struct snp_reply *ret, struct snp_err 
     return snp_remote_call(cli, snp_record_write(&snp_stats_request_form, NULL), ret, err);
 }
 
-/* A line for each session whose latest save failed. */
-static void unsaved_warn(const struct snp_cli *cli, const json_t *rows)
-{
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        snp_autofree char *text = snp_unsaved_text(json_array_get(rows, i));
-
-        snp_cli_warn(cli, "%s", text);
-    }
-}
-
 /* status ---------------------------------------------------------------------------------- */
 
 static int run_status(struct snp_cli *cli, const struct snp_opts *opts)
@@ -80,7 +70,7 @@ static int run_status(struct snp_cli *cli, const struct snp_opts *opts)
                  " session%s, %s\n",
                  daemon.program, now.pid, daemon.uptime_ms / 1000, now.sessions,
                  now.sessions == 1 ? "" : "s", socket);
-    unsaved_warn(cli, now.unsaved);
+    snp_unsaved_tell(cli, now.unsaved);
     return SNP_EXIT_OK;
 }
 
@@ -176,7 +166,7 @@ static int refused_tell(struct snp_cli *cli, struct snp_err *err)
     struct snp_err ignored;
 
     if (stats_get(cli, &stats, &ignored) == 0) {
-        unsaved_warn(cli, json_object_get(stats.head, "unsaved"));
+        snp_unsaved_tell(cli, json_object_get(stats.head, "unsaved"));
     }
     return snp_err_wrap(err,
                         "the daemon still runs; --force stops it and discards unsaved work");

@@ -394,6 +394,9 @@ static const json_t *loss_find(const json_t *events,
         {"journal_lost",        "sessions, cells and snapshots since the missing state",
          "stop the daemon and put the file back from a backup; or remove the file named above "
          "and restart: this deletes contents without a record"                                                                                   },
+        {"journal_moved",       "what is saved now is missing when the daemon restarts",
+         "do as it says; or run `daemon stop --force` and set SNIPARA_SANDBOX_STATE_DIR to the "
+         "new place"                                                                                                                             },
         {"damaged_blob",        "checkpoints that hold it cannot be used",
          "check the disk; bring the file back from a backup, or go on from earlier "
          "checkpoints"                                                                                                                           },
@@ -477,13 +480,16 @@ static void check_journal(struct report *report, const json_t *unsaved)
     events = json_object_get(reply.head, "events");
     loss = loss_find(events, &cost, &fix);
     said = loss != NULL ? loss : json_array_get(events, 0);
-    if (json_array_size(unsaved) > 0) {
+    if (json_array_size(unsaved) > 0 &&
+        !snp_streq(snp_json_str(loss, "kind", NULL), "journal_moved")) {
         snp_autofree char *text = unsaved_text(unsaved);
 
         row = details(text, "unsaved work is lost if the daemon is killed", NULL);
-        (void)json_object_set(row, "unsaved", (json_t *)(uintptr_t)unsaved);
     } else {
         row = details(said == NULL ? "in use" : snp_json_str(said, "text", "?"), cost, fix);
+    }
+    if (json_array_size(unsaved) > 0) {
+        (void)json_object_set(row, "unsaved", (json_t *)(uintptr_t)unsaved);
     }
     (void)json_object_set(row, "events", events);
     report_add(report, "journal",

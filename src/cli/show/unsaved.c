@@ -52,6 +52,21 @@ char *snp_unsaved_text(const json_t *row)
                            why == NULL ? "" : why);
 }
 
+void snp_unsaved_tell(const struct snp_cli *cli, const json_t *rows)
+{
+    size_t n = json_array_size(rows);
+
+    for (size_t i = 0; i < n && i < ROWS_SHOWN; i++) {
+        snp_autofree char *text = snp_unsaved_text(json_array_get(rows, i));
+
+        snp_cli_warn(cli, "%s", text);
+    }
+    if (n > ROWS_SHOWN) {
+        snp_cli_warn(cli, "and %zu more sessions are not saved; --json has all",
+                     n - ROWS_SHOWN);
+    }
+}
+
 void snp_lost_tell(const json_t *list, const char *what)
 {
     size_t n = json_array_size(list);

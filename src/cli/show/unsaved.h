@@ -6,6 +6,8 @@
 
 #include "base/json.h"
 
+struct snp_cli;
+
 /*
  * A line on stderr for each row of list ({name, type?, reason}; may be NULL): "what: name
  * (type): reason". Names and reasons come from the sandbox, and are shown escaped; very many
@@ -17,6 +19,8 @@ void snp_lost_tell(const json_t *list, const char *what);
 
 /* "session NAME: not saved since cell N: disk full; WHY; FIX", of a row of SNP_UNSAVED; the caller frees. */
 char *snp_unsaved_text(const json_t *row);
+/* The same as warnings, a line for each of rows; very many are counted. */
+void snp_unsaved_tell(const struct snp_cli *cli, const json_t *rows);
 
 /*
  * A line on stderr about a session that lacks something: what, and the ways out. row: of

@@ -332,6 +332,9 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
 
     if (answer->head == NULL) {
         exec->err = *answer->err;
+        if (answer->is_unread && is_lasting(exec)) {
+            exec->err.code = SNP_E_NOT_FOUND; /* as a tier says that has no such sandbox */
+        }
         if (try_again(exec)) {
             return 0;
         }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "daemon/cell/reply.h"
 #include "daemon/request.h"
 #include "daemon/save/journal_entry.h"
@@ -324,6 +325,19 @@ static int run_events_query(struct snp_tx *tx, void *arg, struct snp_err *err)
                                   event_row, query, err);
 }
 
+/* True until the folder is back, so it is no row of the journal. */
+static void moved_add(const struct query *query)
+{
+    struct snp_err err;
+
+    if (snp_store_moved(query->request->server->store, &err) < 0) {
+        (void)json_array_insert_new(query->rows, 0,
+                                    SNP_WRITE(snp_journal_row,
+                                              .at = (double)snp_wall_us() / 1e6,
+                                              .kind = "journal_moved", .text = err.msg));
+    }
+}
+
 static void events_read(void *arg, const struct snp_err *err)
 {
     struct query *query = arg;
@@ -332,6 +346,8 @@ static void events_read(void *arg, const struct snp_err *err)
         snp_request_fail(query->request, err);
     } else {
         bool sealed = snp_store_is_sealed(query->request->server->store);
+
+        moved_add(query);
 
         snp_request_answer(query->request, SNP_WRITE(snp_journal_events_answer,
                                                      .events = query->rows, .sealed = sealed,

@@ -86,9 +86,9 @@ static const char *busy_with(const struct snp_session *session)
     if (session->live.running != NULL) {
         return "run";
     }
-    return session->state == SNP_SESSION_SAVING         ? "save"
-           : session->state == SNP_SESSION_ROLLING_BACK ? "rollback"
-                                                        : NULL;
+    return session->state == SNP_SESSION_SAVING || session->unsaved.n_departing > 0 ? "save"
+           : session->state == SNP_SESSION_ROLLING_BACK                             ? "rollback"
+                                                                                    : NULL;
 }
 
 static void tell_wait(struct snp_exec *exec, unsigned ahead)

@@ -41,9 +41,10 @@
 #endif
 
 enum {
-    NEEDS_SESSION = 1 << 0, /* `session` exists (it may be asleep or lost) */
-    NEEDS_LIVE = 1 << 1,    /* and has an executor; it is woken for it */
-    NEEDS_TIER = 1 << 2,    /* a tier runs, or can be started */
+    NEEDS_SESSION = 1 << 0,        /* `session` exists (it may be asleep or lost) */
+    NEEDS_LIVE = 1 << 1,           /* and has an executor; it is woken for it */
+    NEEDS_TIER = 1 << 2,           /* a tier runs, or can be started */
+    CHANGES = 1 << 3 | NEEDS_LIVE, /* and is not on its way to hibernate */
 };
 
 /* What runs it, indexed as snp_methods. */
@@ -55,12 +56,21 @@ struct handler {
 /* A method passed through to a tier. */
 struct passing {
     struct snp_request *request;  /* owned */
+    json_t *head;                 /* owned, as it came, if it can be asked again; or NULL */
     uint64_t raw_max;             /* bytes asked for */
     bool has_more;                /* more files follow; the session is saved with the last */
     struct snp_session *put_into; /* one reference, and counted in n_putting; or NULL */
 };
 
 /* Passing through ---------------------------------------------------------------------- */
+
+static void passing_free(struct passing *passing)
+{
+    if (passing != NULL) {
+        json_decref(passing->head);
+        free(passing);
+    }
+}
 
 /* It is in the session, or never will be: whoever waited for that goes on. session: or NULL. */
 static void put_ended(struct snp_session *session)
@@ -154,7 +164,10 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     struct snp_request *request = passing->request;
     int r = 0;
 
-    if (answer->head == NULL) {
+    if (answer->is_unread && passing->head != NULL) {
+        request->is_again = true;
+        snp_dispatch(request, passing->head, NULL, 0);
+    } else if (answer->head == NULL) {
         snp_request_fail(request, answer->err);
     } else if (answer->raw_len > passing->raw_max) {
         r = snp_fail(ret_bad, SNP_E_INVALID, "more bytes than asked for");
@@ -166,7 +179,7 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         snp_request_pass(request, answer->text, answer->text_len, answer->raw, answer->raw_len);
     }
     put_ended(passing->put_into);
-    free(passing);
+    passing_free(passing);
     return r;
 }
 
@@ -196,13 +209,16 @@ static void pass(const struct snp_work *work, struct snp_session *put_into)
         passing->request = work->request;
         passing->raw_max = (uint64_t)snp_json_int(head, "length", 0);
         passing->put_into = put_into;
+        if (work->raw_len == 0 && put_into == NULL && !work->request->is_again) {
+            passing->head = json_incref(work->head);
+        }
         passing->has_more =
             work->raw_len == SNP_FILE_CHUNK_MAX || snp_json_bool(head, "more", false);
         (void)json_object_del(head, "more"); /* only the daemon needs it */
         r = snp_tier_ask(work->tier, &call, &err);
     }
     if (r < 0) {
-        free(passing);
+        passing_free(passing);
         snp_request_fail(work->request, &err);
         put_ended(put_into);
         return;
@@ -408,15 +424,17 @@ static void run_list(const struct snp_work *work)
         snp_request_fail(work->request, &err);
         return;
     }
+    snp_store_look(work->request->server->store);
     list = json_array();
     for (size_t i = 0; i < table->n_slots; i++) {
         const struct snp_session *session = table->slots[i];
 
         if (session != NULL && session->state != SNP_SESSION_CLOSING) {
             json_t *row = snp_session_to_json(session, false);
+            json_t *unsaved = snp_unsaved_row(session);
 
-            if (snp_unsaved_is(session)) {
-                (void)json_object_set_new(row, "unsaved", snp_unsaved_row(session));
+            if (unsaved != NULL) {
+                (void)json_object_set_new(row, "unsaved", unsaved);
             }
             /* A NULL row (out of memory) is refused and noticed. */
             if (json_array_append_new(list, row) < 0) {
@@ -474,8 +492,10 @@ static uint64_t rss_bytes(void)
 static void run_stats(const struct snp_work *work)
 {
     const struct snp_server *server = work->request->server;
-    snp_autojson json_t *unsaved = snp_unsaved_list(server);
+    snp_autojson json_t *unsaved = NULL;
 
+    snp_store_look(server->store);
+    unsaved = snp_unsaved_list(server);
     snp_request_answer(work->request,
                        SNP_WRITE(snp_stats_answer, .unsaved = unsaved,
                                  .sessions = snp_sessions_open(&server->sessions),
@@ -505,7 +525,7 @@ static const struct handler handlers[SNP_METHODS_N] = {
     [SNP_METHOD_SESSIONS_CLEAR] = {run_clear,                NEEDS_SESSION},
     [SNP_METHOD_SESSIONS_MOVE] = {snp_run_move,             NEEDS_SESSION},
     [SNP_METHOD_SESSIONS_SET] = {snp_run_set,              NEEDS_SESSION},
-    [SNP_METHOD_CHECKPOINT] = {snp_run_checkpoint,       NEEDS_LIVE   },
+    [SNP_METHOD_CHECKPOINT] = {snp_run_checkpoint,       CHANGES      },
     [SNP_METHOD_HIBERNATE] = {snp_run_hibernate,        NEEDS_SESSION},
     [SNP_METHOD_HISTORY] = {snp_run_history,          NEEDS_SESSION},
     [SNP_METHOD_CELL_SHOW] = {snp_run_cell_show,        NEEDS_SESSION},
@@ -522,7 +542,7 @@ static const struct handler handlers[SNP_METHODS_N] = {
     [SNP_METHOD_IMPORT_BEGIN] = {snp_run_import_begin,     0            },
     [SNP_METHOD_IMPORT_DATA] = {snp_run_import_data,      0            },
     [SNP_METHOD_IMPORT_END] = {snp_run_import_end,       0            },
-    [SNP_METHOD_PUT] = {run_put,                  NEEDS_LIVE   },
+    [SNP_METHOD_PUT] = {run_put,                  CHANGES      },
     [SNP_METHOD_GET] = {run_pass,                 NEEDS_LIVE   },
     [SNP_METHOD_LS] = {run_pass,                 NEEDS_LIVE   },
     [SNP_METHOD_OUTPUT] = {run_pass,                 NEEDS_TIER   },
@@ -670,7 +690,8 @@ void snp_dispatch(struct snp_request *request, json_t *head, const char *raw, si
     }
     if ((needs & NEEDS_LIVE) != 0) {
         SNP_ASSERT(work.session != NULL);
-        if (!snp_session_is_live(work.session)) {
+        if (!snp_session_is_live(work.session) ||
+            ((needs & CHANGES) == CHANGES && work.session->unsaved.n_departing > 0)) {
             park(&work);
             return;
         }

@@ -6,6 +6,7 @@
 #include "daemon/front/end.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 #include <sys/stat.h>
 
@@ -25,6 +26,13 @@
 #include "daemon/tier.h"
 #include "store/store.h"
 #include "wire/session.h"
+
+enum {
+    NAMES_MAX = 200,                             /* bytes of names in an error */
+    NAMES_REST = sizeof(" and 4294967295 more"), /* of these: for the number of the others */
+};
+
+_Static_assert(NAMES_MAX - NAMES_REST > SNP_SESSION_NAME_MAX, "the first fits");
 
 /*
  * Is there still a way to us? The folder of the socket is removed with the user's last login
@@ -294,15 +302,22 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
     end_begin(server);
 }
 
-/* "a, b": the names of the rows, as many as fit. */
+/* "a, b and 3 more": the names of the rows, as many as fit; one always does. */
 static void names_of(const json_t *rows, char *out, size_t out_len)
 {
+    const size_t n = json_array_size(rows);
+    const size_t room = out_len - NAMES_REST;
     size_t used = 0;
 
     out[0] = '\0';
-    for (size_t i = 0; i < json_array_size(rows) && used < out_len; i++) {
-        used += (size_t)snprintf(out + used, out_len - used, "%s%s", i == 0 ? "" : ", ",
-                                 snp_json_str(json_array_get(rows, i), "session", "?"));
+    for (size_t i = 0; i < n; i++) {
+        const char *name = snp_json_str(json_array_get(rows, i), "session", "?");
+
+        if (i > 0 && used + strlen(", ") + strlen(name) >= room) {
+            (void)snprintf(out + used, out_len - used, " and %zu more", n - i);
+            return;
+        }
+        used += (size_t)snprintf(out + used, room - used, "%s%s", i == 0 ? "" : ", ", name);
     }
 }
 
@@ -311,7 +326,7 @@ static void stop_settled(struct snp_server *server, bool is_saved)
     struct snp_request *request = SNP_TAKE_PTR(server->shutdown);
     snp_autojson json_t *unsaved = snp_unsaved_list(server);
     size_t n = json_array_size(unsaved);
-    char names[200];
+    char names[NAMES_MAX];
 
     if (is_saved) {
         snp_server_end(server, request);

@@ -122,11 +122,15 @@ static void lacks_checked(void *arg, const struct snp_err *why)
         (!snp_session_is_asleep(session) || session->unsaved.hibernation != NULL)) {
         (void)snp_fail(&err, SNP_E_LIMIT, "the session was used meanwhile");
     }
+    snp_session_ref(session);
     if (err.code != SNP_OK) {
         moving_fail(moving, &err);
     } else {
         snp_hibernate_for(session, &moving->departure, departed, moving);
     }
+    session->unsaved.n_departing--;
+    snp_session_go_on(session);
+    snp_session_unref(session);
 }
 
 /* Over a project a session has what it changed, in a copy of one all of its files: neither stands for the other. */
@@ -151,11 +155,6 @@ static int session_check(const struct snp_session *session, struct snp_err *err)
 
     if (session->name[0] == '\0') {
         return snp_fail(err, SNP_E_INVALID, "an unnamed session ends with its call");
-    }
-    if (session->unsaved.hibernation != NULL) {
-        return snp_fail(err, SNP_E_LIMIT,
-                        "session %s is hibernating already; try again in a moment",
-                        session->name);
     }
     return rootfs == NULL || rootfs[0] != '/'
                ? 0
@@ -201,6 +200,7 @@ static void move(struct moving *moving)
     if (session->live.executor != NULL) {
         snp_hibernate_for(session, &moving->departure, departed, moving);
     } else {
+        session->unsaved.n_departing++; /* no cell wakes it before it is tried there */
         snp_missing_place(session, &moving->lacks);
         SNP_STORE_DO(session->server->store, .run = run_lacks, .done = lacks_checked,
                      .arg = moving);
@@ -226,6 +226,13 @@ static void move_turn(struct snp_turn *turn,
     }
 }
 
+/* Behind a hibernation it would share the outcome of that, and be tried nowhere. */
+static bool move_is_time(const struct snp_session *session)
+{
+    return session->unsaved.hibernation == NULL && session->unsaved.n_departing == 0 &&
+           snp_session_is_at_rest(session);
+}
+
 void snp_run_move(const struct snp_work *work)
 {
     struct snp_session *session = work->session;
@@ -247,7 +254,9 @@ void snp_run_move(const struct snp_work *work)
     if (r < 0) {
         snp_request_fail(work->request, &err);
         moving_free(moving);
-    } else if (snp_hibernate_must_wait(session)) {
+    } else if (snp_hibernate_must_wait(session) || session->unsaved.n_departing > 0 ||
+               session->unsaved.hibernation != NULL) {
+        moving->turn.is_time = move_is_time;
         moving->turn.run = move_turn;
         snp_turn_ask(session, &moving->turn);
     } else {

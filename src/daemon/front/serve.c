@@ -308,9 +308,11 @@ static bool has_no_room(const struct snp_server *server)
 {
     for (size_t i = 0; i < server->sessions.n_slots; i++) {
         const struct snp_session *session = server->sessions.slots[i];
+        struct snp_err ignored;
 
-        if (session != NULL && snp_unsaved_is(session) &&
-            (session->unsaved.retry_ms > 0 || session->durable.debt != NULL)) {
+        if (session != NULL && snp_unsaved_is(session, &ignored) &&
+            ((session->unsaved.retry_ms > 0 && !session->unsaved.is_tiers) ||
+             session->durable.debt != NULL)) {
             return true;
         }
     }
@@ -398,6 +400,7 @@ static void on_tick(uv_timer_t *timer)
     if (!server->is_recovered) {
         snp_recover(server, NULL); /* the disk may have room again */
     }
+    snp_store_look(server->store);
     snp_daemon_log_trim(server->options.state_dir);
     snp_room_tick(server);
     owners_check(server);

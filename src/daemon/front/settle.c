@@ -8,6 +8,7 @@
 #include "daemon/server.h"
 #include "daemon/session/table.h"
 #include "daemon/tiers.h"
+#include "store/store.h"
 
 static void settle_end(struct snp_server *server)
 {
@@ -19,9 +20,12 @@ static void settle_end(struct snp_server *server)
         return;
     }
     (void)uv_timer_stop(&server->end_timer);
+    snp_store_look(server->store);
     for (size_t i = 0; is_saved && i < server->sessions.n_slots; i++) {
-        is_saved =
-            server->sessions.slots[i] == NULL || !snp_unsaved_is(server->sessions.slots[i]);
+        struct snp_err ignored;
+
+        is_saved = server->sessions.slots[i] == NULL ||
+                   !snp_unsaved_is(server->sessions.slots[i], &ignored);
     }
     done(server, is_saved);
 }

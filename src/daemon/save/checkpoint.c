@@ -33,6 +33,7 @@
 #include "daemon/tiers.h"
 #include "store/checkpoint.h"
 #include "store/journal.h"
+#include "store/store.h"
 #include "wire/result.h"
 #include "wire/session.h"
 #include "wire/tier.h"
@@ -185,8 +186,18 @@ static void save_failed(const struct snp_save *save)
         return;
     }
     snp_unsaved_note(session, &save->err);
-    if (save->is_journals && session->unsaved.when != SNP_CHECKPOINT_OFF) {
+    session->unsaved.is_tiers = !save->is_journals;
+    if (session->unsaved.when != SNP_CHECKPOINT_OFF &&
+        snp_tier_can(session->policy.tier, "save")) {
         save_again(session);
+    }
+}
+
+/* What was written where the next daemon does not look is not saved, although later saves build on it. */
+static void refuse_moved(struct snp_save *save)
+{
+    if (!save->has_copy && snp_store_moved(save->session->server->store, &save->err) < 0) {
+        json_decref(SNP_TAKE_PTR(save->report));
     }
 }
 
@@ -202,6 +213,9 @@ static void save_end(struct snp_save *save)
         note_made(save);
     } else if (save->first != NULL) {
         save->report = SNP_TAKE_PTR(save->first); /* it was noted */
+    }
+    if (save->report != NULL) {
+        refuse_moved(save);
     } else {
         snp_log(SNP_LOG_WARN, "checkpoint", "session=%s cell=%llu error=\"%s\"", session->id,
                 (unsigned long long)save->cell, save->err.msg);

@@ -17,6 +17,7 @@
 #include "daemon/server.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
+#include "store/store.h"
 
 struct snp_hibernation {
     struct snp_session *session; /* one reference */
@@ -44,6 +45,9 @@ static struct snp_hibernation *tell(struct snp_hibernation *h, const struct snp_
     struct snp_hibernation *next = h->next;
     struct snp_session *session = h->session;
 
+    if (!h->is_gentle) {
+        session->unsaved.n_departing--;
+    }
     if (h->done != NULL) {
         h->done(h->ctx, err);
     }
@@ -311,6 +315,8 @@ static void begin(struct snp_hibernation *h)
         stay(h, &err);
     } else if (session->live.executor != NULL && needs_saving(session)) {
         snp_checkpoint_make(session, saved, h);
+    } else if (snp_store_moved(session->server->store, &err) < 0) {
+        stay(h, &err);
     } else if (check_lost(h, session->durable.checkpoint_lost, &err) < 0) {
         stay(h, &err);
     } else {
@@ -348,6 +354,9 @@ static void hibernate(struct snp_session *session,
                                   .departure = departure,
                                   .done = done,
                                   .ctx = ctx};
+    if (!is_gentle) {
+        session->unsaved.n_departing++; /* cells that are queued do not make it fail */
+    }
     while (last != NULL && last->next != NULL) {
         last = last->next;
     }

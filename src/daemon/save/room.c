@@ -109,9 +109,8 @@ int snp_room_find(struct snp_server *server, struct snp_err *err)
     }
     for (size_t i = 0; i < server->sessions.n_slots; i++) {
         session = server->sessions.slots[i];
-        if (session != NULL &&
-            snp_unsaved_is(session)) { /* freeing disk space lets all of them hibernate */
-            *err = session->unsaved.failed;
+        if (session != NULL && session->live.executor != NULL &&
+            snp_unsaved_is(session, err)) { /* the fix lets all of them hibernate */
             return snp_err_wrap(err,
                                 "%llu sessions are awake (the limit), and %s cannot hibernate",
                                 (unsigned long long)living.n, session->name);

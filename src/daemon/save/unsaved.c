@@ -8,6 +8,7 @@
 #include "daemon/save/journal_entry.h"
 #include "daemon/server.h"
 #include "daemon/session/no_image.h"
+#include "store/store.h"
 #include "wire/session.h"
 
 void snp_unsaved_note(struct snp_session *session, const struct snp_err *err)
@@ -22,9 +23,13 @@ void snp_unsaved_clear(struct snp_session *session)
 }
 
 /* Without an executor, `missing` reports the lost cells. */
-bool snp_unsaved_is(const struct snp_session *session)
+bool snp_unsaved_is(const struct snp_session *session, struct snp_err *ret_why)
 {
-    return session->unsaved.failed.code != SNP_OK && session->live.executor != NULL &&
+    if (session->durable.is_recorded && snp_store_moved(session->server->store, ret_why) < 0) {
+        return true;
+    }
+    *ret_why = session->unsaved.failed;
+    return ret_why->code != SNP_OK && session->live.executor != NULL &&
            (session->unsaved.is_dirty || session->durable.debt != NULL);
 }
 
@@ -58,7 +63,9 @@ json_t *snp_unsaved_why(const struct snp_session *session, const struct snp_err 
 
 json_t *snp_unsaved_row(const struct snp_session *session)
 {
-    return snp_unsaved_is(session) ? snp_unsaved_why(session, &session->unsaved.failed) : NULL;
+    struct snp_err why;
+
+    return snp_unsaved_is(session, &why) ? snp_unsaved_why(session, &why) : NULL;
 }
 
 json_t *snp_unsaved_list(const struct snp_server *server)
@@ -67,10 +74,12 @@ json_t *snp_unsaved_list(const struct snp_server *server)
 
     for (size_t i = 0; i < server->sessions.n_slots; i++) {
         const struct snp_session *session = server->sessions.slots[i];
+        json_t *row = session == NULL || session->state == SNP_SESSION_CLOSING
+                          ? NULL
+                          : snp_unsaved_row(session);
 
-        if (session != NULL && session->state != SNP_SESSION_CLOSING &&
-            snp_unsaved_is(session)) {
-            (void)json_array_append_new(list, snp_unsaved_row(session));
+        if (row != NULL) {
+            (void)json_array_append_new(list, row);
         }
     }
     return list;

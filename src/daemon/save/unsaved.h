@@ -20,8 +20,8 @@ struct snp_session;
 void snp_unsaved_note(struct snp_session *session, const struct snp_err *err);
 /* Forget the failure: the session is saved, or has nothing to save. */
 void snp_unsaved_clear(struct snp_session *session);
-/* The latest save failed, and later changes are not on disk. */
-bool snp_unsaved_is(const struct snp_session *session);
+/* The latest save failed and later changes are not on disk, or the state folder was moved. *ret_why: set if so. */
+bool snp_unsaved_is(const struct snp_session *session, struct snp_err *ret_why);
 /* The `unsaved` member of answers (wire/session.h): new; NULL if the session is saved, or without memory. */
 json_t *snp_unsaved_row(const struct snp_session *session);
 /* The same, with err as the reason. */

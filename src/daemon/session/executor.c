@@ -28,11 +28,13 @@ struct step {
     snp_executor_opened *opened;
     snp_executor_closed *closed;
     void *ctx;
+    bool is_last; /* not asked again if the tier dies */
 };
 
 static int open_ask(struct snp_executor *executor,
                     const struct snp_place *place,
                     snp_executor_opened *opened,
+                    bool is_last,
                     struct snp_err *err);
 
 /* The table ------------------------------------------------------------------------------ */
@@ -131,7 +133,21 @@ static int open_weaker(struct snp_executor *executor,
         snp_tier_get(session->server, session->policy.tier, &executor->tier, err) < 0) {
         return err->code;
     }
-    return open_ask(executor, NULL, opened, err);
+    return open_ask(executor, NULL, opened, false, err);
+}
+
+/* Its tier died. No cell has run in a sandbox that was never open, so another tier may open one. */
+static int open_again(struct snp_executor *executor,
+                      snp_executor_opened *opened,
+                      struct snp_err *err)
+{
+    struct snp_session *session = executor->session;
+
+    if (session->live.executor != executor) {
+        return err->code;
+    }
+    SNP_TRY(snp_tier_get(session->server, session->policy.tier, &executor->tier, err));
+    return open_ask(executor, NULL, opened, true, err);
 }
 
 static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
@@ -140,6 +156,7 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     struct snp_executor *executor = step->executor;
     const struct snp_found_tier *found = step->found;
     snp_executor_opened *opened = step->opened;
+    const bool may_ask_again = answer->has_died && !step->is_last;
     struct snp_err err = {.code = SNP_OK};
     int r = 0;
 
@@ -165,7 +182,8 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     if (err.code == SNP_OK) {
         executor->state = SNP_EXECUTOR_OPEN;
         opened(executor->session, json_object_get(answer->head, "manifest"), NULL);
-    } else if (r < 0 || open_weaker(executor, opened, &err) < 0) {
+    } else if (r < 0 || (may_ask_again ? open_again(executor, opened, &err)
+                                       : open_weaker(executor, opened, &err)) < 0) {
         struct snp_session *session = executor->session;
 
         snp_session_ref(session);
@@ -180,6 +198,7 @@ static int open_done(void *ctx, const struct snp_tier_answer *answer, struct snp
 static int open_ask(struct snp_executor *executor,
                     const struct snp_place *place,
                     snp_executor_opened *opened,
+                    bool is_last,
                     struct snp_err *err)
 {
     const struct snp_session *session = executor->session;
@@ -218,6 +237,7 @@ static int open_ask(struct snp_executor *executor,
     step->executor = executor;
     step->found = at->tier;
     step->opened = opened;
+    step->is_last = is_last;
     r = snp_tier_ask(executor->tier, &call, err);
     if (r < 0) {
         free(step);
@@ -266,7 +286,7 @@ int snp_executor_open_beside(struct snp_session *session,
     executor->session = session;
     executor->tier = tier;
     r = id_choose(executor, place != NULL, err);
-    SNP_THEN(r, open_ask(executor, place, opened, err));
+    SNP_THEN(r, open_ask(executor, place, opened, place != NULL, err));
     if (r < 0) {
         free(executor);
         return r;

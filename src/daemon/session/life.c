@@ -121,7 +121,7 @@ void snp_session_go_on(struct snp_session *session)
     if (session->server->is_ending && session->live.wake == NULL) {
         hooks->refuse(session);
     }
-    switch (states[session->state].go_on) {
+    switch (session->unsaved.n_departing > 0 ? GO_NOT : states[session->state].go_on) {
     case GO_WAKE:
         if (session->live.running == NULL &&
             (session->live.n_waiting > 0 || session->live.waiters != NULL)) {

@@ -9,7 +9,9 @@
 
 static bool is_time(const struct snp_turn *turn, const struct snp_session *session)
 {
-    return turn->is_time != NULL ? turn->is_time(session) : snp_session_is_at_rest(session);
+    return turn->is_time != NULL
+               ? turn->is_time(session)
+               : session->unsaved.n_departing == 0 && snp_session_is_at_rest(session);
 }
 
 void snp_turns_run(struct snp_session *session)

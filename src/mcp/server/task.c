@@ -348,12 +348,17 @@ static void on_done(
     void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len)
 {
     struct snp_task *task = ctx;
+    struct snp_err lost;
 
     task->open_id = 0;
     task->raw = raw;
     task->raw_len = raw_len;
     if (err != NULL) {
-        (task->failed == NULL ? snp_task_fail : task->failed)(task, err);
+        lost = *err;
+        if (err->code == SNP_E_PEER && task->session[0] != '\0') {
+            snp_calls_lost(&lost);
+        }
+        (task->failed == NULL ? snp_task_fail : task->failed)(task, &lost);
     } else {
         task->next(task, head);
     }
