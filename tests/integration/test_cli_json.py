@@ -117,7 +117,7 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
     "logs show": (["logs", "show", run_id], []),
     "logs verify": (["logs", "verify", run_id], "id intact last_hash"),
     "logs diff": (["logs", "diff", run_id, run_id], []),
-    "visualize": (["visualize", "--out", "page.html"], "file runs bytes"),
+    "visualize": (["visualize", "--out", "page.html"], "file runs sessions bytes"),
     "check": (["check", "code/a.py", "--dir", "code"], {"errors": 0, "not_checked": 0}),
     "context index": (["context", "index", "code"], "files changed left_out"),
     "context query": (["context", "query", "add", "--dir", "code"], "sections total_tokens left_out"),

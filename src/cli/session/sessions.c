@@ -83,29 +83,37 @@ int snp_sessions_names(struct snp_cli *cli)
     return SNP_EXIT_OK;
 }
 
-void snp_sessions_below(struct snp_cli *cli)
+json_t *snp_sessions_of_exec(struct snp_cli *cli, const char *asked)
 {
     snp_autoreply struct snp_reply reply = {0};
-    snp_autojson json_t *list = snp_need(json_array());
+    json_t *list = snp_need(json_array());
     struct snp_err ignored;
     size_t i;
     json_t *item;
 
     if (snp_remote_find(cli, &ignored) < 0 || snp_remote_list(cli, &reply, &ignored) < 0) {
-        return;
+        return list;
     }
     json_array_foreach(json_object_get(reply.head, "sessions"), i, item)
     {
         const char *name = snp_json_str(item, "name", "");
 
-        if (name[0] != '\0' && !snp_has_prefix(name, "run-")) {
+        if ((name[0] != '\0' && !snp_has_prefix(name, "run-")) || snp_streq(name, asked) ||
+            snp_streq(snp_json_str(item, "id", ""), asked)) {
             (void)json_array_append(list, item);
         }
     }
+    list_sort(list);
+    return list;
+}
+
+void snp_sessions_below(struct snp_cli *cli)
+{
+    snp_autojson json_t *list = snp_sessions_of_exec(cli, NULL);
+
     if (json_array_size(list) > 0) {
         (void)puts(
             "\nSessions of exec; to list the cells of one: snipara-sandbox history NAME");
-        list_sort(list);
         list_print(list);
     }
 }
