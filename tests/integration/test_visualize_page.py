@@ -234,7 +234,7 @@ def test_metrics_tabs_and_details(browser: Browser, pages: Pages) -> None:
     assert tiles == {"Total calls": "3", "Total tokens": "6,1806,000 in, 180 out", "Total duration": "1.70 s",
                      "Errors": "01 tool error", "Tool calls": "33 cells", "Cost": "$0.0300"}
     assert "forty-two" in texts(page, "#summary .answer")[0] and "hash chain intact" in texts(page, ".facts")[0]
-    assert texts(page, "[role=tab]") == ["Overview", "Execution tree", "Event details", "Cells", "Raw JSON"]
+    assert texts(page, "[role=tab]") == ["Overview", "Execution tree", "Calls", "Cells", "Raw JSON"]
     # bars: input and output of three calls, the highest is the last
     heights = page.value("[...document.querySelector('.plot').querySelectorAll('.k-in')].map(each => "
                          "Number(each.getAttribute('height')))")

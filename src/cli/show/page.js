@@ -325,7 +325,7 @@ const callHas = (call) => view.query === "" ||
 const TABS = [
   ["overview", "Overview", (m) => overview(m)],
   ["tree", "Execution tree", (m) => treeTab(m)],
-  ["details", "Event details", (m) => details(m)],
+  ["details", "Calls", (m) => details(m)],
   ["cells", "Cells", (m) => cells(m)],
   ["raw", "Raw JSON", (m) => raw(m)],
 ];
@@ -444,7 +444,7 @@ function callBody(call) {
   const cost = call.cost === null ? "cost unknown" : money(call.cost);
   const parts = [el("div", {class: "facts"},
     el("span", null, tokensText(call) + " tokens"), el("span", null, time(call.ms)), el("span", null, cost),
-    el("span", null, `depth ${call.depth}`), call.iteration > 0 ? el("span", null, `iteration ${call.iteration}`) : null,
+    el("span", null, call.isSub ? `depth ${call.depth}` : `turn ${call.depth + 1}`), call.iteration > 0 ? el("span", null, `iteration ${call.iteration}`) : null,
     call.modelName !== "" ? el("span", null, ...marked(call.modelName)) : null,
     call.answer !== null && num(call.answer.tries) > 1 ? el("span", null, count(num(call.answer.tries), "try", "tries")) : null,
     el("span", null, stamp(call.timestamp)), el("span", null, ...marked(call.id)))];
@@ -652,7 +652,7 @@ function nodesOf(m) {
   return top;
 }
 
-const NOTES = new Map([["message", "Told the model"], ["resume", "Resumed"], ["iteration", "Iteration"]]);
+const NOTES = new Map([["message", "Message to the model"], ["resume", "Resumed"], ["iteration", "Iteration"]]);
 /* A call, or one below it. Calls that are below themselves are looked at once. */
 function callOrBelowHas(call) {
   if (call.found === undefined || call.found.query !== view.query) {
@@ -690,7 +690,7 @@ function nodeBody(node) {
   if (node.kind === "call") return [el("h2", null, node.label), ...callBody(node.thing)];
   if (node.kind === "tool") return [toolView(node.thing)];
   if (node.kind === "note") return noteBody(node.thing);
-  return [el("h2", null, node.label), el("p", {class: "facts"}, `${count(node.nodes.length, "step")}, ${count(node.tokens, "token")}, ${time(node.ms)}`)];
+  return [el("h2", null, node.label), el("p", {class: "facts"}, `${count(node.nodes.length, "call")}, ${count(node.tokens, "token")}, ${time(node.ms)}`)];
 }
 
 function rowOf(m, row, i, active) {
