@@ -131,7 +131,7 @@ static void line_print(const char *name, const json_t *text)
                                 n < LINE_BYTES / 8 ? n : LINE_BYTES / 8, TEXT_SHOWN) < 0) {
         return;
     }
-    (void)printf("  %s: %s\n", name, snp_buf_cstr(&line));
+    snp_term_printf(stdout, "  %s: %s\n", name, snp_buf_cstr(&line));
 }
 
 static int event_collect(void *ctx, json_t *record, struct snp_err *err)
@@ -365,14 +365,15 @@ static void verdict_print(const struct snp_trajectory_info *info, bool is_good)
     (void)printf(": %s\n  Records: %zu\n  State: %s\n", info->path, check->n_lines,
                  snp_trajectory_state_name(info->state));
     if (check->first_bad > 0) {
-        (void)printf("  First fault: line %zu: %s\n", check->first_bad, check->why);
+        snp_term_printf(stdout, "  First fault: line %zu: %s\n", check->first_bad, check->why);
     }
     if (check->torn > 0) {
         (void)printf("  Cut off at the end: %zu bytes of an incomplete record\n", check->torn);
     }
     if (!check->is_ended && check->is_chained) {
-        (void)puts("  No end recorded: the run is still running, was interrupted, or its end "
-                   "was cut off");
+        snp_term_printf(
+            stdout, "  No end recorded: the run is still running, was interrupted, or its end "
+                    "was cut off\n");
     }
     if (check->is_chained) {
         (void)printf("  Last hash: %s\n", check->chain.last);

@@ -16,6 +16,7 @@
 #include "cli/need.h"
 #include "cli/remote.h"
 #include "cli/run/runs.h"
+#include "cli/show/term.h"
 #include "cli/spawn.h"
 #include "policy/session_name.h"
 #include "trajectory/reader.h"
@@ -205,9 +206,9 @@ static int write_out(struct snp_visualize *v,
                    : snp_fail_sys(err, errno, "write");
     }
     if (r == 0) {
-        (void)printf("%s: %zu %s, %zu %s, %zu KiB\n", out_path, made.n_runs,
-                     made.n_runs == 1 ? "run" : "runs", made.n_sessions,
-                     made.n_sessions == 1 ? "session" : "sessions", (out.len + 1023) / 1024);
+        snp_term_printf(stdout, "%s: %zu %s, %zu %s, %zu KiB\n", out_path, made.n_runs,
+                        made.n_runs == 1 ? "run" : "runs", made.n_sessions,
+                        made.n_sessions == 1 ? "session" : "sessions", (out.len + 1023) / 1024);
     }
     return r;
 }

@@ -8,6 +8,7 @@
 #include "cli/http_hosts.h"
 #include "cli/need.h"
 #include "cli/run/visualize.h"
+#include "cli/show/term.h"
 #include "client/client.h"
 #include "mcp/http/pages.h"
 
@@ -47,7 +48,7 @@ static void on_listening(void *ctx, const char *url)
     const struct snp_visualize *v = ctx;
 
     snp_http_url_print(url, NULL, v->as_json);
-    (void)fprintf(
+    snp_term_printf(
         stderr,
         "Serving the runs of %s and the sessions; Ctrl-C stops. Anyone with the address can "
         "read them.\n",

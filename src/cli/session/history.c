@@ -168,8 +168,8 @@ static void answer_print(const json_t *answer, const char *session)
 
     rows_print(rows);
     if (last_of(rows) > 1) {
-        (void)fprintf(stderr, "earlier cells: history %s --before %" PRId64 "\n", session,
-                      last_of(rows));
+        snp_term_printf(stderr, "earlier cells: history %s --before %" PRId64 "\n", session,
+                        last_of(rows));
     }
     snp_missing_tell(answer, session);
 }
@@ -553,7 +553,7 @@ static void rerun_take(struct rerun *rerun,
 
     if (rerun->done != NULL) {
         if (view->display_dir != NULL && snp_view_save(view, answer, &err) < 0) {
-            (void)fprintf(stderr, "rerun: %s\n", err.msg);
+            snp_term_printf(stderr, "rerun: %s\n", err.msg);
             rerun->exit_code = rerun->exit_code == 0 ? SNP_EXIT_FAILED : rerun->exit_code;
         }
         (void)json_array_append_new(rerun->done,

@@ -199,7 +199,7 @@ static void field_put(const char *label, const char *text)
 
     snp_term_put(stdout, SNP_STYLE_CYAN, label);
     (void)printf("%*s", n < FIELD_COLUMNS ? (int)(FIELD_COLUMNS - n) : 1, "");
-    (void)!snp_term_write(stdout, text, strlen(text));
+    snp_term_text(stdout, text, strlen(text), n < FIELD_COLUMNS ? FIELD_COLUMNS : n + 1);
     (void)putchar('\n');
 }
 
@@ -402,8 +402,8 @@ static int run_move(struct snp_cli *cli, const struct snp_opts *opts)
             session, answer.from);
         return snp_cli_fail(cli, &err);
     }
-    (void)printf("Moved %s from %s to %s; the next cell wakes it there.\n", session,
-                 answer.from, answer.to);
+    snp_term_printf(stdout, "Moved %s from %s to %s; the next cell wakes it there.\n", session,
+                    answer.from, answer.to);
     return SNP_EXIT_OK;
 }
 
@@ -445,9 +445,10 @@ static void set_tell(const struct snp_sessions_set_answer *answer)
         (void)snp_limit_format(limit, was.value[i], before, sizeof(before));
         (void)snp_limit_format(limit, now.value[i], after, sizeof(after));
         if (was.value[i] != now.value[i] || is_later) {
-            (void)printf("%s: %s%s%s%s\n", key, was.value[i] == now.value[i] ? "" : before,
-                         was.value[i] == now.value[i] ? "" : " -> ", after,
-                         is_later ? ", at the next wake" : "");
+            snp_term_printf(stdout, "%s: %s%s%s%s\n", key,
+                            was.value[i] == now.value[i] ? "" : before,
+                            was.value[i] == now.value[i] ? "" : " -> ", after,
+                            is_later ? ", at the next wake" : "");
             is_said = true;
         }
     }
@@ -501,8 +502,8 @@ static void ended_tell(const json_t *answer, const char *session)
 
     if (member != NULL) {
         (void)fflush(stdout);
-        (void)fprintf(stderr, "cut off: cell %" PRIu64 " of %s, which had run for %s\n",
-                      ended.cell, session, snp_human_span(ended.ran_ms * 1000).text);
+        snp_term_printf(stderr, "cut off: cell %" PRIu64 " of %s, which had run for %s\n",
+                        ended.cell, session, snp_human_span(ended.ran_ms * 1000).text);
     }
 }
 
@@ -569,7 +570,8 @@ static int destroy_all(struct snp_cli *cli, bool is_sure, json_t *done, struct s
         const char *name = row.name == NULL ? row.id : row.name;
 
         if (others(&row) != NULL) {
-            (void)fprintf(stderr, "left: %s (%s); name it to destroy it\n", name, others(&row));
+            snp_term_printf(stderr, "left: %s (%s); name it to destroy it\n", name,
+                            others(&row));
             continue;
         }
         r = destroy_one(cli, row.id, name, done, err);
@@ -653,7 +655,8 @@ static int run_clear(struct snp_cli *cli, const struct snp_opts *opts)
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, reply.head);
     }
-    (void)printf("cleared %s: no variables, no files, no history, no snapshots\n", session);
+    snp_term_printf(stdout, "cleared %s: no variables, no files, no history, no snapshots\n",
+                    session);
     ended_tell(reply.head, session);
     return SNP_EXIT_OK;
 }
