@@ -86,13 +86,15 @@ static void note_error(const struct snp_err *err)
     (void)fflush(stdout);
 }
 
-/* One line on stderr, whatever the message holds; before is "" where it goes on from the line above. */
+/* One paragraph on stderr, whatever the message holds; before is "" where it continues the line above. */
 static void say(const char *before, const char *message)
 {
     snp_autofree char *shown = snp_term_line(message, strlen(message));
 
     snp_term_put(stderr, SNP_STYLE_RED, before);
-    (void)fprintf(stderr, "%s%s\n", *before == '\0' ? "  " : ": ", shown);
+    (void)fputs(*before == '\0' ? "  " : ": ", stderr);
+    snp_term_fill(stderr, shown, strlen(before) + 2, 2);
+    (void)fputc('\n', stderr);
 }
 
 /* What this host lacks comes as "what blocks; what lifts it; what to do without": a line each. */
@@ -227,7 +229,7 @@ bool snp_cli_confirm(const char *question)
         return false;
     }
     (void)fflush(stdout);
-    (void)fprintf(stderr, "%s [y/N] ", question);
+    snp_term_printf(stderr, "%s [y/N] ", question);
     return fgets(line, sizeof(line), stdin) != NULL && (line[0] == 'y' || line[0] == 'Y');
 }
 

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/need.h"
+#include "cli/show/term.h"
 
 enum {
     OPTIONS_MAX = 64,
@@ -448,28 +449,7 @@ const char *snp_opt_usage(const struct snp_opt_spec *spec, char *out, size_t out
 static void wrap_paragraph(
     FILE *out, const char *text, size_t n, unsigned indent, unsigned width)
 {
-    unsigned at = indent;
-    const char *end = text + n;
-    bool is_first = true;
-    while (text < end) {
-        const char *word = text;
-        while (text < end && *text != ' ') {
-            text++;
-        }
-        size_t len = (size_t)(text - word);
-        unsigned columns = (unsigned)snp_utf8_count(word, len);
-        while (text < end && *text == ' ') {
-            text++;
-        }
-        if (!is_first && at + 1 + columns > width) {
-            (void)fprintf(out, "\n%*s", (int)indent, "");
-            at = indent;
-            is_first = true;
-        }
-        (void)fprintf(out, "%s%.*s", is_first ? "" : " ", (int)len, word);
-        at += columns + (is_first ? 0 : 1);
-        is_first = false;
-    }
+    snp_term_fill_to(out, text, n, indent, indent, width);
     (void)fputc('\n', out);
 }
 

@@ -700,7 +700,7 @@ int snp_run_state_apply(struct snp_run_state *state, const json_t *record, struc
     }
     if (r == SNP_E_INVALID) {
         return snp_fail(err, r,
-                        "record %lld of the trajectory does not follow from the ones "
+                        "record %lld of the run does not follow from the ones "
                         "before it",
                         (long long)snp_json_int(record, "seq", 0));
     }

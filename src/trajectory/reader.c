@@ -477,7 +477,7 @@ int snp_trajectory_find(const char *dir, const char *id, char **ret_path, struct
     const char *found = NULL;
     size_t n = 0;
     int r = is_id(id) ? folder_read(dir, &folder, err)
-                      : snp_fail(err, SNP_E_NOT_FOUND, "Trajectory not found: %.80s", id);
+                      : snp_fail(err, SNP_E_NOT_FOUND, "no run %.80s", id);
 
     for (size_t i = 0; r == 0 && i < folder.n; i++) {
         const char *name = folder.entries[i].name;
@@ -499,10 +499,10 @@ int snp_trajectory_find(const char *dir, const char *id, char **ret_path, struct
         return r;
     }
     if (found == NULL) {
-        return snp_fail(err, SNP_E_NOT_FOUND, "Trajectory not found: %s (in %s)", id, dir);
+        return snp_fail(err, SNP_E_NOT_FOUND, "no run %s in %s", id, dir);
     }
     if (n > 1) {
-        return snp_fail(err, SNP_E_INVALID, "%zu trajectories begin with %s: %s%s", n, id,
+        return snp_fail(err, SNP_E_INVALID, "%zu runs begin with %s: %s%s", n, id,
                         snp_buf_cstr(&several), n > SHOWN ? ", ..." : "");
     }
     *ret_path = snp_format("%s/%s", dir, found);

@@ -8,7 +8,7 @@
 SNP_RUN_RECORDS(SNP_RECORD_DEFINE)
 
 const struct snp_method_form snp_run_methods[SNP_RUN_METHODS_N] = {
-    {&snp_run_request_form, NULL, SNP_PROMPT_MAX, "Begins the run, or goes on with one. raw = the prompt, or the task of an agent. The result comes as events `result`, then the answer."},
+    {&snp_run_request_form, NULL, SNP_PROMPT_MAX, "Starts a run, or resumes one. raw = the prompt, or the task of an agent. The result comes as events `result`, then the answer."},
     {&snp_settings_request_form, NULL, 0, "Reads the configuration without a run. It comes as events `result`."},
     {&snp_command_request_form, NULL, 0, "Runs a command without a terminal. What it prints with `--json` comes as events `result`."},
     {&snp_hello_request_form, &snp_hello_answer_form, 0, NULL},

@@ -17,7 +17,7 @@
     F(S, INT,  timeout_ms,  OPT,    0, 0, "of a call; 0: 30 s")
 #define SNP_RUN_REQUEST(F, S) \
     F(S, STR,  system,      OPT,    0, 0, "instructions to the model, before the prompt") \
-    F(S, STR,  resume,      OPT,    0, 0, "id of a run to go on with, or its beginning; then there is no prompt") \
+    F(S, STR,  resume,      OPT,    0, 0, "id of the run to resume, or its beginning; then there is no prompt") \
     F(S, BOOL, agent,       OPT,    0, 0, "iterations until the final answer") \
     F(S, STR,  folder,      OPT,    0, 0, "working folder of the run") \
     F(S, STRS, settings,    OPT,    0, 0, "`KEY=VALUE`: keys of the configuration, and options of `run`, `agent` or `resume` (`output_dir`: `--output`)") \

@@ -105,6 +105,11 @@ def test_every_verb_has_help_that_fits_the_width(verb: str) -> None:
     assert max(len(line) for line in body) <= 72
 
 
+def test_a_run_is_called_a_run() -> None:
+    """All help is in the manual page."""
+    assert not re.findall("(?i)trajector|recursion", run("man").stdout)
+
+
 def test_unknown_verb_suggests_the_nearest() -> None:
     usage_error(run("exce"), "unknown command 'exce'; did you mean exec?", "snipara-sandbox")
     usage_error(run("qqqqqq"), "unknown command 'qqqqqq'", "snipara-sandbox")

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every verb: one JSON value with --json, and exit codes that mean the same everywhere (docs/reference/cli.md)."""
 
+import fcntl
 import json
 import os
+import pty
 import re
+import struct
 import subprocess
+import termios
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -117,7 +121,7 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
     "logs show": (["logs", "show", run_id], []),
     "logs verify": (["logs", "verify", run_id], "id intact last_hash"),
     "logs diff": (["logs", "diff", run_id, run_id], []),
-    "visualize": (["visualize", "--out", "page.html"], "file runs bytes"),
+    "visualize": (["visualize", "--out", "page.html"], "file runs sessions bytes"),
     "check": (["check", "code/a.py", "--dir", "code"], {"errors": 0, "not_checked": 0}),
     "context index": (["context", "index", "code"], "files changed left_out"),
     "context query": (["context", "query", "add", "--dir", "code"], "sections total_tokens left_out"),
@@ -192,6 +196,43 @@ def test_json_is_one_value(box: lib.Sandbox, verb: str) -> None:
         assert isinstance(value, list)
     else:
         assert set(members.split()) <= set(value)
+
+
+def on_terminal(box: lib.Sandbox, *words: str, columns: int = 80) -> str:
+    """What a person at a terminal of so many columns sees, without colours."""
+    mine, theirs = pty.openpty()
+    fcntl.ioctl(mine, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    with box.popen(*words, stdout=theirs, stderr=theirs, env={"TERM": "xterm", "PAGER": "cat"}) as process:
+        os.close(theirs)
+        text = b""
+        while chunk := read_or_end(mine):
+            text += chunk
+        os.close(mine)
+        process.wait(lib.PATIENCE)
+    return re.sub("\x1b\\[[0-9;]*[mK]", "", text.decode())
+
+
+def read_or_end(fd: int) -> bytes:
+    try:
+        return os.read(fd, 65536)
+    except OSError:  # the other end is closed
+        return b""
+
+
+def too_long(box: lib.Sandbox, words: Sequence[str], columns: int = 80) -> list[str]:
+    """Lines that a terminal breaks, but words, commands and lines of a difference, which may be as long as they are."""
+    return [line for line in re.split("[\r\n]+", on_terminal(box, *words, columns=columns))
+            if len(line) > columns and not re.fullmatch(r"[+-].*| *(\S+|snipara-sandbox .*)", line)]
+
+
+# The others print the thing itself.
+@pytest.mark.parametrize("verb", [verb for verb in ANSWERS
+                                  if verb not in {"output", "mcp call", "mcp read", "mcp prompt"}])
+def test_lines_fit_a_terminal(box: lib.Sandbox, verb: str) -> None:
+    words = ANSWERS[verb][0]
+    if verb in BEFORE:
+        box.cli(*BEFORE[verb])
+    assert too_long(box, [word(box) if callable(word) else word for word in words]) == []
 
 
 def test_groups_alone_list(box: lib.Sandbox) -> None:
@@ -321,6 +362,11 @@ FAILED = [  # 1: not there, there already, refused, out of reach, or the code fa
     ["mcp", "info", "--", "nowhere"], ["mcp", "info", "--", "false"], ["mcp", "info", "--url", "http://127.0.0.1:1/"],
     ["mcp", "call", "mars", *SERVER], ["mcp", "read", "mars:", *SERVER], ["mcp", "prompt", "mars", *SERVER],
 ]
+
+
+@pytest.mark.parametrize("words", WRONG + FAILED, ids=lambda words: " ".join(words)[:60])
+def test_refusals_fit_a_terminal(box: lib.Sandbox, words: list[str]) -> None:
+    assert too_long(box, words) == []
 
 
 def refusal_is_json(done: subprocess.CompletedProcess[str], status: int, verb: str) -> None:

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import pytest
@@ -138,13 +138,39 @@ def test_logs_export_makes_the_same_page(box: Sandbox, logs: str) -> None:
     assert without_time(exported.stdout) == without_time(page_of(box, logs, ident))
 
 
+@pytest.fixture
+def session(box: Sandbox) -> Iterator[str]:
+    """A session of exec with three cells."""
+    for code in ("1 + 1", f"import sys; print({HOSTILE!r}); print(1, file=sys.stderr)", "1 / 0"):
+        box.cli("exec", "--session", "page.1", code)
+    yield "page.1"
+    box.cli("sessions", "destroy", "page.1")
+
+
+def test_sessions_of_exec_are_in_it(box: Sandbox, logs: str, session: str) -> None:
+    ident = trajectories.write(logs, some_run("a run"))
+    scripts = Tags(page_of(box, logs)).scripts
+    listed = json.loads(scripts[0][2])["runs"]
+    assert [each["id"] for each in listed] == [ident, session] and listed[1]["kind"] == "session"
+    page = Tags(page_of(box, logs, session))
+    assert [each[1] for each in page.scripts] == ["index", "run-0", None] and "<" not in page.scripts[1][2]
+    assert [each["id"] for each in json.loads(page.scripts[0][2])["runs"]] == [session]
+    head, *cells = json.loads(page.scripts[1][2])
+    assert head == {"_type": "session", "name": session, "before": 0}
+    shown = [json.loads(box.cli("show", f"{session}:{n}", "--json").stdout) for n in (1, 2, 3)]
+    assert [{**cell, "started": 0} for cell in cells] == [{**cell, "started": 0} for cell in shown]
+    assert cells[1]["result"]["stdout"].startswith(HOSTILE[:20]) and cells[2]["status"] == "error"
+    done = box.cli("visualize", "--dir", logs, "--out", os.path.join(box.folder, "out", "page.html"), "--json")
+    assert json.loads(done.stdout)["runs"] == 1 and json.loads(done.stdout)["sessions"] == 1
+
+
 @pytest.mark.parametrize("args, code, says", [
     (["--out", "x.html", "--port", "0"], 2, "--port is for serving pages"),
     (["--tail", "0"], 2, "--tail must be 1 to 1000"),
     (["--port", "70000"], 2, "--port must be 1 to 65535"),
-    (["nothing"], 1, "Trajectory not found: nothing"),
-    (["../x"], 1, "Trajectory not found"),
-    (["--out", "x.html"], 1, "no trajectories found"),
+    (["nothing"], 1, "no run nothing in "),
+    (["../x"], 1, "no run ../x"),
+    (["--out", "x.html"], 1, "and no sessions"),
     (["--host", "0.0.0.0"], 1, "--allow-remote"),
     (["--host", "::"], 1, "--allow-remote"),
     (["--host", "example.com"], 2, "a number, or localhost"),
@@ -212,6 +238,18 @@ def test_a_page_is_served_and_new_runs_are_in_the_next(box: Sandbox, logs: str) 
         assert served.ask(served.at.path + "missing")[0] == 404
         served.process.send_signal(signal.SIGINT)
         assert served.process.wait(PATIENCE) == 0
+
+
+def test_a_session_is_served(box: Sandbox, logs: str, session: str) -> None:
+    with Served(box, logs, session) as served:
+        assert served.at.path.endswith("/" + session)
+        cells = json.loads(Tags(served.ask()[2]).scripts[1][2])[1:]
+        box.cli("daemon", "stop")  # a page has a connection of its own
+        box.cli("exec", "--session", session, "--recover", "checkpoint", "40 + 2")
+        more = json.loads(Tags(served.ask()[2]).scripts[1][2])[1:]
+        assert [each["code"] for each in more] == [*(each["code"] for each in cells), "40 + 2"]
+        assert more[-1]["result"]["value"] == "42"
+        assert served.ask(served.at.path + "x")[0] == 404 and served.ask(served.at.path + "/..")[0] == 404
 
 
 def test_nobody_else_gets_a_page(box: Sandbox, logs: str) -> None:

@@ -234,7 +234,7 @@ def test_metrics_tabs_and_details(browser: Browser, pages: Pages) -> None:
     assert tiles == {"Total calls": "3", "Total tokens": "6,1806,000 in, 180 out", "Total duration": "1.70 s",
                      "Errors": "01 tool error", "Tool calls": "33 cells", "Cost": "$0.0300"}
     assert "forty-two" in texts(page, "#summary .answer")[0] and "hash chain intact" in texts(page, ".facts")[0]
-    assert texts(page, "[role=tab]") == ["Overview", "Execution tree", "Event details", "Cells", "Raw JSON"]
+    assert texts(page, "[role=tab]") == ["Overview", "Execution tree", "Calls", "Cells", "Raw JSON"]
     # bars: input and output of three calls, the highest is the last
     heights = page.value("[...document.querySelector('.plot').querySelectorAll('.k-in')].map(each => "
                          "Number(each.getAttribute('height')))")
@@ -261,13 +261,43 @@ def test_metrics_tabs_and_details(browser: Browser, pages: Pages) -> None:
     assert page.said == []
 
 
+def test_cells_of_a_session(browser: Browser, pages: Pages) -> None:
+    html_shown = "class H:\n def __init__(self, text): self.text = text\n def _repr_html_(self): return self.text\n"
+    cells = ["print('needle')", html_shown + f"H({''.join(CORPUS)!r})", f"print({''.join(CORPUS)!r})\n1 / 0",
+             f"import base64\nclass P:\n def _repr_png_(self): return base64.b64decode({png()['data']!r})\nP()"]
+    for code in cells:
+        pages.box.cli("exec", "--session", "cells", code)
+    try:
+        page = browser.open(pages.page("cells"))
+    finally:
+        pages.box.cli("sessions", "destroy", "cells")
+    assert texts(page, "[role=tab]") == ["Cells", "Raw JSON"] and "Session cells" in texts(page, "h1")[0]
+    assert [*zip(texts(page, ".tile dt"), texts(page, ".tile dd"))][::2] == [("Cells", "4"), ("Errors", "1")]
+    assert texts(page, ".tag:not(.out)") == ["In [1]", "In [2]", "In [3]", "In [4]"]
+    assert [each for each in texts(page, ".toolhead .badge") if each in ("success", "error")] == [
+        "success", "success", "error", "success"]
+    for tab in ("cells", "raw"):
+        page.value(f"show('{tab}')")
+        open_all(page)
+        page.value("document.querySelectorAll('.more[aria-expanded=false]').forEach(each => each.click())")
+        is_quiet(page)
+    page.value("show('cells')")
+    text = page.value("document.querySelector('main').textContent")
+    assert "ZeroDivisionError: division by zero" in text and "<svg onload=" in text and "needle" in text
+    assert page.value("(async () => { const image = document.querySelector('img'); await image.decode(); return "
+                      "image.naturalWidth; })()") == 6
+    page.value("document.getElementById('search').value = 'needle'; search()")
+    assert texts(page, "#found") == ["Found in 1 cell."]
+    assert page.said == []
+
+
 def test_search_finds_and_marks(browser: Browser, pages: Pages) -> None:
     pages.add(*three_calls())
     page = browser.open(pages.page())
     page.value("document.getElementById('search').focus()")
     page.call("Input.insertText", text="NEEDLE")
     page.until("document.getElementById('found').textContent !== ''")
-    assert texts(page, "#found") == ["1 call and 1 cell have it."]
+    assert texts(page, "#found") == ["Found in 1 call and 1 cell."]
     assert len(texts(page, "details.item")) == 1 and page.value("view.tab") == "details"
     page.value("show('cells')")
     assert texts(page, "mark") == ["needle"]
@@ -409,7 +439,7 @@ def test_ten_thousand_records_stay_usable(browser: Browser, pages: Pages) -> Non
     assert texts(page, "[role=treeitem].active strong") == ["execute_code"]
     assert page.value("document.querySelector('.active').id") == "row3999"
     page.value("document.getElementById('search').value = 'step 1999'; search()")
-    assert texts(page, "#found") == ["1 call and 0 cells have it."]
+    assert texts(page, "#found") == ["Found in 1 call and 0 cells."]
     assert page.said == []
 
 

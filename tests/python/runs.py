@@ -302,7 +302,7 @@ def records(logger: TrajectoryLogger, result: RLMResult) -> None:
         file.write('{"call_id": "x"}\n')
     assert logger.load_trajectory("broken") == [] and len(logger.list_recent(100)) == len(os.listdir("logs")) - 1
     raises(InvalidArgument, "not the id", lambda: logger.load_trajectory("../outside"))
-    raises(LookupError, "no trajectory", lambda: logger.load_trajectory("zzz"))
+    raises(LookupError, "no run", lambda: logger.load_trajectory("zzz"))
     assert logger.delete_trajectory("broken") and not logger.delete_trajectory("broken")
     assert logger.cleanup_old(1) == 0
 
@@ -470,7 +470,7 @@ def agents() -> None:
     more = AgentRunner(SniparaSandbox(), AgentConfig(max_iterations=3)).resume(ended.trajectory_id)
     assert (more.iterations, more.run_id, len(more.trajectory) > len(ended.trajectory)) == (3, ended.run_id, True)
     raises(InvalidArgument, "AgentRunner(sandbox).resume()", lambda: SniparaSandbox().resume(ended.trajectory_id))
-    raises(LookupError, "no trajectory", lambda: SniparaSandbox().resume("zzz"))
+    raises(LookupError, "no run", lambda: SniparaSandbox().resume("zzz"))
     sandbox = SniparaSandbox(model=script(turn(call("halt")), turn(text="hm", repeat=True)))
     cancelled = AgentRunner(sandbox)
     sandbox.tool_registry.register(Tool("halt", "halts", handler=cancelled.cancel))

@@ -41,15 +41,15 @@ class TrajectoryLogger:
         """The file of an id, or of its beginning."""
         given = str(trajectory_id)
         if not given or "/" in given:
-            raise InvalidArgument("{!r} is not the id of a trajectory".format(given))
+            raise InvalidArgument("{!r} is not the id of a run".format(given))
         found = [name for name in self._ids() if name.startswith(given)]
         if given in found:
             found = [given]
         if len(found) > 1:
-            raise InvalidArgument("the beginning {!r} fits {} trajectories; give more of the id".format(
+            raise InvalidArgument("the beginning {!r} fits {} runs; give more of the id".format(
                 given, len(found)))
         if not found:
-            raise NotFound("no trajectory {!r} in {}".format(given, self.log_dir))
+            raise NotFound("no run {!r} in {}".format(given, self.log_dir))
         return os.path.join(self.log_dir, found[0] + ".jsonl")
 
     def load_records(self, trajectory_id: object) -> List[Dict[str, Any]]:

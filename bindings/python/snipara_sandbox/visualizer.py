@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories in a browser: `snipara-sandbox visualize`."""
+"""Runs and sessions in a browser: `snipara-sandbox visualize`."""
 from __future__ import annotations
 
 from typing import NoReturn

@@ -160,7 +160,7 @@ export function agent(task, options = {}) {
  * @returns {Promise<Completion | AgentAnswer>}
  */
 export function resume(trajectoryId, options = {}) {
-  return ask("", false, options, Buffer.from(bytesOf(trajectoryId, "the trajectory's id")).toString());
+  return ask("", false, options, Buffer.from(bytesOf(trajectoryId, "the run's id")).toString());
 }
 
 /**

@@ -169,10 +169,10 @@ static int checked(struct checking *c, const struct counts *n, const struct snp_
         return r == SNP_EXIT_OK ? code : r;
     }
     r = lines->len > 0 ? snp_term_write(stdout, snp_buf_bytes(lines), lines->len) : 0;
-    (void)fprintf(
+    snp_term_printf(
         stderr,
-        "%zu file%s: %lld error%s, %lld warning%s; %lld names and calls exist, of %lld "
-        "it cannot be known\n",
+        "%zu file%s: %lld error%s, %lld warning%s; %lld names and calls exist, %lld "
+        "cannot be checked\n",
         json_array_size(c->files), json_array_size(c->files) == 1 ? "" : "s",
         (long long)n->errors, n->errors == 1 ? "" : "s", (long long)n->warnings,
         n->warnings == 1 ? "" : "s", (long long)n->known, (long long)n->unknown);

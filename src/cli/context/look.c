@@ -73,11 +73,11 @@ int snp_context_search(struct snp_cli *cli, const struct snp_opts *opts)
     } else if (r == 0 && result.matches == 0 && !result.is_cut) {
         (void)puts("Nothing found.");
     } else if (r == 0 && result.is_cut) {
-        (void)fprintf(stderr,
-                      "stopped after %llu lines; there may be more (limits: %d ms, "
-                      "--max-results %llu)\n",
-                      (unsigned long long)result.matches, SNP_SEARCH_MS,
-                      (unsigned long long)what.max_results);
+        snp_term_printf(stderr,
+                        "stopped after %llu lines; there may be more (limits: %d ms, "
+                        "--max-results %llu)\n",
+                        (unsigned long long)result.matches, SNP_SEARCH_MS,
+                        (unsigned long long)what.max_results);
     }
     return snp_context_end(cli, r, &err, answer);
 }

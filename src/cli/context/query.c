@@ -127,13 +127,14 @@ static void report_print(struct snp_cli *cli,
 {
     snp_autofree char *root = snp_term_line(index->root, strlen(index->root));
 
-    (void)printf("indexed %s: %llu files, %llu read, %llu removed, %s\n", root,
-                 (unsigned long long)report->files, (unsigned long long)report->changed,
-                 (unsigned long long)report->removed, snp_human_span(us).text);
+    snp_term_printf(stdout, "indexed %s: %llu files, %llu read, %llu removed, %s\n", root,
+                    (unsigned long long)report->files, (unsigned long long)report->changed,
+                    (unsigned long long)report->removed, snp_human_span(us).text);
     if (report->left.ignored + report->left.secret + report->left.special +
             report->left.beyond >
         0) {
-        (void)printf(
+        snp_term_printf(
+            stdout,
             "Skipped: %llu ignored by Git, %llu with names of secrets, %llu links and "
             "special files, %llu too deep or unreadable\n",
             (unsigned long long)report->left.ignored, (unsigned long long)report->left.secret,
@@ -175,8 +176,8 @@ static int update(struct snp_cli *cli,
     if (r == 0 && cli->is_json) {
         (void)json_object_set_new(*ret, "vectors_made", json_integer((json_int_t)vectors));
     } else if (r == 0 && vectors > 0) {
-        (void)printf("made the vectors of %llu files, %s\n", (unsigned long long)vectors,
-                     snp_human_span(snp_now_us() - began).text);
+        snp_term_printf(stdout, "made the vectors of %llu files, %s\n",
+                        (unsigned long long)vectors, snp_human_span(snp_now_us() - began).text);
     }
     return r;
 }
@@ -588,12 +589,12 @@ int snp_context_stats(struct snp_cli *cli, const struct snp_opts *opts)
         }
         snp_autofree char *by = snp_need(snp_term_line(
             snp_json_str(embeddings, "by", ""), strlen(snp_json_str(embeddings, "by", ""))));
-        (void)printf("embeddings: %s, %lld of %lld files\n", by,
-                     (long long)snp_json_int(embeddings, "files", 0),
-                     (long long)(snp_json_int(embeddings, "files", 0) +
-                                 snp_json_int(embeddings, "pending", 0)));
-        (void)printf("index: %s, %s\n", index.db.path,
-                     snp_human_bytes((uint64_t)st.st_size).text);
+        snp_term_printf(stdout, "embeddings: %s, %lld of %lld files\n", by,
+                        (long long)snp_json_int(embeddings, "files", 0),
+                        (long long)(snp_json_int(embeddings, "files", 0) +
+                                    snp_json_int(embeddings, "pending", 0)));
+        snp_term_printf(stdout, "index: %s, %s\n", index.db.path,
+                        snp_human_bytes((uint64_t)st.st_size).text);
     }
     return snp_context_end(cli, r, &err, cli->is_json ? answer : NULL);
 }

@@ -248,7 +248,7 @@ static void document_print(const struct snp_standard *standard)
     line = snp_term_line(snp_buf_cstr(&out), out.len);
     (void)printf("%s\n", line);
     if (standard->problem != NULL) {
-        (void)printf("    %s\n", standard->problem);
+        snp_term_printf(stdout, "    %s\n", standard->problem);
     }
     for (size_t i = 0; i < standard->n_rules; i++) {
         const struct snp_rule *rule = &standard->rules[i];
@@ -339,8 +339,9 @@ int snp_context_standards(struct snp_cli *cli, const struct snp_opts *opts)
     } else if (r == 0 && t.content.len > 0) {
         r = snp_context_print(snp_buf_bytes(&t.content), t.content.len, &err);
     } else if (r == 0 && json_array_size(t.documents) == 0) {
-        (void)puts("No standards found (.snipara/standards/*.md, CODING_STANDARDS.md, "
-                   "AGENTS.md, CONTRIBUTING.md).");
+        snp_term_printf(stdout,
+                        "No standards found (.snipara/standards/*.md, CODING_STANDARDS.md, "
+                        "AGENTS.md, CONTRIBUTING.md).\n");
     }
     if (r == 0 && standards.left_out > 0) {
         snp_cli_warn(cli,

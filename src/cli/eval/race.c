@@ -272,8 +272,8 @@ static void result_print(const json_t *result, const json_t *list)
                       by == NULL ? "" : ", stopped: ", by == NULL ? "" : by);
     }
     if (session != NULL) {
-        (void)fprintf(stderr, "Look at it and apply it with: snipara-sandbox apply %s%s\n",
-                      session, is_ready ? "" : " --unverified");
+        snp_term_printf(stderr, "Look at it and apply it with: snipara-sandbox apply %s%s\n",
+                        session, is_ready ? "" : " --unverified");
     }
 }
 

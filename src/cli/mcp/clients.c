@@ -16,6 +16,7 @@
 #include "cli/mcp/entry.h"
 #include "cli/need.h"
 #include "cli/show/json_text.h"
+#include "cli/show/term.h"
 #include "config/toml.h"
 
 enum form {
@@ -220,7 +221,7 @@ static void file_print(const struct client *client)
     struct snp_err err;
     bool is_elsewhere = chosen != NULL && snp_mcp_client_place(client->name, &place, &err) == 0;
 
-    (void)fprintf(stderr, "Add to %s:\n", is_elsewhere ? place.path : client->file);
+    snp_term_printf(stderr, "Add to %s:\n", is_elsewhere ? place.path : client->file);
 }
 
 int snp_mcp_client_print(struct snp_cli *cli, const struct snp_opts *opts, const char *name)

@@ -183,8 +183,8 @@ static void advise_http(const struct snp_opts *opts, const struct snp_mcp_entry 
         file = snp_need_format("%s/mcp-token", state);
     }
     (void)fprintf(stderr,
-                  "Start the client with the token in its environment: "
-                  "export " SNP_MCP_TOKEN_VARIABLE "=\"$(cat '%s')\"\n",
+                  "Start the client with the token in its environment:\n"
+                  "  export " SNP_MCP_TOKEN_VARIABLE "=\"$(cat '%s')\"\n",
                   file == NULL ? "mcp-token" : file);
 }
 

@@ -11,6 +11,7 @@
 #include "cli/http_hosts.h"
 #include "cli/mcp/serve.h"
 #include "cli/need.h"
+#include "cli/show/term.h"
 #include "mcp/http/httpd.h"
 #include "mcp/http/token.h"
 
@@ -91,10 +92,10 @@ static void on_listening(void *ctx, const char *url)
 
     snp_http_url_print(url, serving->given->token_file, serving->given->as_json);
     if (serving->given->token_file != NULL) {
-        (void)fprintf(stderr,
-                      "clients send the header Authorization: Bearer TOKEN, with the "
-                      "token in %s\n",
-                      serving->given->token_file);
+        snp_term_printf(stderr,
+                        "clients send the header Authorization: Bearer TOKEN, with the "
+                        "token in %s\n",
+                        serving->given->token_file);
     } else if (!serving->given->http.address.is_unix) {
         (void)fprintf(stderr, "every user of this machine can connect: no token is needed\n");
     }

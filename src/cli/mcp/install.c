@@ -299,7 +299,7 @@ static int install(struct snp_cli *cli,
         if (as_json) {
             return answer_print(target, NULL, false);
         }
-        (void)printf("%s already has it.\n", target->path);
+        snp_term_printf(stdout, "%s already has it.\n", target->path);
         return SNP_EXIT_OK;
     }
     snp_buf_init(&change, CHANGE_MAX);

@@ -219,8 +219,8 @@ static void line_show(const char *who, const char *line, size_t n)
 
     snp_buf_init(&shown, (size_t)LINE_MAX_BYTES * 8);
     if (snp_text_line(&shown, line, n, LINE_CHARS) == 0) {
-        (void)fprintf(stderr, "%s: %.*s\n", who, (int)shown.len,
-                      shown.len == 0 ? "" : snp_buf_bytes(&shown));
+        snp_term_printf(stderr, "%s: %.*s\n", who, (int)shown.len,
+                        shown.len == 0 ? "" : snp_buf_bytes(&shown));
     }
 }
 

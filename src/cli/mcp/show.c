@@ -16,6 +16,7 @@ enum {
     NAME_CHARS = 128,
     WORDS_CHARS = 90, /* of a description in a table */
     LIST_CHARS = 200,
+    LABEL_COLUMNS = 14,
     ARGUMENTS_MAX = 4096,
     TEXT_MAX = 1 << 20,
 };
@@ -37,7 +38,9 @@ static void line_print(const char *name, const char *text, size_t max)
 {
     snp_autobuf struct snp_buf shown = {0};
 
-    (void)printf("%-13s %s\n", name, clean(&shown, text, max));
+    (void)printf("%-13s ", name);
+    snp_term_fill(stdout, clean(&shown, text, max), LABEL_COLUMNS, LABEL_COLUMNS);
+    (void)putchar('\n');
 }
 
 /* Info ------------------------------------------------------------------------------------ */
@@ -74,7 +77,7 @@ void snp_mcp_show_info(const struct snp_mcp_client_info *info)
     capabilities_print(info->capabilities);
     if (*info->instructions != '\0') {
         (void)puts("Instructions, in its own words:");
-        (void)!snp_term_write(stdout, info->instructions, strlen(info->instructions));
+        snp_term_text(stdout, info->instructions, strlen(info->instructions), 0);
         (void)putchar('\n');
     }
 }

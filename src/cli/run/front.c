@@ -46,7 +46,8 @@
 
 enum {
     CHANGED_SHOWN = 5,
-    SIGNALS_MAX = 2, /* so many, and the end on record is not waited for */
+    CHANGED_MAX = 64 << 10, /* bytes of their names */
+    SIGNALS_MAX = 2,        /* so many, and the end on record is not waited for */
 };
 
 /* Progress ---------------------------------------------------------------------------------- */
@@ -72,6 +73,7 @@ static void status_show(struct snp_front *front,
 {
     char place[64] = "";
     char cost[32] = "";
+    char line[256];
 
     if (!wants_status(front)) {
         return;
@@ -84,9 +86,10 @@ static void status_show(struct snp_front *front,
         (void)snprintf(cost, sizeof(cost), ", $%.4f", state->cost_usd);
     }
     status_clear(front);
-    (void)fprintf(stderr, "%sturn %lld, %lld tokens%s: %.40s", place,
-                  (long long)(state->turn + (state->answer == NULL ? 1 : 0)),
-                  (long long)snp_run_state_tokens(state), cost, what);
+    (void)snprintf(line, sizeof(line), "%sturn %lld, %lld tokens%s: %.40s", place,
+                   (long long)(state->turn + (state->answer == NULL ? 1 : 0)),
+                   (long long)snp_run_state_tokens(state), cost, what);
+    (void)fprintf(stderr, "%.*s", (int)snp_term_width(stderr) - 1, line);
     (void)fflush(stderr);
     front->has_status = true;
 }
@@ -478,7 +481,7 @@ static void on_verify(void *ctx, const char *text)
     const struct snp_front *front = ctx;
 
     if (front->is_verbose && !front->is_for_programs) {
-        (void)fprintf(stderr, "Running %.100s\n", text);
+        snp_term_printf(stderr, "Running %.100s\n", text);
     }
 }
 
@@ -689,15 +692,16 @@ static void way_out_print(const struct snp_front *front, const json_t *result)
         (void)fputs("--recover replay runs the missing cells again instead\n", stderr);
         options = "--recover checkpoint";
     }
-    (void)fprintf(stderr, "Continue with: snipara-sandbox resume %.8s%s%s%s%s\n",
-                  snp_json_str(result, "trajectory_id", ""), dir == NULL ? "" : " --dir ",
-                  dir == NULL ? "" : dir, options[0] == '\0' ? "" : " ", options);
+    snp_term_printf(stderr, "Continue with: snipara-sandbox resume %.8s%s%s%s%s\n",
+                    snp_json_str(result, "trajectory_id", ""), dir == NULL ? "" : " --dir ",
+                    dir == NULL ? "" : dir, options[0] == '\0' ? "" : " ", options);
 }
 
 /* Names of both lists, at most CHANGED_SHOWN, and a command that copies the first one out. */
 static void changed_print(const json_t *files, const char *session)
 {
     snp_autojson json_t *names = json_copy(json_object_get(files, "created"));
+    snp_autobuf struct snp_buf shown = SNP_BUF(CHANGED_MAX);
     snp_autofree char *word = NULL;
     snp_autofree char *from = NULL;
     const char *first = NULL;
@@ -718,16 +722,16 @@ static void changed_print(const json_t *files, const char *session)
     if (first == NULL) {
         return;
     }
-    (void)fputs("Your project is unchanged. Changed in the sandbox: ", stderr);
+    (void)!snp_buf_adds(&shown, "Your project is unchanged. Changed in the sandbox: ");
     json_array_foreach(names, i, name)
     {
         if (i == CHANGED_SHOWN) {
-            (void)fprintf(stderr, " and %zu more", json_array_size(names) - i);
+            (void)!snp_buf_addf(&shown, " and %zu more", json_array_size(names) - i);
             break;
         }
-        (void)fputs(i == 0 ? "" : ", ", stderr);
-        (void)!snp_term_write(stderr, json_string_value(name), json_string_length(name));
+        (void)!snp_buf_addf(&shown, "%s%s", i == 0 ? "" : ", ", json_string_value(name));
     }
+    snp_term_text(stderr, snp_buf_bytes(&shown), shown.len, 0);
     from = snp_need_format("%s:%s", session, first);
     word = from == NULL ? NULL : snp_shell_word(from);
     (void)fputs("\nCopy it with: snipara-sandbox get ", stderr);
@@ -750,12 +754,12 @@ static void verdict_print(const json_t *result, const char *session)
         const char *text = snp_json_str(json_array_get(reasons, i), "text", "");
 
         (void)fputs("- ", stderr);
-        (void)!snp_term_write(stderr, text, strlen(text));
+        snp_term_text(stderr, text, strlen(text), 2);
         (void)fputc('\n', stderr);
     }
     if (session != NULL) {
-        (void)fprintf(stderr, "Look at it and apply it with: snipara-sandbox apply %s%s\n",
-                      session, strcmp(word, snp_verdict_ready) == 0 ? "" : " --unverified");
+        snp_term_printf(stderr, "Look at it and apply it with: snipara-sandbox apply %s%s\n",
+                        session, strcmp(word, snp_verdict_ready) == 0 ? "" : " --unverified");
     }
 }
 
@@ -825,8 +829,8 @@ static int files_export(struct snp_front *front, json_t *result, struct snp_err 
 
     (void)json_array_extend(paths, json_object_get(files, "modified"));
     if (front->output != NULL && json_array_size(paths) == 0 && !front->is_for_programs) {
-        (void)fprintf(stderr, "--output: no files were written or changed; %s was not made\n",
-                      front->output);
+        snp_term_printf(stderr, "--output: no files were written or changed; %s was not made\n",
+                        front->output);
     }
     if (front->output == NULL || from.session == NULL || json_array_size(paths) == 0) {
         return 0;
@@ -838,15 +842,14 @@ static int files_export(struct snp_front *front, json_t *result, struct snp_err 
     (void)json_object_set_new(result, "output",
                               snp_json_bytes(front->output, strlen(front->output)));
     if (!front->is_for_programs) {
-        (void)fprintf(stderr, "%llu file%s in %s", (unsigned long long)moved.files,
-                      moved.files == 1 ? "" : "s", front->output);
+        snp_term_printf(stderr, "%llu file%s in %s\n", (unsigned long long)moved.files,
+                        moved.files == 1 ? "" : "s", front->output);
         if (moved.skipped > 0) {
-            (void)fprintf(stderr,
-                          "; skipped %llu: links, pipes, folders, names that are not UTF-8, or "
-                          "removed meanwhile",
-                          (unsigned long long)moved.skipped);
+            snp_term_printf(stderr,
+                            "Skipped %llu: links, pipes, folders, names that are not UTF-8, or "
+                            "removed during the copy.\n",
+                            (unsigned long long)moved.skipped);
         }
-        (void)fputc('\n', stderr);
     }
     if (snp_json_bool(result, "success", false) && moved.skipped == 0 &&
         snp_remote_call(front->cli,

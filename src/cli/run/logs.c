@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `logs`: trajectories, listed, shown, checked, exported and compared.
+ * `logs`: records of runs, listed, shown, checked, exported and compared. The titles of its list and of one
+ * record are those of version 2.x.
  *
  * They hold what a model wrote and what sandboxed code printed: hostile text, which is shown escaped.
  */
@@ -130,7 +131,7 @@ static void line_print(const char *name, const json_t *text)
                                 n < LINE_BYTES / 8 ? n : LINE_BYTES / 8, TEXT_SHOWN) < 0) {
         return;
     }
-    (void)printf("  %s: %s\n", name, snp_buf_cstr(&line));
+    snp_term_printf(stdout, "  %s: %s\n", name, snp_buf_cstr(&line));
 }
 
 static int event_collect(void *ctx, json_t *record, struct snp_err *err)
@@ -138,7 +139,7 @@ static int event_collect(void *ctx, json_t *record, struct snp_err *err)
     return snp_trajectory_is_event(record) ? snp_runs_collect(ctx, record, err) : 0;
 }
 
-/* What is shown of a trajectory. */
+/* What is shown of a run. */
 struct shown {
     json_t *events; /* owned */
     json_t *steps;  /* owned: their numbers, by step_key */
@@ -296,6 +297,9 @@ static int show_run(struct snp_cli *cli, const struct snp_opts *opts)
         snp_history_tell(cli, snp_opts_arg(opts, 0)) == 0) {
         return SNP_EXIT_OK;
     }
+    if (r == SNP_E_NOT_FOUND) { /* as version 2.x reports it */
+        r = snp_fail(&err, r, "Trajectory not found: %.80s", snp_opts_arg(opts, 0));
+    }
     r = r < 0 ? r : snp_trajectory_read(path, shown_collect, &shown, &check, &err);
     if (r < 0) {
         err.code = r == SNP_E_INVALID ? SNP_E_NOT_FOUND : err.code; /* no usage error */
@@ -324,8 +328,7 @@ static const struct snp_opt list_options[] = {
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_opt_arg list_args[] = {
-    {"TRAJECTORY_ID",
-     "show this run: its id, or the beginning of its id; or this session of exec", 0, 1},
+    {"RUN", "show this run: its id, or the beginning of its id; or this session of exec", 0, 1},
 };
 
 static const struct snp_verb verb_list = {
@@ -339,7 +342,7 @@ static const struct snp_verb verb_list = {
 static const struct snp_opt other_options[] = {SNP_RUNS_OPT_DIR('d'), SNP_CLI_OPT_JSON,
                                                SNP_CLI_OPT_CONFIG};
 static const struct snp_opt_arg one_arg[] = {
-    {"TRAJECTORY_ID", "id of the run, or its beginning", 1, 1},
+    {"RUN", "id of the run, or its beginning", 1, 1},
 };
 
 static const struct snp_verb verb_show = {
@@ -362,14 +365,15 @@ static void verdict_print(const struct snp_trajectory_info *info, bool is_good)
     (void)printf(": %s\n  Records: %zu\n  State: %s\n", info->path, check->n_lines,
                  snp_trajectory_state_name(info->state));
     if (check->first_bad > 0) {
-        (void)printf("  First fault: line %zu: %s\n", check->first_bad, check->why);
+        snp_term_printf(stdout, "  First fault: line %zu: %s\n", check->first_bad, check->why);
     }
     if (check->torn > 0) {
         (void)printf("  Cut off at the end: %zu bytes of an incomplete record\n", check->torn);
     }
     if (!check->is_ended && check->is_chained) {
-        (void)puts("  No end recorded: the run is still running, was interrupted, or its end "
-                   "was cut off");
+        snp_term_printf(
+            stdout, "  No end recorded: the run is still running, was interrupted, or its end "
+                    "was cut off\n");
     }
     if (check->is_chained) {
         (void)printf("  Last hash: %s\n", check->chain.last);
@@ -430,7 +434,7 @@ static void on_warn(void *ctx, const char *text)
     snp_cli_warn(ctx, "%s", text);
 }
 
-/* The trajectory at path in a form. */
+/* The record at path in a form. */
 static int export_make(struct snp_cli *cli,
                        const char *path,
                        enum snp_logs_format format,

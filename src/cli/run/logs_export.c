@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exported trajectories.
+ * Exported records of runs.
  *
  * Text of models and programs stays text: in Markdown it stands in a fence longer than any run of
  * backticks in it. As HTML they are the page of runs (cli/page.h).
@@ -147,7 +147,7 @@ static int markdown_make(struct snp_buf *out, const json_t *records)
     size_t number = 0;
     size_t i;
     json_t *record;
-    int r = snp_buf_addf(out, "# Trajectory %s\n\n", is_safe_id(id) ? id : "");
+    int r = snp_buf_addf(out, "# Run %s\n\n", is_safe_id(id) ? id : "");
 
     json_array_foreach((json_t *)(uintptr_t)records, i, record)
     {

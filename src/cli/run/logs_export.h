@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_RUN_LOGS_EXPORT_H
 #define SNP_CLI_RUN_LOGS_EXPORT_H
 
-/* Trajectories in other forms, and compared. */
+/* Records of runs in other forms, and compared. */
 
 #include <stdbool.h>
 
@@ -23,7 +23,7 @@ enum {
 /* The format of a name, or -1. */
 int snp_logs_format(const char *name);
 
-/* Append all records of one trajectory as JSON or Markdown. SNP_E_LIMIT: they need more room. */
+/* Append all records of one run as JSON or Markdown. SNP_E_LIMIT: they need more room. */
 int snp_logs_export(const json_t *records,
                     enum snp_logs_format format,
                     struct snp_buf *out,

@@ -102,14 +102,15 @@ static void print_configured(const struct known *known)
     const struct snp_model_choice *choice = &known->choice;
     char price[PRICE_LEN];
 
-    printf("Model     %s\n", choice->model);
-    printf("Provider  %s%s%s\n", choice->provider, choice->base_url[0] == '\0' ? "" : " at ",
-           choice->base_url);
-    printf("Key       %s\n", choice->key_from[0] != '\0' ? choice->key_from : "none");
+    snp_term_printf(stdout, "Model     %s\n", choice->model);
+    snp_term_printf(stdout, "Provider  %s%s%s\n", choice->provider,
+                    choice->base_url[0] == '\0' ? "" : " at ", choice->base_url);
+    snp_term_printf(stdout, "Key       %s\n",
+                    choice->key_from[0] != '\0' ? choice->key_from : "none");
     printf("Price     %s%s\n", price_text(choice, price),
            choice->is_priced ? " per million tokens in / out" : "");
     if (known->err.code != SNP_OK) {
-        printf("Missing   %s\n", known->err.msg);
+        snp_term_printf(stdout, "Missing   %s\n", known->err.msg);
     }
 }
 

@@ -193,11 +193,11 @@ static bool is_claude(const struct snp_front *front)
 static void ways_print(const struct snp_front *front)
 {
     if (is_claude(front)) {
-        (void)fputs(
+        snp_term_printf(
+            stderr,
             "Inside Claude, use the MCP tools instead: execute_python and the others of "
-            "`snipara-sandbox mcp-serve`\n(snipara-sandbox mcp-install claude); they need "
-            "no key.\n",
-            stderr);
+            "`snipara-sandbox mcp-serve` (snipara-sandbox mcp-install claude); they need "
+            "no key.\n");
     }
     (void)fputs("Ways that need no model:\n"
                 "  snipara-sandbox exec 'print(6 * 7)'     run code in a sandbox\n"

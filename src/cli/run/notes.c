@@ -15,6 +15,7 @@
 
 #include "base/str.h"
 #include "cli/run/tools.h"
+#include "cli/show/term.h"
 #include "cli/tier.h"
 
 enum {
@@ -35,11 +36,11 @@ static void model_show(const struct snp_front *front)
     int r = snp_model_choose(front->models, is_given ? name : NULL, &choice, &err);
 
     if (is_given && snp_has_prefix(name, "replay/")) {
-        (void)printf("  Model: %s\n", name);
+        snp_term_printf(stdout, "  Model: %s\n", name);
     } else if (r == 0 && snp_streq(choice.provider, "replay")) {
-        (void)printf("  Model: replay/%s\n", script == NULL ? "" : script);
+        snp_term_printf(stdout, "  Model: replay/%s\n", script == NULL ? "" : script);
     } else if (r == 0 && !is_given) {
-        (void)printf("  Model: %s/%s\n", choice.provider, choice.model);
+        snp_term_printf(stdout, "  Model: %s/%s\n", choice.provider, choice.model);
     } else {
         (void)printf("  Model: %s%s\n", name, r < 0 ? " (it cannot be asked)" : "");
     }
@@ -68,8 +69,8 @@ static void origins_show(const struct snp_config *config, bool is_agent)
     for (size_t i = 0; i < SNP_ARRAY_LEN(keys); i++) {
         if (snp_config_origin(config, keys[i]) != SNP_ORIGIN_DEFAULT &&
             !(is_agent && keys[i] == SNP_KEY_MAX_SUBCALLS)) {
-            (void)printf("  %s: set by %s\n", snp_config_info(keys[i])->name,
-                         snp_config_source(config, keys[i]));
+            snp_term_printf(stdout, "  %s: set by %s\n", snp_config_info(keys[i])->name,
+                            snp_config_source(config, keys[i]));
         }
     }
 }
@@ -98,11 +99,12 @@ void snp_run_notes_show(const struct snp_front *front, const struct snp_run_budg
 
     (void)puts("Effective Configuration:");
     model_show(front);
-    (void)printf("  Backend: %s\n  Environment: %s\n", snp_config_str(config, SNP_KEY_BACKEND),
-                 snp_config_str(config, SNP_KEY_ENVIRONMENT));
+    snp_term_printf(stdout, "  Backend: %s\n  Environment: %s\n",
+                    snp_config_str(config, SNP_KEY_BACKEND),
+                    snp_config_str(config, SNP_KEY_ENVIRONMENT));
     budget_show(budget);
     if (slug != NULL) {
-        (void)printf("  Snipara Project: %s\n", slug);
+        snp_term_printf(stdout, "  Snipara Project: %s\n", slug);
     }
     snp_run_tools_show(front->opts, config);
     origins_show(config, budget->iterations > 0);

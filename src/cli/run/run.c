@@ -372,7 +372,7 @@ const struct snp_verb snp_verb_run = {
     .asks_models = true,
     .description =
         "The model gets tools: Python and a patch tool in a sandbox, search and reading of the "
-        "project's files, which it sees at /workspace and cannot change. Every step is "
+        "project's files, which it sees at /workspace and cannot change. Each turn is "
         "recorded in ./logs (see logs), and resume continues an interrupted run.",
     .spec = SNP_SPEC(run_options, run_args),
     .examples = "run 'How many orders of orders.csv are overdue?'\n"
@@ -702,8 +702,9 @@ const struct snp_verb snp_verb_resume = {
     .name = "resume",
     .summary = "continue an interrupted or stopped run",
     .asks_models = true,
-    .description = "Continue from the last recorded step: no answer of the model is asked for "
-                   "again, no cell runs twice. Limits given here replace those of the start.",
+    .description =
+        "Continue after the last record: no answer of the model is requested "
+        "again, and no cell runs twice. Limits given here replace those of the start.",
     .spec = SNP_SPEC(resume_options, resume_args),
     .examples = "resume 3f2a\nresume 3f2a --max-depth 8",
     .exit_codes = run_codes,

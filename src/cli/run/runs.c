@@ -193,7 +193,7 @@ static void member_print(const char *name, const json_t *value)
 {
     if (json_is_string(value)) {
         (void)printf("%-10s ", name);
-        (void)!snp_term_write(stdout, json_string_value(value), json_string_length(value));
+        snp_term_text(stdout, json_string_value(value), json_string_length(value), 11);
         (void)putchar('\n');
     } else if (json_is_integer(value)) {
         (void)printf("%-10s %lld\n", name, (long long)json_integer_value(value));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `visualize`: runs as a page in a browser, written into a file or served to this user alone. To serve, it
+ * `visualize`: runs and sessions as a page in a browser, written into a file or served to this user alone. To serve, it
  * becomes another program (cli/visualize.h).
  */
 #include "cli/run/visualize.h"
@@ -13,9 +13,14 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/need.h"
+#include "cli/remote.h"
 #include "cli/run/runs.h"
+#include "cli/show/term.h"
 #include "cli/spawn.h"
+#include "policy/session_name.h"
 #include "trajectory/reader.h"
+#include "wire/session.h"
 
 enum {
     TAIL_DEFAULT = 50,
@@ -29,12 +34,89 @@ static const char *const of_serving[] = {"port", "host", "allow-remote", "allow-
 void snp_visualize_done(struct snp_visualize *v)
 {
     free(v->path);
+    free(v->session);
     *v = (struct snp_visualize){0};
 }
 
 static void on_warn(void *ctx, const char *text)
 {
     snp_cli_warn(ctx, "%s", text);
+}
+
+static json_t *brief_of(const json_t *item)
+{
+    SNP_READ(snp_session_row, row, item);
+
+    return snp_need(json_pack("{s:s, s:s, s:s, s:f, s:I, s:s, s:s?}", "id",
+                              row.name == NULL ? row.id : row.name, "kind", "session", "state",
+                              row.state, "used", row.used, "cells", (json_int_t)row.cells,
+                              "tier", row.tier, "project", row.project));
+}
+
+static json_t *on_list(void *ctx, const char *asked)
+{
+    snp_autojson json_t *rows = snp_sessions_of_exec(ctx, asked);
+    json_t *list = snp_need(json_array());
+    size_t i;
+    json_t *row;
+
+    json_array_foreach(rows, i, row)
+    {
+        (void)json_array_append_new(list, brief_of(row));
+    }
+    return list;
+}
+
+static int on_read(void *ctx,
+                   const char *id,
+                   int (*record)(void *record_ctx, json_t *record, struct snp_err *err),
+                   void *record_ctx,
+                   struct snp_err *err)
+{
+    return snp_history_read(ctx, id, record, record_ctx, err);
+}
+
+static const struct snp_page_sessions sessions = {.list = on_list, .read = on_read};
+
+/* The name, or else the id, of the session with this name or id; NULL = there is none. */
+static char *session_find(struct snp_cli *cli, const char *name)
+{
+    snp_autojson json_t *rows = NULL;
+    struct snp_err ignored;
+    size_t i;
+    json_t *row;
+
+    if (snp_session_name_check(name, &ignored) < 0) {
+        return NULL;
+    }
+    rows = snp_sessions_of_exec(cli, name);
+    json_array_foreach(rows, i, row)
+    {
+        const char *id = snp_json_str(row, "id", "");
+        const char *known = snp_json_str(row, "name", id);
+
+        if (strcmp(known, name) == 0 || strcmp(id, name) == 0) {
+            return snp_need_copy(known);
+        }
+    }
+    return NULL;
+}
+
+int snp_visualize_find(const struct snp_visualize *v,
+                       const char *name,
+                       char **ret_path,
+                       char **ret_session,
+                       struct snp_err *err)
+{
+    if (snp_trajectory_find(v->page.dir, name, ret_path, err) == 0) {
+        return 0;
+    }
+    *ret_session = session_find(v->cli, name);
+    if (*ret_session == NULL) {
+        err->code = SNP_E_NOT_FOUND; /* no usage error, also when several begin so */
+        return SNP_E_NOT_FOUND;
+    }
+    return 0;
 }
 
 static int read_into(struct snp_cli *cli,
@@ -44,7 +126,6 @@ static int read_into(struct snp_cli *cli,
 {
     int64_t tail = snp_opts_int(opts, "tail", TAIL_DEFAULT);
     int64_t port = snp_opts_int(opts, "port", 0);
-    const char *dir;
     int r;
 
     if (tail < 1 || tail > SNP_PAGE_RUNS_MAX) {
@@ -58,17 +139,18 @@ static int read_into(struct snp_cli *cli,
     if (r < 0) {
         return r;
     }
-    dir = snp_config_str(v->config, SNP_KEY_LOG_DIR);
+    v->cli = cli;
+    v->page = (struct snp_page){.dir = snp_config_str(v->config, SNP_KEY_LOG_DIR),
+                                .tail = (size_t)tail,
+                                .sessions = &sessions,
+                                .warn = on_warn,
+                                .ctx = cli};
     if (snp_opts_n_args(opts) > 0) {
-        r = snp_trajectory_find(dir, snp_opts_arg(opts, 0), &v->path, err);
-        if (r < 0) {
-            err->code = SNP_E_NOT_FOUND; /* no usage error, also when several begin so */
-            return SNP_E_NOT_FOUND;
-        }
+        r = snp_visualize_find(v, snp_opts_arg(opts, 0), &v->path, &v->session, err);
     }
-    v->page = (struct snp_page){
-        .dir = dir, .path = v->path, .tail = (size_t)tail, .warn = on_warn, .ctx = cli};
-    return 0;
+    v->page.path = v->path;
+    v->page.session = v->session;
+    return r;
 }
 
 int snp_visualize_read(struct snp_cli *cli,
@@ -88,11 +170,12 @@ int snp_visualize_read(struct snp_cli *cli,
 
 /* Into a file ------------------------------------------------------------------------------- */
 
-static int written_print(const char *path, size_t runs, size_t bytes)
+static int written_print(const char *path, const struct snp_page_made *made, size_t bytes)
 {
     snp_autojson json_t *answer =
-        json_pack("{s:o, s:I, s:I}", "file", snp_cli_path_json(path), "runs", (json_int_t)runs,
-                  "bytes", (json_int_t)bytes);
+        json_pack("{s:o, s:I, s:I, s:I}", "file", snp_cli_path_json(path), "runs",
+                  (json_int_t)made->n_runs, "sessions", (json_int_t)made->n_sessions, "bytes",
+                  (json_int_t)bytes);
 
     return snp_cli_print_json(answer);
 }
@@ -106,23 +189,26 @@ static int write_out(struct snp_visualize *v,
     struct snp_page_made made;
     int r;
 
-    if (v->path != NULL) {
+    const char *dir = v->page.dir;
+
+    if (v->path != NULL || v->session != NULL) {
         v->page.dir = NULL; /* this one alone */
     }
     snp_buf_init(&out, SNP_PAGE_MAX);
     r = snp_page_make(&v->page, &out, &made, err);
     if (r == 0 && made.n_listed == 0) {
-        r = snp_fail(err, SNP_E_NOT_FOUND, "no trajectories found in %s", v->page.dir);
+        r = snp_fail(err, SNP_E_NOT_FOUND, "no runs in %s, and no sessions", dir);
     }
     r = r < 0 ? r : snp_file_write_atomic(out_path, snp_buf_bytes(&out), out.len, 0600, err);
     if (r == 0 && as_json) {
-        return written_print(out_path, made.n_inside, out.len) == SNP_EXIT_OK
+        return written_print(out_path, &made, out.len) == SNP_EXIT_OK
                    ? 0
                    : snp_fail_sys(err, errno, "write");
     }
     if (r == 0) {
-        (void)printf("%s: %zu %s, %zu KiB\n", out_path, made.n_inside,
-                     made.n_inside == 1 ? "run" : "runs", (out.len + 1023) / 1024);
+        snp_term_printf(stdout, "%s: %zu %s, %zu %s, %zu KiB\n", out_path, made.n_runs,
+                        made.n_runs == 1 ? "run" : "runs", made.n_sessions,
+                        made.n_sessions == 1 ? "session" : "sessions", (out.len + 1023) / 1024);
     }
     return r;
 }
@@ -154,31 +240,35 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 static const struct snp_opt options[] = {
     SNP_RUNS_OPT_DIR('d'),
     {"out",          'o', SNP_OPT_STRING, "FILE", "write one page that needs no other files, and exit",
-           0                                                                                                   },
-    {"tail",         'n', SNP_OPT_INT,    "N",    "list the newest N runs (default 50)",                0},
-    {"port",         'p', SNP_OPT_INT,    "N",    "port to serve on (default 8501; 0: a free one)",     0},
+           0                                                                                                    },
+    {"tail",         'n', SNP_OPT_INT,    "N",    "list the newest N runs, and N sessions (default 50)", 0},
+    {"port",         'p', SNP_OPT_INT,    "N",    "port to serve on (default 8501; 0: a free one)",      0},
     {"host",         0,   SNP_OPT_STRING, "HOST",
-           "address to serve on, a number or localhost (default 127.0.0.1)",                                  0},
+           "address to serve on, a number or localhost (default 127.0.0.1)",                                   0},
     {"allow-remote", 0,   SNP_OPT_FLAG,   NULL,   "HOST may be an address that other machines reach",
-           0                                                                                                   },
+           0                                                                                                    },
     {"allow-host",   0,   SNP_OPT_LIST,   "NAME",
-           "another host name that browsers may use (repeatable)",                                            0},
-    {"json",         0,   SNP_OPT_FLAG,   NULL,   "print the address, or what was written, as JSON",    0},
+           "another host name that browsers may use (repeatable)",                                             0},
+    {"json",         0,   SNP_OPT_FLAG,   NULL,   "print the address, or what was written, as JSON",     0},
     SNP_CLI_OPT_CONFIG,
 };
 static const struct snp_opt_arg args[] = {
-    {"RUN", "the run to show: its id, or the beginning of its id (default: the newest)", 0, 1},
+    {"RUN",
+     "the run to show: its id, or the beginning of its id; or the name of a session of exec "
+     "(default: the newest run)", 0, 1},
 };
 
 const struct snp_verb snp_verb_visualize = {
     .name = "visualize",
-    .summary = "show runs and agents in a browser: tree, tokens, times, cells, plots",
+    .summary = "show runs and sessions in a browser: cells, plots, times, tokens",
     .description =
-        "Without --out it serves pages until Ctrl-C, and prints their address, which holds a "
-        "secret: whoever has the address can read the records. Reload the page to see new "
-        "runs. With --out it writes one file; if RUN is given, of that run alone.",
+        "Show runs, and the cells of sessions of exec. Without --out it serves pages until "
+        "Ctrl-C, and prints their address, which holds a secret: anyone with the address can "
+        "read them. Reload the page to see what is new. With --out it writes one file; if RUN "
+        "is given, of that run or session alone.",
     .spec = SNP_SPEC(options, args),
-    .examples = "visualize\nvisualize 3f2a\nvisualize 3f2a --out run.html\nvisualize --dir "
+    .examples = "visualize\nvisualize 3f2a\nvisualize work\nvisualize 3f2a --out "
+                "run.html\nvisualize --dir "
                 "/var/log/runs --port 0",
     .run = run,
 };

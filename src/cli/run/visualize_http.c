@@ -8,8 +8,9 @@
 #include "cli/http_hosts.h"
 #include "cli/need.h"
 #include "cli/run/visualize.h"
+#include "cli/show/term.h"
+#include "client/client.h"
 #include "mcp/http/pages.h"
-#include "trajectory/reader.h"
 
 enum {
     PORT_DEFAULT = 8501,
@@ -47,10 +48,17 @@ static void on_listening(void *ctx, const char *url)
     const struct snp_visualize *v = ctx;
 
     snp_http_url_print(url, NULL, v->as_json);
-    (void)fprintf(
+    snp_term_printf(
         stderr,
-        "Serving the runs of %s; Ctrl-C stops. Whoever has the address can read them.\n",
+        "Serving the runs of %s and the sessions; Ctrl-C stops. Anyone with the address can "
+        "read them.\n",
         v->page.dir);
+}
+
+/* Between pages there is no connection: the daemon may end, and another one start. */
+static void disconnect(struct snp_cli *cli)
+{
+    snp_client_free(SNP_TAKE_PTR(cli->client));
 }
 
 static int on_make(void *ctx, const char *name, struct snp_buf *out, struct snp_err *err)
@@ -59,15 +67,15 @@ static int on_make(void *ctx, const char *name, struct snp_buf *out, struct snp_
     struct snp_page page = v->page;
     struct snp_page_made made;
     snp_autofree char *path = NULL;
-    int r = name[0] == '\0' ? 0 : snp_trajectory_find(page.dir, name, &path, err);
+    snp_autofree char *session = NULL;
+    int r = name[0] == '\0' ? 0 : snp_visualize_find(v, name, &path, &session, err);
 
-    if (r < 0) {
-        err->code = SNP_E_NOT_FOUND;
-        return SNP_E_NOT_FOUND;
-    }
     page.path = path;
+    page.session = session;
     page.is_served = true;
-    return snp_page_make(&page, out, &made, err);
+    r = r < 0 ? r : snp_page_make(&page, out, &made, err);
+    disconnect(v->cli);
+    return r;
 }
 
 /* The id in a path LOG_DIR/ID.jsonl. */
@@ -82,7 +90,8 @@ static char *id_in(const char *path)
 static int serve(struct snp_visualize *v, const struct snp_opts *opts, struct snp_err *err)
 {
     snp_cleanup(snp_http_hosts_done) struct snp_http_hosts hosts = {0};
-    snp_autofree char *id = v->path == NULL ? snp_need_copy("") : id_in(v->path);
+    snp_autofree char *id =
+        v->path != NULL ? id_in(v->path) : snp_need_copy(v->session == NULL ? "" : v->session);
     char policy[SNP_PAGE_POLICY_MAX];
     struct snp_httpd_pages pages = {
         .policy = policy,
@@ -101,6 +110,7 @@ static int serve(struct snp_visualize *v, const struct snp_opts *opts, struct sn
     if (id == NULL || snp_page_policy(policy) < 0) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
+    disconnect(v->cli);
     pages.names = (const char *const *)hosts.names;
     pages.n_names = hosts.n;
     r = snp_httpd_pages_run(&pages, err);

@@ -15,6 +15,7 @@
 #include "base/rundir.h"
 #include "base/str.h"
 #include "cli/need.h"
+#include "cli/show/term.h"
 #include "repair/apply.h"
 #include "repair/verdict.h"
 #include "trajectory/reader.h"
@@ -101,10 +102,10 @@ static int sweep(const struct snp_applied *applied, int project_fd, struct snp_e
         SNP_TRY(snp_apply_sweep(project_fd, token, snp_json_str(file, "path", ""),
                                 snp_json_str(base, "sha256", ""), &left, err));
         if (left != NULL) {
-            (void)fprintf(stderr,
-                          "The apply before this one was cut off, and %s changed meanwhile. "
-                          "Its earlier contents are in %s.\n",
-                          snp_json_str(file, "path", ""), left);
+            snp_term_printf(stderr,
+                            "The apply before this one was cut off, and %s changed since then. "
+                            "Its earlier contents are in %s.\n",
+                            snp_json_str(file, "path", ""), left);
         }
     }
     return 0;

@@ -15,6 +15,7 @@
 #include "cli/session/applied.h"
 #include "cli/session/changes.h"
 #include "cli/session/diff.h"
+#include "cli/show/term.h"
 #include "repair/verdict.h"
 
 struct applying {
@@ -35,7 +36,7 @@ static void file_tell(const struct snp_patch_file *file, const char *why)
 {
     snp_autofree char *path = snp_diff_name("", file->path);
 
-    (void)fprintf(stderr, "  %s: %s\n", path, why);
+    snp_term_printf(stderr, "  %s: %s\n", path, why);
 }
 
 static bool is_allowed(const struct applying *all, const char *path)
@@ -204,7 +205,7 @@ static int apply(struct applying *all, json_t **ret, struct snp_err *err)
     int r = snp_applied_open(&all->changes, &all->applied, err);
 
     if (r == 0 && snp_applied_was_cut(all->applied, &n_before, &n_all)) {
-        (void)fprintf(
+        snp_term_printf(
             stderr, "The last apply was cut off after %zu of %zu files; these are the rest.\n",
             n_before, n_all);
     }
@@ -212,10 +213,11 @@ static int apply(struct applying *all, json_t **ret, struct snp_err *err)
     SNP_THEN(r, asked(all, err));
     SNP_THEN(r, snp_applied_run(all->applied, &all->changes, how_json(all), &n, err));
     if (r < 0 && n > 0) {
-        (void)fprintf(stderr,
-                      "Applied %zu of %zu files, up to %s. The same command goes on with the "
-                      "rest.\n",
-                      n, all->changes.patch.n, all->changes.patch.files[n - 1].path);
+        snp_term_printf(
+            stderr,
+            "Applied %zu of %zu files, up to %s. The same command continues with the "
+            "rest.\n",
+            n, all->changes.patch.n, all->changes.patch.files[n - 1].path);
     }
     *ret = r < 0 ? NULL : result_json(all, n);
     return r;
@@ -241,8 +243,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
             result = result_json(&all, 0);
             return snp_cli_end(cli, 0, NULL, result);
         }
-        (void)fprintf(stderr, "Nothing to apply: session %s has what its project has.\n",
-                      all.changes.name);
+        snp_term_printf(stderr, "Nothing to apply: session %s has what its project has.\n",
+                        all.changes.name);
         return SNP_EXIT_OK;
     }
     if (r == 0 && !cli->is_json) {
@@ -252,8 +254,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, result);
     }
-    (void)fprintf(stderr, "Applied %zu change%s to %s.\n", all.changes.patch.n,
-                  all.changes.patch.n == 1 ? "" : "s", all.changes.project);
+    snp_term_printf(stderr, "Applied %zu change%s to %s.\n", all.changes.patch.n,
+                    all.changes.patch.n == 1 ? "" : "s", all.changes.project);
     return SNP_EXIT_OK;
 }
 

@@ -256,13 +256,13 @@ static void opened_tell(const struct past *past,
 {
     (void)puts(name);
     (void)fflush(stdout);
-    (void)fprintf(stderr,
-                  "opened run %.*s as it was before step %lld (%s), as session %s\n"
-                  "look:  snipara-sandbox exec -s %s 'print(dir())'; "
-                  "snipara-sandbox ls %s\n"
-                  "go on: snipara-sandbox exec -s %s 'CODE'\n",
-                  ID_SHOWN, past->info.id, (long long)snp_json_int(step, "step", 0),
-                  snp_json_str(step, "name", "?"), name, name, name, name);
+    snp_term_printf(stderr,
+                    "opened run %.*s as it was before step %lld (%s), as session %s\n"
+                    "look: snipara-sandbox exec -s %s 'print(dir())'; "
+                    "snipara-sandbox ls %s\n"
+                    "continue: snipara-sandbox exec -s %s 'CODE'\n",
+                    ID_SHOWN, past->info.id, (long long)snp_json_int(step, "step", 0),
+                    snp_json_str(step, "name", "?"), name, name, name, name);
     snp_lost_tell(lost, "not in the session");
 }
 

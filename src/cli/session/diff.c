@@ -681,7 +681,7 @@ static int project_run(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_end(cli, r, &err, json);
     }
     if (changes.patch.n == 0) {
-        (void)fprintf(stderr, "Session %s has what its project has.\n", changes.name);
+        snp_term_printf(stderr, "Session %s has what its project has.\n", changes.name);
     }
     return SNP_EXIT_OK;
 }

@@ -39,10 +39,11 @@ static int run_checkpoint(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_end(cli, r, &err, reply.head);
     }
     snp_record_read(reply.head, &snp_checkpoint_answer_form, &made);
-    (void)printf("Saved %s after cell %" PRIu64 ": %" PRIu64 " item%s, %" PRIu64
-                 " unchanged, %s written in %s\n",
-                 session, made.cell, made.items, made.items == 1 ? "" : "s", made.same_items,
-                 snp_human_bytes(made.written_bytes).text, snp_human_span(made.us).text);
+    snp_term_printf(stdout,
+                    "Saved %s after cell %" PRIu64 ": %" PRIu64 " item%s, %" PRIu64
+                    " unchanged, %s written in %s\n",
+                    session, made.cell, made.items, made.items == 1 ? "" : "s", made.same_items,
+                    snp_human_bytes(made.written_bytes).text, snp_human_span(made.us).text);
     snp_lost_tell(made.lost, made.image ? SNP_LOST_IMAGE : "not saved");
     return SNP_EXIT_OK;
 }
@@ -57,7 +58,7 @@ static int run_hibernate(struct snp_cli *cli, const struct snp_opts *opts)
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, reply.head);
     }
-    (void)printf("Hibernated %s; the next cell wakes it.\n", session);
+    snp_term_printf(stdout, "Hibernated %s; the next cell wakes it.\n", session);
     snp_lost_tell(json_object_get(reply.head, "lost"),
                   snp_json_bool(reply.head, "image", false) ? SNP_LOST_IMAGE : "not saved");
     return SNP_EXIT_OK;
@@ -85,9 +86,9 @@ static int run_gc(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_end(cli, r, &err, reply.head);
     }
     snp_record_read(reply.head, &snp_gc_answer_form, &done);
-    (void)printf("Freed %s (%" PRIu64 " stored items); the journal uses %s.\n",
-                 snp_human_bytes(done.freed_bytes).text, done.blobs,
-                 snp_human_bytes(done.bytes).text);
+    snp_term_printf(stdout, "Freed %s (%" PRIu64 " stored items); the journal uses %s.\n",
+                    snp_human_bytes(done.freed_bytes).text, done.blobs,
+                    snp_human_bytes(done.bytes).text);
     if (!done.is_met) {
         (void)snp_fail(
             &err, SNP_E_LIMIT,

@@ -105,7 +105,7 @@ static int run_export(struct snp_cli *cli, const struct snp_opts *opts)
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, reply.head);
     }
-    (void)fprintf(stderr, "%s -> %s (%s)\n", from, path, snp_human_bytes(sink.bytes).text);
+    snp_term_printf(stderr, "%s -> %s (%s)\n", from, path, snp_human_bytes(sink.bytes).text);
     snp_lost_tell(json_object_get(reply.head, "lost"), "not in the file");
     return SNP_EXIT_OK;
 }

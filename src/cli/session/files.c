@@ -273,12 +273,14 @@ static void copied_tell(const struct copied *copied)
 {
     const struct snp_moved *moved = &copied->moved;
 
-    (void)fprintf(stderr, "%s -> %s (", copied->from, copied->to);
     if (copied->is_tree) {
-        (void)fprintf(stderr, "%" PRIu64 " file%s, ", moved->files,
-                      moved->files == 1 ? "" : "s");
+        snp_term_printf(stderr, "%s -> %s (%" PRIu64 " file%s, %s)\n", copied->from, copied->to,
+                        moved->files, moved->files == 1 ? "" : "s",
+                        snp_human_bytes(moved->bytes).text);
+    } else {
+        snp_term_printf(stderr, "%s -> %s (%s)\n", copied->from, copied->to,
+                        snp_human_bytes(moved->bytes).text);
     }
-    (void)fprintf(stderr, "%s)\n", snp_human_bytes(moved->bytes).text);
     if (moved->skipped > 0) {
         (void)fprintf(stderr, "Skipped %" PRIu64 " links, sockets or other special files.\n",
                       moved->skipped);
@@ -729,9 +731,8 @@ static int run_output(struct snp_cli *cli, const struct snp_opts *opts)
         return output_print(&asked, &kept, is_cut);
     }
     if (is_cut) {
-        (void)fputs("truncated: the rest was not stored (limit 64 MiB a stream, if the disk of "
-                    "the state folder has room)\n",
-                    stderr);
+        snp_term_printf(stderr, "truncated: the rest was not stored (limit 64 MiB a stream, if "
+                                "the disk of the state folder has room)\n");
     }
     return SNP_EXIT_OK;
 }

@@ -23,6 +23,8 @@ enum {
     PAGE = 1000,        /* rows asked for at once */
     LIMIT_DEFAULT = 50, /* rows shown */
     LIMIT_MAX = 1000000,
+    READ_CELLS = 1000,     /* cells of a session in a page */
+    READ_BYTES = 16 << 20, /* and bytes of them */
 };
 
 /* A cell that is meant: its session (owned) and number. */
@@ -166,8 +168,9 @@ static void answer_print(const json_t *answer, const char *session, int64_t limi
 
     rows_print(rows);
     if ((int64_t)json_array_size(rows) == limit && last_of(rows) > 1) {
-        (void)fprintf(stderr, "earlier cells: history %s --before %" PRId64 "\n", session,
-                      last_of(rows));
+        snp_term_printf(stderr, "earlier cells: history %s --before %" PRId64 "
+", session,
+                        last_of(rows));
     }
     snp_missing_tell(answer, session);
 }
@@ -381,10 +384,10 @@ static int cell_put(const struct snp_reply *reply,
                : 0;
 }
 
-/* One object with everything: the code, and the result as `exec --json` has it. */
-static int cell_json(struct snp_reply *reply,
-                     const struct snp_cell_show_answer *cell,
-                     json_t *shown)
+/* One object with everything: the code, and the result as `exec --json` has it. New reference. */
+static json_t *cell_object(struct snp_reply *reply,
+                           const struct snp_cell_show_answer *cell,
+                           json_t *shown)
 {
     bool has_result = cell->result != NULL;
     json_t *seen = json_pack("{s:O?, s:O?}", "stdout", json_object_get(shown, "stdout"),
@@ -398,13 +401,39 @@ static int cell_json(struct snp_reply *reply,
     } else {
         (void)json_object_set_new(reply->head, "seen", seen);
     }
-    return snp_cli_print_json(reply->head);
+    return json_incref(reply->head);
+}
+
+/* The same of a recorded cell, whose displays are saved into display_dir if that is given. */
+static int cell_record(struct snp_cli *cli,
+                       const struct cell_place *place,
+                       const char *display_dir,
+                       json_t **ret,
+                       struct snp_err *err)
+{
+    snp_autoreply struct snp_reply reply = {0};
+    snp_autojson json_t *nothing = json_object();
+    snp_autojson json_t *shown = NULL;
+    struct snp_cell_show_answer cell = {0};
+    struct snp_view view;
+    int r;
+
+    snp_view_init(&view, false, display_dir);
+    r = cell_get(cli, place, &view, &reply, &cell, err);
+    if (r == 0) {
+        shown = snp_view_result(&view, cell.result != NULL ? cell.result : nothing);
+        r = display_dir == NULL ? 0 : snp_view_save(&view, reply.head, err);
+    }
+    if (r == 0) {
+        *ret = cell_object(&reply, &cell, shown);
+    }
+    snp_view_done(&view);
+    return r;
 }
 
 static int cell_show(struct snp_cli *cli,
                      const struct cell_place *place,
                      const char *display_dir,
-                     int *ret_exit,
                      struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
@@ -418,22 +447,62 @@ static int cell_show(struct snp_cli *cli,
     r = cell_get(cli, place, &view, &reply, &cell, err);
     if (r == 0) {
         shown = snp_view_result(&view, cell.result != NULL ? cell.result : nothing);
-        if (cli->is_json) {
-            r = display_dir == NULL ? 0 : snp_view_save(&view, reply.head, err);
-            *ret_exit = r < 0 ? SNP_EXIT_FAILED : cell_json(&reply, &cell, shown);
-        } else {
-            r = cell_put(&reply, &cell, place->session, shown, &view, err);
-        }
+        r = cell_put(&reply, &cell, place->session, shown, &view, err);
     }
     snp_view_done(&view);
+    return r;
+}
+
+int snp_history_read(struct snp_cli *cli,
+                     const char *session,
+                     int (*record)(void *ctx, json_t *record, struct snp_err *err),
+                     void *ctx,
+                     struct snp_err *err)
+{
+    snp_autofree char *name = snp_need_copy(session);
+    snp_autojson json_t *answer = NULL;
+    snp_autojson json_t *cells = snp_need(json_array()); /* the newest first */
+    snp_autojson json_t *head = NULL;
+    const json_t *rows;
+    json_int_t before = 0;
+    size_t bytes = 0;
+    int r = rows_get(cli, session, 0, READ_CELLS, &answer, err);
+
+    rows = json_object_get(answer, "cells");
+    for (size_t i = 0; r == 0 && i < json_array_size(rows); i++) {
+        const struct cell_place place = {name,
+                                         snp_json_int(json_array_get(rows, i), "cell", 0)};
+        snp_autojson json_t *cell = NULL;
+
+        r = cell_record(cli, &place, NULL, &cell, err);
+        bytes += r < 0 ? 0 : json_dumpb(cell, NULL, 0, JSON_COMPACT);
+        if (r == 0 && bytes > READ_BYTES) {
+            before = place.cell + 1;
+            break;
+        }
+        if (r == 0) {
+            (void)json_array_append(cells, cell);
+        }
+    }
+    SNP_TRY(r);
+    if (json_array_size(cells) == READ_CELLS) {
+        before = last_of(rows);
+    }
+    head = snp_need(
+        json_pack("{s:s, s:s, s:I}", "_type", "session", "name", session, "before", before));
+    r = record(ctx, head, err);
+    for (size_t i = json_array_size(cells); r == 0 && i > 0; i--) {
+        r = record(ctx, json_array_get(cells, i - 1), err);
+    }
     return r;
 }
 
 static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
 {
     struct cell_place place = {0};
+    const char *display_dir = snp_opts_str(opts, "display-dir");
+    snp_autojson json_t *cell = NULL;
     struct snp_err err;
-    int exit_code = SNP_EXIT_OK;
     int r;
 
     if (snp_opts_n_args(opts) == 0 && !snp_opts_given(opts, "session")) {
@@ -444,10 +513,11 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
         r = last_cell(cli, place.session, &place.cell, &err);
     }
     if (r == 0) {
-        r = cell_show(cli, &place, snp_opts_str(opts, "display-dir"), &exit_code, &err);
+        r = cli->is_json ? cell_record(cli, &place, display_dir, &cell, &err)
+                         : cell_show(cli, &place, display_dir, &err);
     }
     free(place.session);
-    return r < 0 ? snp_cli_fail(cli, &err) : exit_code;
+    return r < 0 || cli->is_json ? snp_cli_end(cli, r, &err, cell) : SNP_EXIT_OK;
 }
 
 /* rerun -------------------------------------------------------------------------------------- */
@@ -484,7 +554,7 @@ static void rerun_take(struct rerun *rerun,
 
     if (rerun->done != NULL) {
         if (view->display_dir != NULL && snp_view_save(view, answer, &err) < 0) {
-            (void)fprintf(stderr, "rerun: %s\n", err.msg);
+            snp_term_printf(stderr, "rerun: %s\n", err.msg);
             rerun->exit_code = rerun->exit_code == 0 ? SNP_EXIT_FAILED : rerun->exit_code;
         }
         (void)json_array_append_new(rerun->done,

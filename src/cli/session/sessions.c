@@ -83,29 +83,37 @@ int snp_sessions_names(struct snp_cli *cli)
     return SNP_EXIT_OK;
 }
 
-void snp_sessions_below(struct snp_cli *cli)
+json_t *snp_sessions_of_exec(struct snp_cli *cli, const char *asked)
 {
     snp_autoreply struct snp_reply reply = {0};
-    snp_autojson json_t *list = snp_need(json_array());
+    json_t *list = snp_need(json_array());
     struct snp_err ignored;
     size_t i;
     json_t *item;
 
     if (snp_remote_find(cli, &ignored) < 0 || snp_remote_list(cli, &reply, &ignored) < 0) {
-        return;
+        return list;
     }
     json_array_foreach(json_object_get(reply.head, "sessions"), i, item)
     {
         const char *name = snp_json_str(item, "name", "");
 
-        if (name[0] != '\0' && !snp_has_prefix(name, "run-")) {
+        if ((name[0] != '\0' && !snp_has_prefix(name, "run-")) || snp_streq(name, asked) ||
+            snp_streq(snp_json_str(item, "id", ""), asked)) {
             (void)json_array_append(list, item);
         }
     }
+    list_sort(list);
+    return list;
+}
+
+void snp_sessions_below(struct snp_cli *cli)
+{
+    snp_autojson json_t *list = snp_sessions_of_exec(cli, NULL);
+
     if (json_array_size(list) > 0) {
         (void)puts(
             "\nSessions of exec; to list the cells of one: snipara-sandbox history NAME");
-        list_sort(list);
         list_print(list);
     }
 }
@@ -192,7 +200,7 @@ static void field_put(const char *label, const char *text)
 
     snp_term_put(stdout, SNP_STYLE_CYAN, label);
     (void)printf("%*s", n < FIELD_COLUMNS ? (int)(FIELD_COLUMNS - n) : 1, "");
-    (void)!snp_term_write(stdout, text, strlen(text));
+    snp_term_text(stdout, text, strlen(text), n < FIELD_COLUMNS ? FIELD_COLUMNS : n + 1);
     (void)putchar('\n');
 }
 
@@ -395,8 +403,8 @@ static int run_move(struct snp_cli *cli, const struct snp_opts *opts)
             session, answer.from);
         return snp_cli_fail(cli, &err);
     }
-    (void)printf("Moved %s from %s to %s; the next cell wakes it there.\n", session,
-                 answer.from, answer.to);
+    snp_term_printf(stdout, "Moved %s from %s to %s; the next cell wakes it there.\n", session,
+                    answer.from, answer.to);
     return SNP_EXIT_OK;
 }
 
@@ -438,9 +446,10 @@ static void set_tell(const struct snp_sessions_set_answer *answer)
         (void)snp_limit_format(limit, was.value[i], before, sizeof(before));
         (void)snp_limit_format(limit, now.value[i], after, sizeof(after));
         if (was.value[i] != now.value[i] || is_later) {
-            (void)printf("%s: %s%s%s%s\n", key, was.value[i] == now.value[i] ? "" : before,
-                         was.value[i] == now.value[i] ? "" : " -> ", after,
-                         is_later ? ", at the next wake" : "");
+            snp_term_printf(stdout, "%s: %s%s%s%s\n", key,
+                            was.value[i] == now.value[i] ? "" : before,
+                            was.value[i] == now.value[i] ? "" : " -> ", after,
+                            is_later ? ", at the next wake" : "");
             is_said = true;
         }
     }
@@ -500,8 +509,8 @@ static void ended_tell(const json_t *answer, const char *session)
 
     if (member != NULL) {
         (void)fflush(stdout);
-        (void)fprintf(stderr, "cut off: cell %" PRIu64 " of %s, which had run for %s\n",
-                      ended.cell, session, snp_human_span(ended.ran_ms * 1000).text);
+        snp_term_printf(stderr, "cut off: cell %" PRIu64 " of %s, which had run for %s\n",
+                        ended.cell, session, snp_human_span(ended.ran_ms * 1000).text);
     }
 }
 
@@ -568,7 +577,8 @@ static int destroy_all(struct snp_cli *cli, bool is_sure, json_t *done, struct s
         const char *name = row.name == NULL ? row.id : row.name;
 
         if (others(&row) != NULL) {
-            (void)fprintf(stderr, "left: %s (%s); name it to destroy it\n", name, others(&row));
+            snp_term_printf(stderr, "left: %s (%s); name it to destroy it\n", name,
+                            others(&row));
             continue;
         }
         r = destroy_one(cli, row.id, name, done, err);
@@ -652,7 +662,8 @@ static int run_clear(struct snp_cli *cli, const struct snp_opts *opts)
     if (r < 0 || cli->is_json) {
         return snp_cli_end(cli, r, &err, reply.head);
     }
-    (void)printf("cleared %s: no variables, no files, no history, no snapshots\n", session);
+    snp_term_printf(stdout, "cleared %s: no variables, no files, no history, no snapshots\n",
+                    session);
     ended_tell(reply.head, session);
     return SNP_EXIT_OK;
 }

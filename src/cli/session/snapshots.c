@@ -16,6 +16,7 @@
 
 enum {
     FORKS_MAX = 64,
+    PLACES_MAX = 256,
 };
 
 /* snapshot ----------------------------------------------------------------------------------- */
@@ -25,16 +26,19 @@ static void snapshot_tell(const struct snp_snapshot_answer *made, const char *se
     size_t i;
     json_t *where;
 
-    (void)printf("%s@%s: %s after cell %" PRIu64 " (%s", session, made->name, session,
-                 made->cell, snp_human_span(made->us).text);
+    snp_autobuf struct snp_buf places = SNP_BUF(PLACES_MAX);
+
     json_array_foreach(made->where, i, where)
     {
         const char *place = json_string_value(where);
 
-        (void)printf("%s%s %s", i == 0 ? "; " : " and ", snp_streq(place, "disk") ? "on" : "in",
-                     place == NULL ? "?" : place);
+        (void)!snp_buf_addf(&places, "%s%s %s", i == 0 ? "; " : " and ",
+                            snp_streq(place, "disk") ? "on" : "in",
+                            place == NULL ? "?" : place);
     }
-    (void)puts(")");
+    snp_term_printf(stdout, "%s@%s: %s after cell %" PRIu64 " (%s%s)\n", session, made->name,
+                    session, made->cell, snp_human_span(made->us).text,
+                    places.len == 0 ? "" : snp_buf_cstr(&places));
     snp_lost_tell(made->lost, "not saved");
 }
 
@@ -192,11 +196,11 @@ static int run_fork(struct snp_cli *cli, const struct snp_opts *opts)
         (void)puts(snp_json_str(item, "name", "?"));
     }
     (void)fflush(stdout);
-    (void)fprintf(stderr, "forked %s by %s in %s\n", from, made.how,
-                  snp_human_span(made.us).text);
+    snp_term_printf(stderr, "forked %s by %s in %s\n", from, made.how,
+                    snp_human_span(made.us).text);
     if (made.no_image != NULL) {
-        (void)fprintf(stderr, "saved and restored, because there is no image: %s\n",
-                      made.no_image);
+        snp_term_printf(stderr, "saved and restored, because there is no image: %s\n",
+                        made.no_image);
     }
     snp_lost_tell(made.lost, "not in the forks");
     return SNP_EXIT_OK;
@@ -224,11 +228,11 @@ static int run_rollback(struct snp_cli *cli, const struct snp_opts *opts)
         return snp_cli_end(cli, r, &err, reply.head);
     }
     snp_record_read(reply.head, &snp_rollback_answer_form, &done);
-    (void)printf("Rolled back %s to \"%s\" (cell %" PRIu64 "; from %s, %s).\n",
-                 done.session_name,
-                 strchr(snapshot, '@') == NULL ? snapshot : strchr(snapshot, '@') + 1,
-                 done.cell, snp_streq(done.how, "memory") ? "memory" : "its checkpoint on disk",
-                 snp_human_span(done.us).text);
+    snp_term_printf(
+        stdout, "Rolled back %s to \"%s\" (cell %" PRIu64 "; from %s, %s).\n",
+        done.session_name, strchr(snapshot, '@') == NULL ? snapshot : strchr(snapshot, '@') + 1,
+        done.cell, snp_streq(done.how, "memory") ? "memory" : "its checkpoint on disk",
+        snp_human_span(done.us).text);
     snp_lost_tell(done.lost, "could not be saved then");
     snp_lost_tell(done.failed, "could not be restored");
     return SNP_EXIT_OK;

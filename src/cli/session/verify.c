@@ -731,7 +731,7 @@ int snp_verify_options(const struct snp_opts *opts, struct snp_verify *ret, stru
 static void on_progress(void *ctx, const char *text)
 {
     (void)ctx;
-    (void)fprintf(stderr, "Running %.100s\n", text);
+    snp_term_printf(stderr, "Running %.100s\n", text);
 }
 
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
@@ -762,7 +762,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
         return r != SNP_EXIT_OK || is_ready ? r : SNP_EXIT_FAILED;
     }
     summary = snp_evidence_summary(evidence);
-    (void)!snp_term_write(stdout, summary, strlen(summary));
+    snp_term_text(stdout, summary, strlen(summary), 0);
+    (void)putchar('\n');
     (void)fprintf(stderr, "Evidence: %s\n", snp_json_str(evidence, "folder", ""));
     return is_ready ? SNP_EXIT_OK : SNP_EXIT_FAILED;
 }

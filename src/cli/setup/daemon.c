@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
+#include "cli/show/term.h"
 #include "cli/show/unsaved.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
@@ -66,10 +67,11 @@ static int run_status(struct snp_cli *cli, const struct snp_opts *opts)
     if (cli->is_json) {
         return snp_cli_print_json(status);
     }
-    (void)printf("running: version %s, pid %" PRIu64 ", up %" PRIu64 " s, %" PRIu64
-                 " session%s, %s\n",
-                 daemon.program, now.pid, daemon.uptime_ms / 1000, now.sessions,
-                 now.sessions == 1 ? "" : "s", socket);
+    snp_term_printf(stdout,
+                    "running: version %s, pid %" PRIu64 ", up %" PRIu64 " s, %" PRIu64
+                    " session%s, %s\n",
+                    daemon.program, now.pid, daemon.uptime_ms / 1000, now.sessions,
+                    now.sessions == 1 ? "" : "s", socket);
     snp_unsaved_tell(cli, now.unsaved);
     return SNP_EXIT_OK;
 }

@@ -362,11 +362,12 @@ static void verdict(const struct report *report)
     if (report->tier == NULL) {
         (void)puts("exec refuses this configuration");
     } else if (used != NULL && used->is_users) {
-        (void)printf("code can run here, in your own tier %s; nothing checks what it claims\n",
-                     used->name);
+        snp_term_printf(
+            stdout, "code can run here, in your own tier %s; nothing checks what it claims\n",
+            used->name);
     } else if (used != NULL && used != best) {
-        (void)printf("sandboxes can run here, in the weaker %s tier as configured\n",
-                     used->name);
+        snp_term_printf(stdout, "sandboxes can run here, in the weaker %s tier as configured\n",
+                        used->name);
     } else if (used != NULL) {
         (void)puts("sandboxes can run here");
     } else if (best == NULL) {

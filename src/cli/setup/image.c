@@ -20,6 +20,7 @@
 #include "base/str.h"
 #include "cli/need.h"
 #include "cli/policy.h"
+#include "cli/show/term.h"
 #include "cli/spawn.h"
 #include "policy/engine_call.h"
 #include "policy/engine_socket.h"
@@ -296,7 +297,7 @@ static int build(const struct image *image, struct snp_err *err)
     }
     json_array_foreach(log, i, text)
     {
-        (void)fprintf(stderr, "  %s\n", json_string_value(text));
+        snp_term_printf(stderr, "  %s\n", json_string_value(text));
     }
     why = *err;
     return snp_fail(err, why.code, "Failed to prepare workspace image '%s' for %.100s. %.250s",
@@ -335,7 +336,7 @@ static void pull(const struct image *image)
 
     if (snp_engine_image(image->socket, image->base, &found, &err) == 0 && found == NULL &&
         get(spec, &log, &err) < 0) {
-        (void)fprintf(stderr, "docker: %s\n", err.msg);
+        snp_term_printf(stderr, "docker: %s\n", err.msg);
     }
 }
 

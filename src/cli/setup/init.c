@@ -160,8 +160,10 @@ static int created_print(const json_t *created, bool as_json, bool with_snipara)
         (void)putchar('\n');
     }
     if (with_snipara) {
-        (void)puts("Tip: SNIPARA_API_KEY and SNIPARA_PROJECT_SLUG are read from .env too; this "
-                   "version does not use them yet (--no-snipara leaves them out).");
+        snp_term_printf(
+            stdout,
+            "Tip: SNIPARA_API_KEY and SNIPARA_PROJECT_SLUG are read from .env too; this "
+            "version does not use them yet (--no-snipara leaves them out).\n");
     }
     return SNP_EXIT_OK;
 }

@@ -22,6 +22,7 @@
 #include "base/str.h"
 #include "cli/need.h"
 #include "cli/setup/template_build.h"
+#include "cli/show/term.h"
 #include "cli/spawn.h"
 #include "registry/treehash.h"
 
@@ -137,7 +138,7 @@ static int unpack(const char *archive, const char *folder, struct snp_err *err)
     struct snp_tree tree = {0};
     int r;
 
-    (void)fprintf(stderr, "rootfs: unpacking %s, once\n", archive);
+    snp_term_printf(stderr, "rootfs: unpacking %s, once\n", archive);
     (void)umask(0022);
     r = snp_spawn(argv, NULL, err);
     if (r == 0) {

@@ -220,11 +220,11 @@ static int old_record(struct snp_cli *cli,
 
 static void added_print(const json_t *record)
 {
-    (void)printf("added %s: Python %s, %lld files, %s, %s\n", snp_json_str(record, "name", "?"),
-                 snp_json_str(record, "version", "?"),
-                 (long long)snp_json_int(record, "files", 0),
-                 snp_human_bytes((uint64_t)snp_json_int(record, "bytes", 0)).text,
-                 snp_json_str(record, "hash", "?"));
+    snp_term_printf(stdout, "added %s: Python %s, %lld files, %s, %s\n",
+                    snp_json_str(record, "name", "?"), snp_json_str(record, "version", "?"),
+                    (long long)snp_json_int(record, "files", 0),
+                    snp_human_bytes((uint64_t)snp_json_int(record, "bytes", 0)).text,
+                    snp_json_str(record, "hash", "?"));
 }
 
 static int add(struct snp_cli *cli,

@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/need.h"
+#include "cli/show/term.h"
 #include "cli/spawn.h"
 #include "policy/prefix.h"
 #include "registry/python.h"
@@ -59,7 +60,7 @@ static const char probe_code[] =
 
 static void progress(const struct snp_build *build, const char *what)
 {
-    (void)fprintf(stderr, "template %s: %s\n", build->name, what);
+    snp_term_printf(stderr, "template %s: %s\n", build->name, what);
 }
 
 static char *home_dir(void)

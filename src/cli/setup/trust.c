@@ -17,21 +17,25 @@
 #include "cli/show/term.h"
 #include "config/dotenv.h"
 
+enum {
+    INDENT = 4,
+};
+
 static const char *const names[] = {"snipara-sandbox.toml", "rlm.toml", ".env"};
 
 /* ---- what a file sets ---- */
 
-/* In one line, whatever it holds: a stranger's text must not look like lines of ours. */
-static void print_text(const char *text)
+/* In one line, whatever it holds, or further ones from column `at`: a stranger's text must not look like lines of ours. */
+static void print_text(const char *text, size_t at)
 {
     snp_autojson json_t *value = snp_json_bytes(text, strlen(text));
     snp_autofree char *quoted = NULL;
 
-    for (const char *at = text; *at != '\0' && quoted == NULL; at++) {
-        quoted = (unsigned char)*at < ' ' ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+    for (const char *c = text; *c != '\0' && quoted == NULL; c++) {
+        quoted = (unsigned char)*c < ' ' ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
     }
     text = quoted == NULL ? text : quoted;
-    (void)!snp_term_write(stdout, text, strlen(text));
+    snp_term_text(stdout, text, strlen(text), at);
 }
 
 static void print_asks(const struct snp_config_source *file)
@@ -39,9 +43,9 @@ static void print_asks(const struct snp_config_source *file)
     const char *name = NULL;
     json_t *value = NULL;
 
-    print_text(file->path);
+    print_text(file->path, INDENT);
     if (json_object_size(file->asks) == 0) {
-        (void)puts(": sets nothing that needs trust");
+        (void)puts(":\n  sets nothing that needs trust");
         return;
     }
     (void)puts(" sets:");
@@ -51,7 +55,7 @@ static void print_asks(const struct snp_config_source *file)
                                       ? snp_need_copy(json_string_value(value))
                                       : json_dumps(value, JSON_ENCODE_ANY);
         (void)printf("  %s = ", name);
-        print_text(text == NULL ? "?" : text);
+        print_text(text == NULL ? "?" : text, strlen(name) + 5);
         (void)putchar('\n');
     }
 }
@@ -80,10 +84,11 @@ static int take(const struct snp_config_source *file,
         return r;
     }
     if (!as_json) {
-        (void)puts(!only_show    ? "  trusted from now on, until it changes"
-                   : was_trusted ? "  trusted"
-                   : file->trust == SNP_TRUST_CHANGED ? "  changed since it was trusted"
-                                                      : "  not trusted");
+        snp_term_printf(stdout, "%s\n",
+                        !only_show    ? "  trusted from now on, until it changes"
+                        : was_trusted ? "  trusted"
+                        : file->trust == SNP_TRUST_CHANGED ? "  changed since it was trusted"
+                                                           : "  not trusted");
     }
     (void)json_array_append_new(list, file_to_json(file, !only_show || was_trusted));
     return 0;
@@ -176,7 +181,7 @@ static int revoke(struct snp_cli *cli, const char *what)
     json_array_foreach(revoked, i, path)
     {
         (void)fputs("Revoked ", stdout);
-        print_text(json_string_value(path));
+        print_text(json_string_value(path), INDENT);
         (void)putchar('\n');
     }
     return SNP_EXIT_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The page of runs.
+ * The page of runs and sessions.
  *
  * Invariant: between the page's own parts stands only JSON in which "<" is written as \u003c. So a
  * parser of HTML cannot find the end of a script element in it, nor the beginning of anything.
@@ -111,10 +111,10 @@ static int head_add(struct snp_buf *out)
 
 /* Runs -------------------------------------------------------------------------------------- */
 
-/* A run on its way into the page. */
+/* A run or a session on its way into the page. */
 struct run {
-    char *path;             /* owned */
-    json_t *brief;          /* owned; what the list says of it */
+    char *path;             /* owned; NULL = it is a session */
+    json_t *brief;          /* owned; what the list says of it, with its id */
     struct snp_buf records; /* "[{...},...]"; empty: it is not inside */
 };
 
@@ -151,16 +151,28 @@ static int record_add(void *ctx, json_t *record, struct snp_err *err)
     return r < 0 ? snp_fail(err, r, "out of room") : 0;
 }
 
+static const char *id_of(const struct run *run)
+{
+    return snp_json_str(run->brief, "id", "");
+}
+
 /* Take a run's records in, at most max bytes. SNP_E_LIMIT: there are more, and none was taken. */
-static int records_take(struct run *run, size_t max, struct snp_err *err)
+static int records_take(const struct snp_page *page,
+                        struct run *run,
+                        size_t max,
+                        struct snp_err *err)
 {
     struct snp_trajectory_check check;
     int r;
 
     snp_buf_init(&run->records, max);
-    r = snp_buf_adds(&run->records, "[") < 0
-            ? snp_fail(err, SNP_E_LIMIT, "out of room")
-            : snp_trajectory_read(run->path, record_add, run, &check, err);
+    if (snp_buf_adds(&run->records, "[") < 0) {
+        r = snp_fail(err, SNP_E_LIMIT, "out of room");
+    } else if (run->path != NULL) {
+        r = snp_trajectory_read(run->path, record_add, run, &check, err);
+    } else {
+        r = page->sessions->read(page->ctx, id_of(run), record_add, run, err);
+    }
     if (r == 0 && snp_buf_adds(&run->records, "\n]") < 0) {
         r = snp_fail(err, SNP_E_LIMIT, "out of room");
     }
@@ -230,6 +242,33 @@ static int run_add(const struct snp_page *page,
                                                    : 0;
 }
 
+/* The sessions of the list, below the runs. */
+static int sessions_add(const struct snp_page *page,
+                        const json_t *list,
+                        struct runs *runs,
+                        struct snp_err *err)
+{
+    size_t i;
+    json_t *brief;
+
+    json_array_foreach((json_t *)(uintptr_t)list, i, brief)
+    {
+        bool is_asked = snp_streq(snp_json_str(brief, "id", ""), page->session);
+
+        if (!is_asked && (page->dir == NULL || i >= page->tail)) {
+            runs->more += page->dir == NULL ? 0 : 1;
+            continue;
+        }
+        if (is_asked) {
+            runs->shown = runs->n;
+        }
+        runs->runs[runs->n++].brief = json_incref(brief);
+    }
+    return page->session != NULL && runs->n == 0
+               ? snp_fail(err, SNP_E_NOT_FOUND, "no session %.64s", page->session)
+               : 0;
+}
+
 static bool has_path(const json_t *paths, const char *path)
 {
     size_t i;
@@ -254,7 +293,9 @@ static int paths_find(const struct snp_page *page,
     size_t n;
 
     if (page->dir == NULL) {
-        *ret = json_pack("[o]", snp_json_bytes(page->path, strlen(page->path)));
+        *ret = page->path == NULL
+                   ? json_array()
+                   : json_pack("[o]", snp_json_bytes(page->path, strlen(page->path)));
         return *ret == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory") : 0;
     }
     if (snp_trajectory_list(page->dir, SIZE_MAX, &paths, err) < 0) {
@@ -277,23 +318,24 @@ static int left_out(const struct snp_page *page, struct run *run)
 {
     snp_autofree char *text = snp_format("This run did not fit into the page. Write a separate "
                                          "page: snipara-sandbox visualize %.*s --out FILE",
-                                         ID_SHOWN, snp_json_str(run->brief, "id", ""));
+                                         ID_SHOWN, id_of(run));
 
     warn(page, text);
     return text == NULL ? -1 : json_object_set_new(run->brief, "left_out", json_string(text));
 }
 
 /* Records of the run that is shown. */
-static int shown_take(struct runs *runs, struct snp_err *err)
+static int shown_take(const struct snp_page *page, struct runs *runs, struct snp_err *err)
 {
     struct run *run = &runs->runs[runs->shown];
-    int r = records_take(run, SNP_PAGE_MAX / 2, err);
+    int r = records_take(page, run, SNP_PAGE_MAX / 2, err);
 
-    return r == SNP_E_LIMIT ? snp_fail(err, r,
-                                       "%s is larger than the %d MiB that a page holds; write "
-                                       "it as text: `logs export ID --format md`",
-                                       run->path, (SNP_PAGE_MAX / 2) >> 20)
-                            : r;
+    return r == SNP_E_LIMIT && run->path != NULL
+               ? snp_fail(err, r,
+                          "%s is larger than the %d MiB that a page holds; write "
+                          "it as text: `logs export ID --format md`",
+                          run->path, (SNP_PAGE_MAX / 2) >> 20)
+               : r;
 }
 
 /* And of the others, while there is room. */
@@ -308,7 +350,7 @@ static int others_take(const struct snp_page *page, struct runs *runs, struct sn
         if (i == runs->shown) {
             continue;
         }
-        if (records_take(run, room, &why) == 0) {
+        if (records_take(page, run, room, &why) == 0) {
             room -= run->records.len;
         } else if (left_out(page, run) < 0) {
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
@@ -320,6 +362,8 @@ static int others_take(const struct snp_page *page, struct runs *runs, struct sn
 static int runs_read(const struct snp_page *page, struct runs *runs, struct snp_err *err)
 {
     snp_autojson json_t *paths = NULL;
+    snp_autojson json_t *sessions =
+        page->sessions == NULL ? NULL : page->sessions->list(page->ctx, page->session);
     size_t i;
     json_t *path;
     int r = paths_find(page, &paths, &runs->more, err);
@@ -327,7 +371,8 @@ static int runs_read(const struct snp_page *page, struct runs *runs, struct snp_
     if (r < 0) {
         return r;
     }
-    runs->runs = calloc(json_array_size(paths) + 1, sizeof(*runs->runs));
+    runs->runs =
+        calloc(json_array_size(paths) + json_array_size(sessions) + 1, sizeof(*runs->runs));
     if (runs->runs == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
@@ -338,10 +383,11 @@ static int runs_read(const struct snp_page *page, struct runs *runs, struct snp_
             return r;
         }
     }
-    if (runs->n == 0) {
-        return 0;
+    r = sessions_add(page, sessions, runs, err);
+    if (r < 0 || runs->n == 0) {
+        return r;
     }
-    r = shown_take(runs, err);
+    r = shown_take(page, runs, err);
     return r < 0 || page->is_served ? r : others_take(page, runs, err);
 }
 
@@ -402,7 +448,9 @@ int snp_page_make(const struct snp_page *page,
     }
     made.n_listed = runs.n;
     for (size_t i = 0; i < runs.n; i++) {
-        made.n_inside += runs.runs[i].records.len > 0;
+        size_t *n = runs.runs[i].path != NULL ? &made.n_runs : &made.n_sessions;
+
+        *n += runs.runs[i].records.len > 0 ? 1 : 0;
     }
     r = head_add(out);
     r = r < 0 ? r : data_add(out, page, &runs);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The page of runs. What it shows is hostile: prompts, what models wrote, what programs printed. So
+ * The page of runs and sessions. What it shows is hostile: prompts, what models wrote, what programs printed. So
  * nothing of it becomes markup: elements are made one by one, text only ever is textContent, images
  * only data of types that are pixels; the page's policy (trusted types) refuses everything else. A record
  * may have any member missing or of another type, and maps hold what has names from outside.
@@ -30,6 +30,7 @@ const stamp = (text) => {
   const at = new Date(str(text));
   return Number.isNaN(at.getTime()) ? str(text) : at.toLocaleString("sv-SE", {timeZoneName: "short"});
 };
+const stampAt = (seconds) => stamp(new Date(1000 * num(seconds)).toJSON());
 const oneLine = (text, max) => {
   const line = text.slice(0, max * 4).replace(/\s+/g, " ").trim();
   return line.length > max ? line.slice(0, max) + "…" : line;
@@ -112,6 +113,43 @@ const dataOf = (id) => {
   if (node === null) return null;
   try { return JSON.parse(node.textContent); } catch { return null; }
 };
+
+const IMAGES = new Map([["image/png", "iVBORw0KGgo"], ["image/jpeg", "/9j/"], ["image/gif", "R0lGOD"], ["image/webp", "UklGR"]]);
+const imageIn = (display) => [...IMAGES.keys()].find((type) => typeof display[type] === "string");
+
+/* What a cell of a session gave back, as the result of a run's tool has it. */
+function partsOf(result) {
+  const error = obj(result.error);
+  const texts = list(result.displays).map(obj).filter((display) => imageIn(display) === undefined)
+    .map((display) => str(display["text/plain"]) || pretty(display));
+  const rest = {exit_code: num(result.exit_code) || undefined, signal: str(result.signal) || undefined, limit: obj(result.limit).text,
+    displays: texts.length > 0 ? texts : undefined, denials: list(result.denials).length > 0 ? result.denials : undefined};
+  return {output: str(result.stdout), stderr: str(result.stderr), value: str(result.value), result: str(result.result),
+    error: str(error.traceback) || [str(error.type), str(error.message)].filter((part) => part !== "").join(": "),
+    ...Object.fromEntries(Object.entries(rest).filter((entry) => entry[1] !== undefined))};
+}
+
+/* A cell of a session, as `show --json` prints it: a tool call without the model's call. */
+function cellOf(record) {
+  const result = obj(record.result !== undefined && record.result !== null ? record.result : record.seen);
+  const status = str(record.status);
+  const argv = list(record.argv).map((word) => str(word)).join(" ");
+  const displays = list(result.displays).map(obj);
+  return {name: str(record.kind, "?"), call: null, subs: [], cell: num(record.cell), args: record.argv, code: str(record.code) || argv,
+    parts: partsOf(result), content: null, begun: record, result: {status, state: record.state, files: result.files},
+    isDone: typeof result.status === "string", isError: !["ok", "running", "unknown"].includes(status), isSkipped: false,
+    ms: num(record.wall_us) / 1000, started: num(record.started), again: num(record.rerun_of) > 0 ? `rerun of cell ${num(record.rerun_of)}` : num(record.replay_of) > 0 ? `replay of cell ${num(record.replay_of)}` : "",
+    images: displays.filter((display) => imageIn(display) !== undefined).map((display) => ({type: imageIn(display), data: display[imageIn(display)]})),
+    imagesOmitted: 0};
+}
+
+/* A session: cells, and nothing of a model. */
+function sessionOf(records) {
+  const [head, ...rest] = records.map(obj);
+  const cells = rest.map(cellOf);
+  return {records, calls: [], notes: [], head, end: null, isSession: true, tools: cells, cells,
+    errors: cells.filter((tool) => tool.isError).length, ms: cells.reduce((sum, tool) => sum + tool.ms, 0)};
+}
 
 /* What follows from the records of a run: calls with their tools, in order, and sums. */
 function modelOf(records) {
@@ -287,10 +325,12 @@ const callHas = (call) => view.query === "" ||
 const TABS = [
   ["overview", "Overview", (m) => overview(m)],
   ["tree", "Execution tree", (m) => treeTab(m)],
-  ["details", "Event details", (m) => details(m)],
+  ["details", "Calls", (m) => details(m)],
   ["cells", "Cells", (m) => cells(m)],
   ["raw", "Raw JSON", (m) => raw(m)],
 ];
+const SESSION_TABS = TABS.filter(([id]) => id === "cells" || id === "raw");
+const tabs = () => view.model !== null && view.model.isSession ? SESSION_TABS : TABS;
 const view = {tab: "overview", query: "", pages: {}, model: null, run: -1, picked: null, closed: new Set()};
 const index = obj(dataOf("index"));
 const runs = list(index.runs).map(obj);
@@ -303,7 +343,7 @@ function paged(name, items, size, row, what) {
   const first = page * size;
   const part = items.slice(first, first + size);
   const go = (to) => () => { view.pages[name] = to; draw(); at("panel").focus({preventScroll: true}); at("tabs").scrollIntoView(); };
-  if (items.length === 0) return [el("p", {class: "empty"}, view.query === "" ? `No ${what}s in this run.` : `No ${what} has what you search for.`)];
+  if (items.length === 0) return [el("p", {class: "empty"}, view.query === "" ? `No ${what}s in this ${view.model.isSession ? "session" : "run"}.` : `No ${what} matches.`)];
   const bar = () => pages === 1 ? null : el("div", {class: "bar"},
     el("button", {class: "act", type: "button", disabled: page === 0, onclick: go(0), "aria-label": "First page"}, "«"),
     el("button", {class: "act", type: "button", disabled: page === 0, onclick: go(page - 1)}, "Previous"),
@@ -334,8 +374,6 @@ function verdict(call) {
   return call.toolErrors > 0 ? badge("warn", count(call.toolErrors, "tool error")) : null;
 }
 
-const IMAGES = new Map([["image/png", "iVBORw0KGgo"], ["image/jpeg", "/9j/"], ["image/gif", "R0lGOD"], ["image/webp", "UklGR"]]);
-
 function pictures(tool) {
   const shown = tool.images.map((image, i) => {
     const begin = IMAGES.get(image.type);
@@ -355,8 +393,11 @@ const OUTPUTS = ["output", "stderr", "value", "result", "error"];
 
 /* What a tool gave back: a cell's parts, or the text as it is. */
 function resultOf(tool) {
-  if (!tool.isDone) return [el("p", {class: "facts"}, tool.begun !== null ? "It began; no result is on record." : "It did not run.")];
   const parts = tool.parts;
+  if (!tool.isDone) {
+    return [el("p", {class: "facts"}, tool.begun !== null ? "It began; no result is on record." : "It did not run."),
+      section("Output", str(parts.output)), section("Standard error", str(parts.stderr))];
+  }
   const isCell = OUTPUTS.some((name) => typeof parts[name] === "string") || "execution_time_ms" in parts;
   if (!isCell) return [section("Result", tool.content === null ? "" : Object.keys(parts).length > 0 ? pretty(parts) : tool.content, {class: tool.isError ? "bad" : null})];
   const shown = [["Output", "output"], ["Standard error", "stderr"], ["Value", "value"], ["Result", "result"]]
@@ -378,10 +419,14 @@ function filesOf(tool) {
 function toolHead(tool) {
   const record = obj(tool.result);
   const state = str(record.state);
+  const status = seen(str(record.status));
   return el("div", {class: "toolhead"}, el("b", null, ...marked(tool.name)),
-    tool.isSkipped ? badge("quiet", "skipped") : tool.isError ? badge("bad", "error") : tool.isDone ? badge("ok", "success") : badge("warn", "no result"),
+    tool.isSkipped ? badge("quiet", "skipped") : tool.isError ? badge("bad", status === "ok" ? "error" : status || "error")
+      : tool.isDone ? badge("ok", "success") : badge("warn", status || "no result"),
     tool.cell > 0 ? el("span", {class: "quiet"}, `cell ${number.format(tool.cell)}`) : null,
     tool.isDone ? el("span", {class: "quiet"}, time(tool.ms)) : null,
+    tool.started > 0 ? el("span", {class: "quiet"}, stampAt(tool.started)) : null,
+    str(tool.again) !== "" ? el("span", {class: "quiet"}, tool.again) : null,
     state !== "" && state !== "kept" ? badge("warn", seen(state.replaceAll("_", " "))) : null);
 }
 
@@ -399,7 +444,7 @@ function callBody(call) {
   const cost = call.cost === null ? "cost unknown" : money(call.cost);
   const parts = [el("div", {class: "facts"},
     el("span", null, tokensText(call) + " tokens"), el("span", null, time(call.ms)), el("span", null, cost),
-    el("span", null, `depth ${call.depth}`), call.iteration > 0 ? el("span", null, `iteration ${call.iteration}`) : null,
+    el("span", null, call.isSub ? `depth ${call.depth}` : `turn ${call.depth + 1}`), call.iteration > 0 ? el("span", null, `iteration ${call.iteration}`) : null,
     call.modelName !== "" ? el("span", null, ...marked(call.modelName)) : null,
     call.answer !== null && num(call.answer.tries) > 1 ? el("span", null, count(num(call.answer.tries), "try", "tries")) : null,
     el("span", null, stamp(call.timestamp)), el("span", null, ...marked(call.id)))];
@@ -438,14 +483,14 @@ const cells = (m) => paged("cells", m.cells.filter(toolHas), 25, (tool) => el("a
     el("div", {class: "tag"}, tool.cell > 0 ? `In [${tool.cell}]` : "In [ ]"),
     el("div", null, tool.code !== "" ? block(tool.code, {cut: 4 * CUT, label: "Code"}) : block(`${tool.name} ${pretty(tool.args)}`, {label: "Tool call"})),
     el("div", {class: "tag out"}, "Out"), el("div", null, toolHead(tool), resultOf(tool), filesOf(tool),
-      el("button", {class: "more", type: "button", onclick: () => open(tool.call)}, callName(tool.call))))), "cell");
+      tool.call === null ? null : el("button", {class: "more", type: "button", onclick: () => open(tool.call)}, callName(tool.call))))), "cell");
 
 /* Raw -------------------------------------------------------------------------------------------- */
 
 function raw(m) {
   const rows = m.records.map((record, i) => ({record: obj(record), i}));
   const has = (row) => view.query === "" || haystack(row, () => [JSON.stringify(row.record)]).includes(view.query);
-  const kind = (record) => record._type === "step" ? "step: " + str(record.step) : record._type === undefined ? "event"
+  const kind = (record) => record._type === "step" ? "step: " + str(record.step) : record._type === undefined ? (m.isSession ? "cell" : "event")
     : record.end !== undefined ? "end" : str(record._type);
   return paged("raw", rows.filter(has), PAGE, (row) => item([el("strong", null, number.format(row.i + 1)),
     el("span", null, ...marked(kind(row.record))), el("span", {class: "name quiet"}, ...marked(oneLine(JSON.stringify(row.record).slice(0, 400), 100)))],
@@ -607,7 +652,7 @@ function nodesOf(m) {
   return top;
 }
 
-const NOTES = new Map([["message", "Told the model"], ["resume", "Resumed"], ["iteration", "Iteration"]]);
+const NOTES = new Map([["message", "Message to the model"], ["resume", "Resumed"], ["iteration", "Iteration"]]);
 /* A call, or one below it. Calls that are below themselves are looked at once. */
 function callOrBelowHas(call) {
   if (call.found === undefined || call.found.query !== view.query) {
@@ -645,7 +690,7 @@ function nodeBody(node) {
   if (node.kind === "call") return [el("h2", null, node.label), ...callBody(node.thing)];
   if (node.kind === "tool") return [toolView(node.thing)];
   if (node.kind === "note") return noteBody(node.thing);
-  return [el("h2", null, node.label), el("p", {class: "facts"}, `${count(node.nodes.length, "step")}, ${count(node.tokens, "token")}, ${time(node.ms)}`)];
+  return [el("h2", null, node.label), el("p", {class: "facts"}, `${count(node.nodes.length, "call")}, ${count(node.tokens, "token")}, ${time(node.ms)}`)];
 }
 
 function rowOf(m, row, i, active) {
@@ -750,7 +795,10 @@ function treeTab(m) {
 
 const STATES = new Map([["done", "ok"], ["running", "warn"], ["interrupted", "warn"], ["stopped", "bad"]]);
 
+const tilesOf = (rows) => el("dl", {class: "tiles"}, rows.map(([name, value, more]) => el("div", {class: "tile"}, el("dt", null, name), el("dd", null, value, more === "" ? null : el("small", null, more)))));
+
 function tiles(m) {
+  if (m.isSession) return tilesOf([["Cells", number.format(m.cells.length), ""], ["Time in cells", time(m.ms), ""], ["Errors", number.format(m.errors), ""]]);
   const subs = m.calls.filter((call) => call.isSub).length;
   const cost = m.unknownCosts > 0 && m.cost === 0 ? "unknown" : (m.unknownCosts > 0 ? "over " : "") + money(m.cost);
   const rows = [
@@ -761,7 +809,7 @@ function tiles(m) {
     ["Tool calls", number.format(m.tools.length), m.cells.length > 0 ? count(m.cells.length, "cell") : ""],
     ["Cost", cost, m.unknownCosts > 0 ? `${count(m.unknownCosts, "call")} without a price` : ""],
   ];
-  return el("dl", {class: "tiles"}, rows.map(([name, value, more]) => el("div", {class: "tile"}, el("dt", null, name), el("dd", null, value, more === "" ? null : el("small", null, more)))));
+  return tilesOf(rows);
 }
 
 function outcome(m, run) {
@@ -782,16 +830,17 @@ function chain(run) {
 }
 
 function summary(m, run) {
-  const prompt = str(m.head.prompt) || (m.calls.length > 0 ? m.calls[0].prompt : "") || "(no prompt)";
-  const facts = [[null, str(run.id)], [null, str(m.head.kind)], [null, stamp(m.head.timestamp)], ["model", str(m.head.model) || m.calls.map((call) => call.modelName).find((name) => name !== "") || ""],
-    ["environment", str(m.head.environment)], ["session", str(m.head.session)], ["goes on from", str(m.head.parent_run)], [null, chain(run)]];
+  const prompt = m.isSession ? "Session " + str(run.id) : str(m.head.prompt) || (m.calls.length > 0 ? m.calls[0].prompt : "") || "(no prompt)";
+  const facts = m.isSession ? [["last used", stampAt(run.used)], ["environment", str(run.tier)], ["project", str(run.project)]] : [[null, str(run.id)], [null, str(m.head.kind)], [null, stamp(m.head.timestamp)], ["model", str(m.head.model) || m.calls.map((call) => call.modelName).find((name) => name !== "") || ""],
+    ["environment", str(m.head.environment)], ["session", str(m.head.session)], ["continues", str(m.head.parent_run)], [null, chain(run)]];
   const warnings = [];
   if (num(run.corrupt) + num(run.broken) > 0) {
     warnings.push(`${count(num(run.corrupt), "line")} passed over and ${count(num(run.broken), "record")} whose hash is wrong. Line ${num(run.first_bad)}: ${str(run.why)}.`);
   }
   if (num(run.torn) > 0) warnings.push(`The last line is torn: ${count(num(run.torn), "byte")} of a record that was never acknowledged.`);
   if (run.state === "running") warnings.push(index.served === true ? "Still running: reload the page to see more." : "It was running when this page was made.");
-  if (run.state === "interrupted") warnings.push(`It was interrupted. To go on: snipara-sandbox resume ${str(run.id).slice(0, 8)}`);
+  if (run.state === "interrupted") warnings.push(`It was interrupted. Continue it with: snipara-sandbox resume ${str(run.id).slice(0, 8)}`);
+  if (num(m.head.before) > 0) warnings.push(`Earlier cells are not in this page. List them with: snipara-sandbox history ${str(m.head.name)} --before ${num(m.head.before)}`);
   at("summary").replaceChildren(
     el("h1", {class: "title", dir: "auto"}, ...marked(prompt.length > 300 ? prompt.slice(0, 300) + "…" : prompt), " ", badge(STATES.get(run.state) || "quiet", str(run.state, "?"))),
     el("div", {class: "facts"}, facts.filter((fact) => fact[1] !== "").map(([name, value]) => el("span", null, name === null ? "" : name + " ", ...marked(value)))),
@@ -802,7 +851,7 @@ function summary(m, run) {
 /* Drawing ---------------------------------------------------------------------------------------- */
 
 function tabsDraw() {
-  const nodes = TABS.map(([id, title]) => el("button", {role: "tab", type: "button", id: "tab-" + id, "aria-controls": "panel", "aria-selected": String(id === view.tab),
+  const nodes = tabs().map(([id, title]) => el("button", {role: "tab", type: "button", id: "tab-" + id, "aria-controls": "panel", "aria-selected": String(id === view.tab),
     tabindex: id === view.tab ? "0" : "-1", onclick: () => show(id)}, title));
   at("tabs").replaceChildren(...nodes);
   at("panel").setAttribute("aria-labelledby", "tab-" + view.tab);
@@ -825,7 +874,7 @@ function search() {
   view.pages = {};
   if (view.model === null) return;
   const m = view.model;
-  at("found").textContent = view.query === "" ? "" : `${count(m.calls.filter(callHas).length, "call")} and ${count(m.cells.filter(toolHas).length, "cell")} have it.`;
+  at("found").textContent = view.query === "" ? "" : `Found in ${m.isSession ? "" : count(m.calls.filter(callHas).length, "call") + " and "}${count(m.cells.filter(toolHas).length, "cell")}.`;
   summary(m, runs[view.run]);
   if (view.query !== "" && view.tab === "overview") show("details");
   else draw();
@@ -847,16 +896,18 @@ function load(i) {
   view.node = null;
   view.closed.clear();
   if (!Array.isArray(records)) { nothing(str(run.left_out, "This run is not in the page.")); return; }
-  view.model = modelOf(records);
+  view.model = run.kind === "session" ? sessionOf(records) : modelOf(records);
   document.title = oneLine(seen(str(view.model.head.prompt) || str(run.id)), 60) + " - snipara-sandbox";
+  if (!tabs().some(([id]) => id === view.tab)) view.tab = tabs()[0][0];
   tabsDraw();
   search();
 }
 
 function runsDraw() {
   const select = at("runs");
-  select.replaceChildren(...runs.map((run, i) => el("option", {value: i},
-    seen(`${stamp(run.timestamp)} (${count(num(run.calls), "call")}, ${count(num(run.tokens), "token")}) ${str(run.id).slice(0, 8)} ${time(num(run.duration_ms))} ${oneLine(str(run.prompt), 60)}`))));
+  select.replaceChildren(...runs.map((run, i) => el("option", {value: i}, seen(run.kind === "session"
+    ? `${stampAt(run.used)} Session ${str(run.id)} (${count(num(run.cells), "cell")})`
+    : `${stamp(run.timestamp)} (${count(num(run.calls), "call")}, ${count(num(run.tokens), "token")}) ${str(run.id).slice(0, 8)} ${time(num(run.duration_ms))} ${oneLine(str(run.prompt), 60)}`))));
   select.value = String(num(index.shown));
   select.disabled = runs.length < 2;
   select.addEventListener("change", () => {
@@ -872,16 +923,18 @@ function begin() {
   if (TABS.some(([id]) => id === wanted)) view.tab = wanted;
   at("search").addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(search, 150); });
   at("tabs").addEventListener("keydown", (event) => {
-    const i = TABS.findIndex(([id]) => id === view.tab);
-    const to = {ArrowRight: i + 1, ArrowLeft: i - 1, Home: 0, End: TABS.length - 1}[event.key];
+    const known = tabs();
+    const i = known.findIndex(([id]) => id === view.tab);
+    const to = {ArrowRight: i + 1, ArrowLeft: i - 1, Home: 0, End: known.length - 1}[event.key];
     if (to === undefined || view.model === null) return;
     event.preventDefault();
-    show(TABS[(to + TABS.length) % TABS.length][0]);
+    show(known[(to + known.length) % known.length][0]);
     at("tab-" + view.tab).focus();
   });
-  at("foot").textContent = seen(`${count(runs.length, "run")}${num(index.more) > 0 ? ` (${count(num(index.more), "older one")} not listed)` : ""}${str(index.dir) === "" ? "" : " of " + str(index.dir)}. snipara-sandbox ${str(index.program)}, ${stamp(index.made)}.`);
+  const sessions = runs.filter((run) => run.kind === "session").length;
+  at("foot").textContent = seen(`${count(runs.length - sessions, "run")}${sessions > 0 ? " and " + count(sessions, "session") : ""}${num(index.more) > 0 ? ` (${count(num(index.more), "older one")} not listed)` : ""}${str(index.dir) === "" ? "" : " of " + str(index.dir)}. snipara-sandbox ${str(index.program)}, ${stamp(index.made)}.`);
   runsDraw();
-  if (runs.length === 0) nothing("No trajectories found. A run or an agent leaves one: snipara-sandbox run PROMPT");
+  if (runs.length === 0) nothing("No runs or sessions found. To make one: snipara-sandbox run PROMPT");
   else load(num(index.shown));
 }
 

@@ -394,8 +394,7 @@ static void note(enum snp_style style, const char *label, const char *text)
 {
     snp_autofree char *shown = snp_term_line(text, strnlen(text, LINE_MAX_BYTES));
 
-    snp_term_put(stderr, style, label);
-    (void)fprintf(stderr, ": %s\n", shown);
+    snp_term_note(stderr, style, label, shown);
 }
 
 static void notef(enum snp_style style, const char *label, const char *fmt, ...)
@@ -895,7 +894,7 @@ int snp_view_finish(struct snp_view *view, json_t *head)
         notef(SNP_STYLE_DIM, "full output", "snipara-sandbox output %s", shown.output.handle);
     }
     if (view->display_dir != NULL && snp_view_save(view, head, &err) < 0) {
-        note(SNP_STYLE_RED, "display not saved", err.msg);
+        notef(SNP_STYLE_RED, "display not saved", "%s", err.msg);
         r = -1;
     }
     if (!view->is_quiet) {

@@ -110,6 +110,110 @@ char *snp_term_line(const char *bytes, size_t n)
     return SNP_TAKE_PTR(shown.data); /* nothing was consumed: it starts at data */
 }
 
+/* ---- lines ---- */
+
+/* The bytes of a word: up to a blank, or up to the end of a command. */
+static size_t word_len(const char *text, size_t n)
+{
+    static const char command[] = "snipara-sandbox ";
+    static const char *const ends[] = {"; ", ". ", ", ", "`", " (", ") "};
+    size_t from = text[0] == '`' || text[0] == '(' ? 1 : 0;
+    size_t len = n;
+
+    if (n < from + strlen(command) || memcmp(text + from, command, strlen(command)) != 0) {
+        const char *blank = memchr(text, ' ', n);
+
+        return blank == NULL ? n : (size_t)(blank - text);
+    }
+    for (size_t i = 0; i < SNP_ARRAY_LEN(ends); i++) {
+        const char *end = memmem(text + from, len - from, ends[i], strlen(ends[i]));
+
+        len = end == NULL ? len : (size_t)(end - text) + (ends[i][0] == ' ' ? 0 : 1);
+    }
+    return len;
+}
+
+void snp_term_fill_to(
+    FILE *stream, const char *text, size_t n, size_t at, size_t indent, size_t width)
+{
+    for (const char *end = text + n; text < end;) {
+        size_t gap = strspn(text, " ");
+        size_t len;
+        size_t columns;
+
+        gap = gap < (size_t)(end - text) ? gap : (size_t)(end - text);
+        text += gap;
+        len = text == end ? 0 : word_len(text, (size_t)(end - text));
+        columns = snp_utf8_count(text, len);
+        if (at > indent && at + gap + columns > width) {
+            (void)fprintf(stream, "\n%*s", (int)indent, "");
+            at = indent;
+            gap = 0;
+        }
+        (void)fprintf(stream, "%*s%.*s", (int)gap, "", (int)len, text);
+        at += gap + columns;
+        text += len;
+    }
+}
+
+void snp_term_fill(FILE *stream, const char *text, size_t at, size_t indent)
+{
+    snp_term_fill_to(stream, text, strlen(text), at, indent,
+                     snp_term_is(stream) ? snp_term_width(stream) : SIZE_MAX);
+}
+
+void snp_term_note(FILE *stream, enum snp_style style, const char *label, const char *text)
+{
+    snp_term_put(stream, style, label);
+    (void)fputs(": ", stream);
+    snp_term_fill(stream, text, strlen(label) + 2, 2);
+    (void)fputc('\n', stream);
+}
+
+void snp_term_text(FILE *stream, const char *bytes, size_t n, size_t at)
+{
+    snp_autobuf struct snp_buf shown = {0};
+    const char *line;
+
+    if (!snp_term_is(stream)) {
+        (void)!fwrite(bytes, 1, n, stream);
+        return;
+    }
+    snp_buf_init(&shown, n * ESCAPE_MAX_FACTOR + 1);
+    line = snp_need(snp_escape(&shown, bytes, n) < 0 ? NULL : snp_buf_cstr(&shown));
+    for (;;) {
+        size_t len = strcspn(line, "\n");
+
+        snp_term_fill_to(stream, line, len, at, at, snp_term_width(stream));
+        if (line[len] == '\0' || line[len + 1] == '\0') {
+            return;
+        }
+        (void)fprintf(stream, "\n%*s", (int)at, "");
+        line += len + 1;
+    }
+}
+
+void snp_term_printf(FILE *stream, const char *fmt, ...)
+{
+    snp_autofree char *text = NULL;
+    size_t width = snp_term_is(stream) ? snp_term_width(stream) : SIZE_MAX;
+    va_list args;
+
+    va_start(args, fmt);
+    (void)snp_need(vasprintf(&text, fmt, args) < 0 ? NULL : stream);
+    va_end(args);
+    for (const char *line = text; *line != '\0';) {
+        size_t n = strcspn(line, "\n");
+
+        snp_term_fill_to(stream, line, n, 0, strspn(line, " ") + GAP, width);
+        line += n;
+        if (*line == '\n') {
+            (void)fputc('\n', stream);
+            line++;
+        }
+    }
+}
+
 /* ---- tables ---- */
 
 void snp_table_add(struct snp_table *table, const char *text)
@@ -228,33 +332,6 @@ static void print_records(FILE *stream, const struct snp_table *table)
     (void)fputs(used > 0 ? "\n" : "", stream);
 }
 
-/* Print text in lines of at most so many columns, broken at spaces and aligned. */
-static void print_wrapped(FILE *stream,
-                          const struct snp_cell *cell,
-                          size_t indent,
-                          size_t columns)
-{
-    const char *at = cell->text;
-
-    while (strlen(at) > columns) {
-        snp_autofree char *line = NULL;
-        size_t n = columns;
-
-        while (n > 0 && at[n] != ' ') {
-            n--;
-        }
-        n = n > 0 ? n : strcspn(at, " ");
-        if (at[n] == '\0') {
-            break;
-        }
-        line = snp_need(strndup(at, n));
-        snp_term_put(stream, cell->style, line);
-        (void)fprintf(stream, "\n%*s", (int)indent, "");
-        at += n + 1;
-    }
-    snp_term_put(stream, cell->style, at);
-}
-
 static void print_row(FILE *stream,
                       const struct snp_table *table,
                       const size_t *widths,
@@ -268,7 +345,10 @@ static void print_row(FILE *stream,
         size_t fill;
 
         if (table->wraps && i + 1 == table->n_cols) {
-            print_wrapped(stream, cell, indent, widths[i]);
+            (void)fputs(snp_term_code(stream, cell->style), stream);
+            snp_term_fill(stream, cell->text, indent, indent);
+            (void)fputs(snp_term_code(stream, cell->style)[0] == '\0' ? "" : SNP_TERM_PLAIN,
+                        stream);
             break;
         }
         indent += widths[i] + GAP;

@@ -32,8 +32,10 @@ void snp_missing_tell(const json_t *row, const char *session)
     snp_buf_init(&ways, TEXT_MAX);
     (void)fflush(stdout);
     if (snp_cli_remedy_ways(&ways, snp_json_to_ways(missing.recover), session) == 0) {
-        snp_term_put(stderr, SNP_STYLE_YELLOW, snp_json_str(row, "state", "incomplete"));
-        (void)fprintf(stderr, ": %s lacks %s; %s\n", session, shown, snp_buf_cstr(&ways));
+        snp_autofree char *line =
+            snp_need_format("%s lacks %s; %s", session, shown, snp_buf_cstr(&ways));
+
+        snp_term_note(stderr, SNP_STYLE_YELLOW, snp_json_str(row, "state", "incomplete"), line);
     }
 }
 
@@ -81,8 +83,7 @@ void snp_lost_tell(const json_t *list, const char *what)
                             type == NULL ? "" : ")", snp_json_str(row, "reason", "?"));
         snp_autofree char *shown = snp_term_line(text, strlen(text));
 
-        snp_term_put(stderr, SNP_STYLE_YELLOW, what);
-        (void)fprintf(stderr, ": %s\n", shown);
+        snp_term_note(stderr, SNP_STYLE_YELLOW, what, shown);
     }
     if (n > ROWS_SHOWN) {
         snp_term_put(stderr, SNP_STYLE_YELLOW, what);

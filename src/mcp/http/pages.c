@@ -133,7 +133,7 @@ static const char *name_in(const struct server *server, const char *path)
     }
     return strlen(name) <= NAME_LEN_MAX &&
                    strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                "0123456789-_") == strlen(name)
+                                "0123456789-_.") == strlen(name)
                ? name
                : NULL;
 }

@@ -22,7 +22,7 @@ struct snp_httpd_pages {
     /* It listens: url is where the page is. */
     void (*listening)(void *ctx, const char *url);
     /*
-     * Make the page `name` ("" or what follows the secret; at most 128 characters, of A-Z a-z 0-9 - _). Called in another
+     * Make the page `name` ("" or what follows the secret; at most 128 characters, of A-Z a-z 0-9 - _ .). Called in another
      * thread, one call at a time. SNP_E_NOT_FOUND: there is none.
      */
     int (*make)(void *ctx, const char *name, struct snp_buf *out, struct snp_err *err);
