@@ -168,8 +168,7 @@ static void answer_print(const json_t *answer, const char *session, int64_t limi
 
     rows_print(rows);
     if ((int64_t)json_array_size(rows) == limit && last_of(rows) > 1) {
-        snp_term_printf(stderr, "earlier cells: history %s --before %" PRId64 "
-", session,
+        snp_term_printf(stderr, "earlier cells: history %s --before %" PRId64 "\n", session,
                         last_of(rows));
     }
     snp_missing_tell(answer, session);
