@@ -1065,12 +1065,12 @@ export interface Methods {
       }[];
     };
   };
-  /** Begins the run, or goes on with one. raw = the prompt, or the task of an agent. The result comes as events `result`, then the answer. */
+  /** Starts a run, or resumes one. raw = the prompt, or the task of an agent. The result comes as events `result`, then the answer. */
   "run": {
     request: {
       /** instructions to the model, before the prompt */
       system?: string;
-      /** id of a run to go on with, or its beginning; then there is no prompt */
+      /** id of the run to resume, or its beginning; then there is no prompt */
       resume?: string;
       /** iterations until the final answer */
       agent?: boolean;
