@@ -3,6 +3,7 @@
 #include "context/query.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -589,10 +590,10 @@ int snp_context_stats(struct snp_cli *cli, const struct snp_opts *opts)
         }
         snp_autofree char *by = snp_need(snp_term_line(
             snp_json_str(embeddings, "by", ""), strlen(snp_json_str(embeddings, "by", ""))));
-        snp_term_printf(stdout, "embeddings: %s, %lld of %lld files\n", by,
-                        (long long)snp_json_int(embeddings, "files", 0),
-                        (long long)(snp_json_int(embeddings, "files", 0) +
-                                    snp_json_int(embeddings, "pending", 0)));
+        snp_term_printf(stdout, "embeddings: %s, %" PRId64 " of %" PRId64 " files\n", by,
+                        snp_json_int(embeddings, "files", 0),
+                        snp_json_int(embeddings, "files", 0) +
+                            snp_json_int(embeddings, "pending", 0));
         snp_term_printf(stdout, "index: %s, %s\n", index.db.path,
                         snp_human_bytes((uint64_t)st.st_size).text);
     }

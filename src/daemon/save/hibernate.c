@@ -315,9 +315,8 @@ static void begin(struct snp_hibernation *h)
         stay(h, &err);
     } else if (session->live.executor != NULL && needs_saving(session)) {
         snp_checkpoint_make(session, saved, h);
-    } else if (snp_store_moved(session->server->store, &err) < 0) {
-        stay(h, &err);
-    } else if (check_lost(h, session->durable.checkpoint_lost, &err) < 0) {
+    } else if (snp_store_moved(session->server->store, &err) < 0 ||
+               check_lost(h, session->durable.checkpoint_lost, &err) < 0) {
         stay(h, &err);
     } else {
         prove(h);
