@@ -396,7 +396,7 @@ static const json_t *loss_find(const json_t *events,
          "stop the daemon and put the file back from a backup; or remove the file named above "
          "and restart: this deletes contents without a record"                                                                                   },
         {"damaged_blob",        "checkpoints that hold it cannot be used",
-         "check the disk; bring the file back from a backup, or go on from earlier "
+         "check the disk; bring the file back from a backup, or continue from earlier "
          "checkpoints"                                                                                                                           },
         {"unusable_checkpoint", "what the session did since the checkpoint before it",
          "`rerun` the cells after it, or `rollback` to a snapshot; check the disk"                                                               },
