@@ -58,9 +58,9 @@ static const struct snp_opt_spec group_spec = {
 };
 
 const char snp_cli_about[] =
-    "Run untrusted code, contained by the kernel: in sessions that start in "
-    "milliseconds, keep their variables, and say what was enforced, what was denied "
-    "and what it cost.";
+    "Run untrusted code in sandboxes isolated by the kernel. Sessions start in "
+    "milliseconds, keep variables and files, and report what was enforced, what was "
+    "denied and what it cost.";
 const char snp_cli_exit_codes[] = "0  done\n1  failed\n2  usage error; nothing was done";
 
 const struct snp_opt_spec *snp_cli_root_spec(void)
@@ -368,7 +368,7 @@ static int print_root_help(const struct snp_cli *cli)
     (void)printf("\nStart with: %s exec 'print(6 * 7)'\n", cli->program);
     print_verbs(stdout, cli->verbs, true, width);
     snp_opt_print(stdout, snp_cli_root_spec(), width);
-    (void)printf("\n'%s COMMAND --help' tells more about a command.\n", cli->program);
+    (void)printf("\nHelp on a command: %s COMMAND --help\n", cli->program);
     return SNP_EXIT_OK;
 }
 

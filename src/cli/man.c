@@ -143,7 +143,8 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     (void)opts;
     (void)fputs(".TH SNIPARA\\-SANDBOX 1 \"\" \"snipara\\-sandbox " SNP_VERSION "\"\n"
-                ".SH NAME\nsnipara\\-sandbox \\- run untrusted code, contained by the kernel\n"
+                ".SH NAME\nsnipara\\-sandbox \\- run untrusted code in sandboxes isolated by "
+                "the kernel\n"
                 ".SH SYNOPSIS\n\\fBsnipara\\-sandbox\\fR [\\fIOPTIONS\\fR] \\fICOMMAND\\fR "
                 "[\\fIARGS\\fR]...\n.SH DESCRIPTION\n",
                 stdout);

@@ -110,6 +110,13 @@ def test_a_run_is_called_a_run() -> None:
     assert not re.findall("(?i)trajector|recursion", run("man").stdout)
 
 
+def test_help_is_in_plain_words() -> None:
+    """Turns of phrase that readers stumbled over."""
+    assert "\n  verify      test a session's changes to its project\n" in run().stdout
+    turns = "(?i)what tests prove|whoever|nobody|meanwhile|(?:go|goes|going) on\\b|by themselves|comes along"
+    assert not re.findall(turns, run("man").stdout)
+
+
 def test_unknown_verb_suggests_the_nearest() -> None:
     usage_error(run("exce"), "unknown command 'exce'; did you mean exec?", "snipara-sandbox")
     usage_error(run("qqqqqq"), "unknown command 'qqqqqq'", "snipara-sandbox")

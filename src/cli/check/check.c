@@ -218,10 +218,10 @@ const struct snp_verb snp_verb_check = {
     .name = "check",
     .summary = "find names, attributes, imports and arguments that do not exist",
     .description =
-        "Looks up what files in Python, TypeScript, JavaScript, Go, Java, Rust, C, C++, Ruby "
-        "and Bash use: modules and what is imported of them, attributes, calls and their "
-        "arguments, in the files of the project and in the installed packages. The files are "
-        "read inside a sandbox and not run. What cannot be known is counted and is no error. "
+        "Find modules, imports, attributes, calls and arguments that exist neither in "
+        "the project nor in the installed packages, in Python, TypeScript, JavaScript, "
+        "Go, Java, Rust, C, C++, Ruby and Bash. The files are read inside a sandbox and "
+        "not run. Names that cannot be checked are counted and are not errors. "
         "Deprecated functions are warnings.",
     .spec = SNP_SPEC(options, args),
     .examples = "check src/auth.py\ncheck . --json",

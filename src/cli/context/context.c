@@ -26,7 +26,7 @@ static int become(struct snp_cli *cli, const struct snp_opts *opts SNP_UNUSED)
 static const struct snp_opt index_options[] = {
     {"rebuild", 0,   SNP_OPT_FLAG, NULL, "discard the index and read all files again", 0},
     {"watch",   'w', SNP_OPT_FLAG, NULL,
-     "go on: update the index when files change, until Ctrl-C",                        0},
+     "keep running, and update the index when files change, until Ctrl-C",             0},
     SNP_CLI_OPT_JSON,
 };
 static const struct snp_opt query_options[] = {
@@ -95,14 +95,12 @@ const struct snp_verb snp_verb_context_index = {
     .name = "index",
     .summary = "index a project, or update its index",
     .description =
-        "Reads the files that Git does not ignore into a database in the state folder. Files "
-        "with names of secrets, files that hold a private key, binary files and files over 1 "
-        "MiB are left out; links are not followed. Code is parsed in a process that can only "
-        "read, write and compute. The other verbs bring the index up to date by themselves. "
-        "Where "
-        "semantic search is installed, `index` then makes the vectors it needs; interrupted, "
-        "it "
-        "goes on the next time.",
+        "Read the files that Git does not ignore into a database in the state folder. "
+        "Files named like secrets, files with a private key, binary files and files "
+        "over 1 MiB are skipped; links are not followed. Code is parsed in a process "
+        "that can only read, write and compute. The other commands update the index "
+        "automatically. If semantic search is installed, `index` then makes the vectors "
+        "it needs; after an interrupt the next `index` continues.",
     .spec = SNP_SPEC(index_options, index_args),
     .examples = "context index\ncontext index ~/src/project --json",
     .run = become,
@@ -111,11 +109,10 @@ const struct snp_verb snp_verb_context_query = {
     .name = "query",
     .summary = "find the parts of a project that answer a question, within a token budget",
     .description =
-        "Exact names and paths come first, then what has the words of the question. Each part "
-        "says why it is there. Whole definitions are printed as long as they fit, then "
-        "signatures, then names. Four characters count as one token. The key "
-        "context_embeddings "
-        "says who makes vectors for semantic search.",
+        "Exact names and paths come first, then parts with the words of the question. "
+        "Each part shows why it matched. Whole definitions are printed as long as they "
+        "fit, then signatures, then names. Four characters count as one token. The key "
+        "context_embeddings selects how vectors for semantic search are made.",
     .spec = SNP_SPEC(query_options, query_args),
     .examples = "context query parse_header\ncontext query \"where are sessions saved\" "
                 "--max-tokens 2000 --json",
@@ -124,7 +121,7 @@ const struct snp_verb snp_verb_context_query = {
 const struct snp_verb snp_verb_context_search = {
     .name = "search",
     .summary = "find lines that match a regular expression",
-    .description = "Searches the text of all indexed files for at most one second.",
+    .description = "Search the text of all indexed files, for at most 1 s.",
     .spec = SNP_SPEC(search_options, search_args),
     .examples = "context search 'def \\w+_token'",
     .run = become,
@@ -159,18 +156,18 @@ const struct snp_verb snp_verb_context_sections = {
 };
 const struct snp_verb snp_verb_context_standards = {
     .name = "standards",
-    .summary = "list what the team asks of code, and the rules that are checked",
+    .summary = "list the team's coding standards and the rules that are checked",
     .description =
-        "Reads .snipara/standards/*.md, CODING_STANDARDS.md, AGENTS.md and CONTRIBUTING.md. "
-        "MANDATORY ones are in every answer of `context query`, and `verify` and `agent "
-        "--test` are not ready for a change that breaks one.",
+        "Read .snipara/standards/*.md, CODING_STANDARDS.md, AGENTS.md and "
+        "CONTRIBUTING.md. Standards marked MANDATORY are in every answer of `context "
+        "query`; a change that breaks one is not ready in `verify` and `agent --test`.",
     .spec = SNP_OPTIONS(standards_options),
     .examples = "context standards\ncontext standards --category MANDATORY --json",
     .run = become,
 };
 const struct snp_verb snp_verb_context_stats = {
     .name = "stats",
-    .summary = "show what the index holds",
+    .summary = "show statistics of the index",
     .spec = SNP_OPTIONS(plain_options),
     .examples = "context stats --json",
     .run = become,
@@ -178,10 +175,10 @@ const struct snp_verb snp_verb_context_stats = {
 
 const struct snp_verb snp_verb_context_call = {
     .name = "call",
-    .summary = "answer a call of a tool, whose arguments are JSON",
+    .summary = "answer a tool call with JSON arguments",
     .description =
-        "What runs ask. TOOL is context_query, search, read, "
-        "sections or shared_context, or one of these with snipara_ or rlm_ before it.",
+        "Answer a tool call as in a run. TOOL is context_query, search, read, sections "
+        "or shared_context, or one of these with the prefix snipara_ or rlm_.",
     .spec = SNP_SPEC(plain_options, call_args),
     .examples = "context call search <<<'{\"pattern\": \"def main\"}'",
     .run = become,
@@ -192,6 +189,6 @@ static const struct snp_verb *const verbs[] = {SNP_CONTEXT_VERBS(ADDRESS) NULL};
 
 const struct snp_verb snp_verb_context = {
     .name = "context",
-    .summary = "find the code that answers a question: index, query, search, read, map",
+    .summary = "find code that answers a question: query, search, read, map",
     .verbs = verbs,
 };

@@ -170,18 +170,18 @@ static const struct snp_opt_arg args[] = {
 
 const struct snp_verb snp_verb_eval = {
     .name = "eval",
-    .summary = "see how many solutions of a data set pass its tests",
+    .summary = "measure how many solutions of a data set pass its tests",
     .description =
-        "Judge samples, or ask a model for them, each in a session of its own: tasks shaped as "
-        "in HumanEval, MBPP or, with a folder for a repository, SWE-bench. The tests run in a "
-        "process that a sample cannot reach, and changes of a project are judged as by "
-        "verify. Results are kept as they come: the same command goes on after an "
-        "interrupt or a crash.",
+        "Judge samples, or have a model write them, each in a separate session. Tasks "
+        "have the form of HumanEval, MBPP or, with a folder for a repository, "
+        "SWE-bench. The tests run in a process that a sample cannot reach, and changes "
+        "to a project are judged as by verify. Results are saved one by one: after an "
+        "interrupt or a crash the same command continues.",
     .spec = SNP_SPEC(options, args),
     .asks_models = true,
     .examples = "eval HumanEval.jsonl --samples samples.jsonl --k 10\n"
                 "eval mbpp.jsonl --model anthropic/claude-sonnet-4-5 --output mbpp",
-    .exit_codes = "0  all samples were judged\n1  some could not be; the same command goes "
-                  "on\n2  usage error",
+    .exit_codes = "0  all samples were judged\n1  some could not be; the same command "
+                  "continues\n2  usage error",
     .run = run,
 };

@@ -237,10 +237,11 @@ static int workers_run(struct working *all, struct snp_err *err)
     }
     return all->shared->failed == 0
                ? 0
-               : snp_fail(err, SNP_E_PEER,
-                          "%zu samples could not be judged (%.120s); the same command goes on "
-                          "with them",
-                          all->shared->failed, all->shared->why);
+               : snp_fail(
+                     err, SNP_E_PEER,
+                     "%zu samples could not be judged (%.120s); the same command continues "
+                     "with them",
+                     all->shared->failed, all->shared->why);
 }
 
 int snp_work_do(const struct snp_work *work, json_t **ret, struct snp_err *err)

@@ -354,11 +354,11 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 
 const struct snp_verb snp_verb_mcp_install = {
     .name = "mcp-install",
-    .summary = "write the MCP server into a client's configuration",
+    .summary = "add the MCP server to a client's configuration",
     .description =
-        "Show the change to the client's configuration file, and write it when you agree. For "
-        "claude and vscode this is a file of the project in the working directory, for other "
-        "clients a file in your home folder. Options of mcp-serve go into the file; with "
+        "Show the change to the client's configuration file, and write it after you "
+        "confirm. For claude and vscode the file is in the working directory, for other "
+        "clients in your home folder. Options of mcp-serve go into the entry; with "
         "--http the client connects to a server that you start.",
     .spec = SNP_SPEC(options, args),
     .examples = "mcp-install claude\n"

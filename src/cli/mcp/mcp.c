@@ -94,9 +94,10 @@ static const struct snp_verb verb_tools = {
 static const struct snp_verb verb_call = {
     .name = "call",
     .summary = "call a tool",
-    .description = "Call a tool and print the texts of its result, or with --json the whole "
-                   "result, also if the tool failed. The server's questions are refused unless "
-                   "--accept-defaults is given.",
+    .description =
+        "Call a tool and print the texts of its result; --json prints the whole result, "
+        "also of a failed call. The server's questions are refused unless "
+        "--accept-defaults is given.",
     .spec = SNP_SPEC(call_options, call_args),
     .examples =
         "mcp call execute_python '{\"code\": \"6 * 7\"}' -- snipara-sandbox mcp-serve\n"
@@ -149,11 +150,12 @@ static const struct snp_verb *const below[] = {
 
 const struct snp_verb snp_verb_mcp = {
     .name = "mcp",
-    .summary = "ask any MCP server: its tools, resources, prompts",
+    .summary = "use any MCP server: tools, resources, prompts",
     .description =
-        "A client for MCP servers of both eras of the protocol: a command that is started "
-        "(after --, with few variables and no shell), or a URL. Servers are not trusted: "
-        "everything has limits, and control characters never reach a terminal.",
+        "Connect to an MCP server of the current or the legacy protocol: a command "
+        "after --, which is started without a shell and with few variables, or a URL. "
+        "Servers are not trusted: everything has limits, and control characters never "
+        "reach a terminal.",
     .examples = "mcp tools -- snipara-sandbox mcp-serve\n"
                 "mcp call execute_python -a code='6 * 7' -- snipara-sandbox mcp-serve\n"
                 "mcp info --url https://example.com/mcp",

@@ -211,11 +211,12 @@ const struct snp_verb snp_verb_mcp_serve = {
     .name = "mcp-serve",
     .summary = "serve AI clients over MCP, on standard input and output or HTTP",
     .description =
-        "An MCP server for Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini and "
-        "others: tools that run Python and shell commands in sandboxes. The client starts it; "
-        "mcp-install configures the client. The working directory is the project, an overlay "
-        "at /workspace. Sessions stay when the server ends. With --http clients connect to a "
-        "server that you start, and send the bearer token that its first start made.",
+        "Serve Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini and other "
+        "MCP clients: tools that run Python and shell commands in sandboxes. The client "
+        "starts the server; mcp-install configures the client. The working directory is "
+        "the project, shown at /workspace and never changed. Sessions stay when the "
+        "server ends. With --http clients connect to a server that you start, and send "
+        "the bearer token that its first start created.",
     .spec = SNP_OPTIONS(options),
     .asks_models = true,
     .examples = "mcp-serve --print-config claude\n"

@@ -415,8 +415,9 @@ static const struct snp_verb verb_verify = {
     .name = "verify",
     .summary = "check the hash chain of a run's record",
     .description =
-        "Check that every record is unchanged and in its place; exit with 1 if not. To find a "
-        "file that was replaced as a whole, compare its last hash with a copy of that hash.",
+        "Check that every line of a record is unchanged and in its place; exit with 1 "
+        "if not. A file that was replaced as a whole passes; to detect that, compare "
+        "its last hash with a copy of that hash.",
     .spec = SNP_SPEC(other_options, one_arg),
     .run = verify_run,
 };
@@ -544,7 +545,7 @@ static const struct snp_verb *const verbs[] = {&verb_list,   &verb_show, &verb_v
 
 const struct snp_verb snp_verb_logs = {
     .name = "logs",
-    .summary = "what runs and agents did: list, show, verify, export, compare",
+    .summary = "list, show, verify, export and compare records of runs",
     .verbs = verbs,
     .fallback = &verb_list,
 };

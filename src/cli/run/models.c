@@ -272,10 +272,10 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 
 const struct snp_verb snp_verb_models = {
     .name = "models",
-    .summary = "show which models can be asked, and for how much",
-    .description = "The configured model: its provider, address, key and price, and what is "
-                   "missing; below it "
-                   "the providers that have a key. Keys are never shown.",
+    .summary = "list models that can be used, and their prices",
+    .description =
+        "Show the configured model: its provider, address, key and price, and what is "
+        "missing. Below it are the providers that have a key. Keys are never shown.",
     .spec = SNP_SPEC(options, args),
     .asks_models = true,
     .examples = "models\n"

@@ -147,9 +147,10 @@ static int replay_run(struct snp_cli *cli, const struct snp_opts *opts)
 const struct snp_verb snp_verb_replay = {
     .name = "replay",
     .summary = "run the recorded code of a run again, and compare",
-    .description = "Run every recorded tool call again, in a fresh session and without a "
-                   "model, until a result differs. The project is as it is now. From a record "
-                   "that is not yours only the code is used.",
+    .description =
+        "Run every recorded tool call again, in a fresh session and without a model, "
+        "until a result differs. The project's current files are used. From a record "
+        "that is not yours only the code is used.",
     .spec = SNP_SPEC(options, args),
     .exit_codes =
         "0  all as recorded\n1  a result differs, or a call could not run\n2  usage error",

@@ -371,9 +371,10 @@ const struct snp_verb snp_verb_run = {
     .summary = "have a model answer a prompt by running code in a sandbox",
     .asks_models = true,
     .description =
-        "The model gets tools: Python and a patch tool in a sandbox, search and reading of the "
-        "project's files, which it sees at /workspace and cannot change. Each turn is "
-        "recorded in ./logs (see logs), and resume continues an interrupted run.",
+        "The model gets tools: Python and a patch tool in a sandbox, and search and "
+        "reading of the project's files, which it sees at /workspace and cannot change. "
+        "Each turn is recorded in ./logs (see logs), and resume continues an "
+        "interrupted run.",
     .spec = SNP_SPEC(run_options, run_args),
     .examples = "run 'How many orders of orders.csv are overdue?'\n"
                 "run --model anthropic/claude-sonnet-4-5 --json 'Find the slowest test'\n"
@@ -587,10 +588,10 @@ const struct snp_verb snp_verb_agent = {
     .summary = "have a model work on a task in a sandbox until it is done",
     .asks_models = true,
     .description =
-        "Like run, in iterations. It ends with the model's final answer or at a "
-        "limit, where it shows the work so far. With --test the answer is final only if these "
-        "tests prove the change, as verify says; else the model is told why and goes on. The "
-        "project stays as it is; apply writes the change.",
+        "Like run, in iterations. It ends with the model's final answer, or at a limit "
+        "with the answer so far. With --test the answer is final only if these tests "
+        "prove the change, as in verify; otherwise the model gets the reasons and "
+        "continues. The project does not change; apply writes the change.",
     .spec = SNP_SPEC(agent_options, agent_args),
     .examples =
         "agent 'Analyze all CSV files and generate a report'\n"

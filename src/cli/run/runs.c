@@ -245,7 +245,7 @@ static int show_run(struct snp_cli *cli, const struct snp_opts *opts)
 
 static const struct snp_verb verb_show = {
     .name = "show",
-    .summary = "the state of one run, or the cells of a session",
+    .summary = "show the state of one run, or the cells of a session",
     .spec = SNP_SPEC(one_options, one_arg),
     .run = show_run,
 };

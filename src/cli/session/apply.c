@@ -266,7 +266,7 @@ static const struct snp_opt options[] = {
     {"reviewed",      0,   SNP_OPT_FLAG, NULL,
      "a person has read it: apply a patch of high or critical risk; this is recorded",               0},
     {"allow",         0,   SNP_OPT_LIST, "PATH",
-     "apply this file although tools run it by themselves; may be repeated",                         0},
+     "apply this file although tools run it automatically; may be repeated",                         0},
     {"project-moved", 0,   SNP_OPT_FLAG, NULL,
      "apply although files changed in the project after the session began",                          0},
     {"stat",          0,   SNP_OPT_FLAG, NULL,   "show only which files change, and how many lines", 0},
@@ -281,12 +281,11 @@ const struct snp_verb snp_verb_apply = {
     .name = "apply",
     .summary = "apply a session's changes to its project",
     .description =
-        "Show what `diff SESSION --project` shows, ask, and write it into the project: regular "
-        "files and links, each at once, all or (if the project has changed meanwhile) none. "
-        "Files of version control are never written, and files that tools run by themselves, "
-        "such "
-        "as .envrc or .vscode/tasks.json, only if --allow names them. After a crash the same "
-        "command goes on with the rest.",
+        "Show the changes as `diff SESSION --project` does, ask, and write them into "
+        "the project: regular files and links, each atomically. If the project has "
+        "changed since, nothing is written. Files of version control are never written, "
+        "and files that tools run automatically, such as .envrc or .vscode/tasks.json, "
+        "only if --allow names them. After a crash the same command continues.",
     .spec = SNP_SPEC(options, args),
     .examples = "apply work --unverified\n"
                 "apply 8c43f2a1\n"

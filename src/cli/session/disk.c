@@ -110,7 +110,7 @@ static const struct snp_opt_arg session_args[] = {SNP_CLI_ARG_SESSION};
 
 const struct snp_verb snp_verb_checkpoint = {
     .name = "checkpoint",
-    .summary = "write a session to disk now",
+    .summary = "save a session to disk now",
     .description = "Write a session's variables and files to disk now, so that the session "
                    "survives a power cut. Idle sessions are saved without this command. "
                    "Unchanged variables and files are not written again. Variables that cannot "
@@ -121,7 +121,7 @@ const struct snp_verb snp_verb_checkpoint = {
 };
 const struct snp_verb snp_verb_hibernate = {
     .name = "hibernate",
-    .summary = "write a session to disk and free its memory",
+    .summary = "save a session to disk and free its memory",
     .description = "Write a session to disk and end its processes. The next cell wakes it. "
                    "Sessions that are idle for long hibernate without this command.",
     .spec = SNP_SPEC(session_options, session_args),

@@ -70,7 +70,7 @@ static const struct snp_opt options[] = {
      "(before each answer), off",                                                                             SNP_KEY_CHECKPOINT   },
     {"recover",        0,   SNP_OPT_STRING, "HOW",
      "if cells are missing after a crash: ask (fail and name them; default), replay them "
-     "first, skip those that failed in a replay, or go on from the checkpoint",                               0                    },
+     "first, skip those that failed in a replay, or continue from the checkpoint",                            0                    },
     {"stream",         0,   SNP_OPT_BOOL,   NULL,         "show output as it comes (default), or at the end", 0                    },
     {"display-dir",    0,   SNP_OPT_STRING, "DIR",
      "save what the code displays (images, HTML) as files",                                                   0                    },
@@ -498,12 +498,12 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 const struct snp_verb snp_verb_exec = {
     .name = "exec",
     .summary = "run Python or a command in a sandbox",
-    .description = "Run Python code, or a command, contained by the kernel: no network, none "
-                   "of your files, limited "
-                   "memory and time.\n"
-                   "Without --session the sandbox ends with the code. With it, variables and "
-                   "files stay for the "
-                   "next call. Ctrl-C interrupts the code; a second one gives up waiting.",
+    .description =
+        "Run Python code, or a command, isolated by the kernel: no network, none of "
+        "your files, limited memory and time.\n"
+        "Without --session the sandbox ends with the code. With it, variables and files "
+        "stay for the next call. Ctrl-C interrupts the code; a second one stops waiting "
+        "for it.",
     .spec = SNP_SPEC(options, args),
     .examples = "exec 'print(6 * 7)'\n"
                 "exec --session work -f load.py data.csv\n"

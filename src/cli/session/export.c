@@ -260,11 +260,12 @@ const struct snp_verb snp_verb_export = {
 const struct snp_verb snp_verb_import = {
     .name = "import",
     .summary = "make a session from an exported file",
-    .description = "Make a session from a file that export wrote. The file is not trusted: its "
-                   "variables are read inside the new sandbox only, and its limits are cut to "
-                   "those that new sessions get here. Limits that you give override those of "
-                   "the file. Variables need the same Python and "
-                   "packages here; what does not fit is named.",
+    .description =
+        "Make a session from a file that export wrote. The file is not trusted: its "
+        "variables are read inside the new sandbox only, and its limits are lowered to "
+        "those of new sessions here. Limits that you give override those of the file. "
+        "Variables need the same Python and packages here; those that cannot be "
+        "restored are named.",
     .spec = SNP_SPEC(import_options, import_args),
     .examples = "import work.snp --name work",
     .run = run_import,

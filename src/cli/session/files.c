@@ -836,7 +836,7 @@ const struct snp_verb snp_verb_ls = {
 };
 const struct snp_verb snp_verb_output = {
     .name = "output",
-    .summary = "print the full text of a cell's cut output",
+    .summary = "print a cell's truncated output in full",
     .spec = SNP_SPEC(output_options, output_args),
     .run = run_output,
 };

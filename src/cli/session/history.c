@@ -723,11 +723,10 @@ const struct snp_verb snp_verb_history = {
     .name = "history",
     .summary = "list what has run in a session",
     .description =
-        "List a session's cells: how each ended, what became of its effects, when it began, "
-        "how many displays (images, tables) `show --display-dir` can save, how long it took, "
-        "and "
-        "its first line. `running`: it has not ended yet. `refused`: it "
-        "could not run. `unknown`: the daemon or the machine ended while it ran.",
+        "List a session's cells: status, whether its effects were kept, when it began, "
+        "how long it took, how many displays (images, tables) `show --display-dir` can "
+        "save, and its first line. `running`: it has not ended yet. `refused`: it could "
+        "not run. `unknown`: the daemon or the machine ended while it ran.",
     .spec = SNP_SPEC(history_options, history_args),
     .examples = "history work\nhistory work -n 5 --json",
     .run = run_history,

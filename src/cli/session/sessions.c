@@ -733,11 +733,11 @@ static const struct snp_verb verb_destroy = {
 };
 static const struct snp_verb verb_clear = {
     .name = "clear",
-    .summary = "empty a session: keep its name and limits only",
+    .summary = "delete a session's contents; keep its name and limits",
     .description =
-        "Delete a session's variables, files, history and snapshots. Name, template, limits "
-        "and project stay. While a cell runs it asks before cutting the cell off, and without "
-        "a terminal it refuses, unless --yes is given.",
+        "Delete a session's variables, files, history and snapshots. Name, template, "
+        "limits and project stay. If a cell is running, it asks before cutting the cell "
+        "off; without a terminal it refuses unless --yes is given.",
     .spec = SNP_SPEC(clear_options, named_session),
     .examples = "sessions clear work\nsessions clear work --yes",
     .run = run_clear,
@@ -746,11 +746,11 @@ static const struct snp_verb verb_move = {
     .name = "move",
     .summary = "move a session to another tier",
     .description =
-        "Save a session, restore it in the other tier on trial, and only then end it here; the "
-        "next "
-        "cell wakes it there with variables, files, history and snapshots. What cannot move "
-        "is named before, and without --yes the session stays as it was. Processes and "
-        "threads of the session end.",
+        "Save a session and test that it can be restored in the other tier; only then "
+        "end it in this one. The next cell wakes it there with variables, files, "
+        "history and snapshots. Anything that cannot move is listed first, and without "
+        "--yes the session then does not move. Processes and threads of the session "
+        "end.",
     .spec = SNP_SPEC(move_options, named_session),
     .examples = "sessions move work --to docker\nsessions move work --to native --yes",
     .run = run_move,

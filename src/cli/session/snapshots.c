@@ -283,7 +283,7 @@ static const struct snp_opt_arg rollback_args[] = {
 
 const struct snp_verb snp_verb_snapshot = {
     .name = "snapshot",
-    .summary = "take a snapshot of a session, to roll back to",
+    .summary = "take a snapshot of a session",
     .description =
         "Take a snapshot: a session's variables, files, limits and place in its history as "
         "they are now. This takes milliseconds. A copy is then written to disk; --wait waits "
@@ -298,9 +298,10 @@ const struct snp_verb snp_verb_snapshot = {
 
 static const struct snp_verb verb_list = {
     .name = "list",
-    .summary = "draw the tree of snapshots; in a pipe a plain list",
-    .description = "Show all snapshots: each below its parent, with the cell it was taken "
-                   "after, where it is stored, and the sessions that are at it now.",
+    .summary = "show the tree of snapshots; in a pipe a plain list",
+    .description =
+        "Show all snapshots: each below its parent, with the cell it was taken after, "
+        "where it is stored, and the sessions that continue from it.",
     .spec = SNP_SPEC(list_options, list_args),
     .examples = "snapshots list work\nsnapshots list --json",
     .run = run_list,
@@ -318,7 +319,7 @@ static const struct snp_verb *const snapshots_verbs[] = {&verb_list, &verb_remov
 
 const struct snp_verb snp_verb_snapshots = {
     .name = "snapshots",
-    .summary = "show the tree of snapshots, remove some",
+    .summary = "show the tree of snapshots; remove snapshots",
     .description = "Without a command: list.",
     .verbs = snapshots_verbs,
     .fallback = &verb_list,
@@ -328,9 +329,10 @@ const struct snp_verb snp_verb_fork = {
     .name = "fork",
     .summary = "make new sessions from a session or a snapshot",
     .description =
-        "Make sessions that begin as another session is now, or as it was at a snapshot. Each "
-        "runs in a separate sandbox, with the same limits. Prints their names, one a line. If "
-        "one cannot be made, none is. Without an argument it lists the sessions.",
+        "Make sessions that start from another session's current state, or from a "
+        "snapshot. Each runs in a separate sandbox, with the same limits. Prints their "
+        "names, one a line. If one cannot be made, none is. Without an argument it "
+        "lists the sessions.",
     .spec = SNP_SPEC(fork_options, fork_args),
     .examples = "fork work -n 3 --name try\n"
                 "exec -s try-1 'model.fit(rows, depth=3)'\n"

@@ -199,13 +199,12 @@ static const struct snp_opt options[] = {
 
 const struct snp_verb snp_verb_stats = {
     .name = "stats",
-    .summary = "see how well repairs went",
+    .summary = "show statistics of tested repairs",
     .description =
-        "Measures of all repairs that verify or agent --test judged for this user: how many "
-        "were "
-        "ready at once and in the end, what they broke, and whether apply applied them. Only "
-        "the "
-        "last verdict of a run or session counts. What was not measured is unknown, never 0.",
+        "Show statistics of all repairs that verify or agent --test judged for this "
+        "user: how many were ready at once and in the end, what they broke, and whether "
+        "apply applied them. Only the last verdict of a run or session counts. Values "
+        "that were not measured are unknown, never 0.",
     .spec = SNP_OPTIONS(options),
     .examples = "stats\nstats --since 7d --json",
     .run = run,

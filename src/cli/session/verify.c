@@ -774,16 +774,15 @@ static const struct snp_opt_arg args[] = {SNP_CLI_ARG_SESSION};
 
 const struct snp_verb snp_verb_verify = {
     .name = "verify",
-    .summary = "see what tests prove of what a session changed in its project",
-    .description = "Write the changes without their tests into fresh sessions of the clean "
-                   "project, and run the commands there, on "
-                   "the clean project, and without each hunk. The verdict is \"ready for human "
-                   "review\" only if every test of the "
-                   "clean project is reported, those of --test failed before and pass now, "
-                   "nothing else broke, no hunk can be left "
-                   "out, and nothing in the code could have changed what is reported. pytest, "
-                   "unittest and node --test report test by test; with "
-                   "other commands the most is \"tests passed\".",
+    .summary = "test a session's changes to its project",
+    .description =
+        "Run the test commands in fresh sessions: with the changes but without their "
+        "tests, on the clean project, and without each hunk. The verdict is \"ready for "
+        "human review\" only if every test of the clean project is reported, those of "
+        "--test failed before and pass now, nothing else broke, no hunk can be left "
+        "out, and nothing in the code could have changed the reports. pytest, unittest "
+        "and node --test report test by test; with other commands the best verdict is "
+        "\"tests passed\".",
     .spec = SNP_SPEC(options, args),
     .examples = "verify work --test 'pytest -q tests/test_parse.py' --regress 'pytest -q'\n"
                 "verify work --test 'python3 -m unittest' --scope src",

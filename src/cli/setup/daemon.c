@@ -210,7 +210,7 @@ static const struct snp_opt stop_options[] = {
 
 static const struct snp_verb verb_status = {
     .name = "status",
-    .summary = "say whether the daemon runs",
+    .summary = "show whether the daemon runs",
     .spec = SNP_OPTIONS(status_options),
     .exit_codes = "0  it runs\n1  it does not, or cannot be asked\n2  usage error",
     .run = run_status,
@@ -219,11 +219,11 @@ static const struct snp_verb verb_stop = {
     .name = "stop",
     .summary = "stop the daemon; named sessions are saved",
     .description =
-        "Stop the daemon. Named sessions are saved first; the next command starts a new daemon "
-        "(after an upgrade the new version), which finds them. Unnamed cells end. While "
-        "sessions run cells it refuses, unless --force is given, which cuts the cells off. If "
-        "sessions cannot be saved, for example because the disk is full, it names them and "
-        "refuses; --force discards their unsaved work.",
+        "Stop the daemon. Named sessions are saved first; the next command starts a new "
+        "daemon (after an upgrade the new version), which finds them. Cells in unnamed "
+        "sessions end. If cells of sessions are running, it refuses; --force cuts them "
+        "off. If sessions cannot be saved, for example because the disk is full, it "
+        "names them and refuses; --force discards their unsaved work.",
     .spec = SNP_OPTIONS(stop_options),
     .exit_codes = "0  no daemon runs now\n1  failed, or a session runs a cell or cannot be "
                   "saved\n2  usage error",
@@ -233,7 +233,7 @@ static const struct snp_verb *const verbs[] = {&verb_status, &verb_stop, NULL};
 
 const struct snp_verb snp_verb_daemon = {
     .name = "daemon",
-    .summary = "the background process of all sessions: status, stop",
+    .summary = "show or stop the background process of all sessions",
     .verbs = verbs,
     .fallback = &verb_status,
 };

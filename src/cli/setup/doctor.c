@@ -399,7 +399,7 @@ static const json_t *loss_find(const json_t *events,
          "do as it says; or run `daemon stop --force` and set SNIPARA_SANDBOX_STATE_DIR to the "
          "new place"                                                                                                                             },
         {"damaged_blob",        "checkpoints that hold it cannot be used",
-         "check the disk; bring the file back from a backup, or go on from earlier "
+         "check the disk; bring the file back from a backup, or continue from earlier "
          "checkpoints"                                                                                                                           },
         {"unusable_checkpoint", "what the session did since the checkpoint before it",
          "`rerun` the cells after it, or `rollback` to a snapshot; check the disk"                                                               },

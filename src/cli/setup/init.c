@@ -198,9 +198,8 @@ static const struct snp_opt_arg args[] = {
 const struct snp_verb snp_verb_init = {
     .name = "init",
     .summary = "write snipara-sandbox.toml and .env.example",
-    .description =
-        "Write a first snipara-sandbox.toml, and .env.example where there is none. An "
-        "existing configuration is not changed.",
+    .description = "Write a first snipara-sandbox.toml, and .env.example if there is none. An "
+                   "existing configuration is not changed.",
     .spec = SNP_SPEC(options, args),
     .examples = "init\ninit ./project --no-snipara",
     .exit_codes =

@@ -531,10 +531,12 @@ static const struct snp_opt_arg some_names[] = {
 static const struct snp_verb verb_add = {
     .name = "add",
     .summary = "make a template from an interpreter, a virtual environment or requirements",
-    .description = "Make a template: an interpreter with packages, which sessions get with "
-                   "--template NAME.\nPackages are installed here, outside any sandbox, by "
-                   "venv and pip of that interpreter; inside they are read-only. Their content "
-                   "is hashed, and a template that was changed afterwards does not start.",
+    .description =
+        "Make a template: an interpreter with packages, for sessions with --template "
+        "NAME.\n"
+        "Packages are installed here, outside any sandbox, by venv and pip of that "
+        "interpreter; inside they are read-only. Their content is hashed, and a "
+        "template that was changed afterwards does not start.",
     .spec = SNP_SPEC(add_options, one_name),
     .examples =
         "template add web --requirements requirements.txt\n"
@@ -567,7 +569,7 @@ static const struct snp_verb *const verbs[] = {&verb_add, &verb_list, &verb_show
 
 const struct snp_verb snp_verb_template = {
     .name = "template",
-    .summary = "interpreters with packages: add, list, show, remove",
+    .summary = "add, list, show and remove interpreters with packages",
     .verbs = verbs,
     .fallback = &verb_list,
 };

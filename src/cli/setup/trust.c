@@ -256,14 +256,15 @@ static const struct snp_opt_arg args[] = {
 
 const struct snp_verb snp_verb_trust = {
     .name = "trust",
-    .summary = "let this folder's settings choose models, keys and limits",
+    .summary = "trust this folder's settings for models, keys and limits",
     .description =
-        "Files of a working folder (snipara-sandbox.toml, else rlm.toml, and .env) may come "
-        "from a stranger. Until you trust them they choose no keys, addresses, commands, "
-        "weaker tiers or higher limits, and a line names the settings that were ignored. This "
-        "command shows these settings and remembers the files by path, owner and content; "
-        "trust a changed file again. Files that init wrote, and --config, are trusted without "
-        "this command. A file that belongs to neither you nor root is never read.",
+        "Files of a working folder (snipara-sandbox.toml, else rlm.toml, and .env) may "
+        "come from a stranger. Until you trust them they cannot set keys, addresses, "
+        "commands, weaker tiers or higher limits, and a line names the ignored "
+        "settings. This command shows these settings and trusts the files by path, "
+        "owner and content; a changed file needs trust again. Files that init wrote, "
+        "and --config, need no trust. A file that belongs to neither you nor root is "
+        "never read.",
     .spec = SNP_SPEC(options, args),
     .examples = "trust --show\ntrust\ntrust --revoke ./project",
     .exit_codes = "0  done\n1  no such file, or nothing was trusted there\n2  used "
