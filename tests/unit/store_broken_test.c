@@ -910,7 +910,9 @@ TEST(a_log_that_was_removed_is_missed)
         }
         rig_ok(&rig, add_cell, &large);
         rig_ok(&rig, add_cell, &(struct work){large.cell + 1, 10});
+        (void)rig_enter(&rig); /* a store that works moves no log into the database */
         copy_without(&rig, &copy, "journal.db-wal");
+        rig_leave(&rig);
         rig_open(&copy);
         assert_lost(&copy, 1, "last commits");
         assert_true(contents(&copy) >= 1);
