@@ -101,7 +101,7 @@ static void fail_all(struct snp_calls *calls,
     uint32_t last = calls->last_id;
 
     for (size_t i = 0; i < calls->n_open;) {
-        if (calls->open[i]->id <= last && calls->open[i] != spared) {
+        if (calls->open[i] != spared && calls->open[i]->id <= last) {
             end(calls, calls->open[i], err, NULL, NULL, 0);
             i = 0; /* the table has changed */
         } else {

@@ -233,9 +233,10 @@ static void ids_read(const struct snp_store *store, struct snp_file_id ret[SNP_F
     for (size_t i = 0; i < SNP_FILES_N; i++) {
         struct stat st;
 
-        ret[i] = paths[i] == NULL || stat(paths[i], &st) < 0
-                     ? (struct snp_file_id){0}
-                     : (struct snp_file_id){st.st_dev, st.st_ino};
+        ret[i] = (struct snp_file_id){.ino = 0};
+        if (paths[i] != NULL && stat(paths[i], &st) == 0) {
+            ret[i] = (struct snp_file_id){st.st_dev, st.st_ino};
+        }
     }
 }
 
