@@ -37,7 +37,8 @@
 
 enum {
     HUNKS_MAX = 20,
-    REPEATS = 2,           /* runs of a candidate that would be ready, after the first */
+    REPEATS =
+        3, /* runs of a candidate that would be ready, after the first; one is for coverage */
     TOLD_MAX = 4 << 10,    /* bytes of numbers of lines in a reason */
     OUTPUT_KEPT = 6 << 10, /* bytes of a command's output: the last ones */
     MS = 1000,
@@ -455,14 +456,16 @@ static void uncovered_tell(const struct verifying *v)
     }
 }
 
-/* One command again. What of the changed lines it runs is covered. */
+/* One command again. What notes the lines that run makes it slow, so that run is not compared. */
 static int repeat_run(struct verifying *v, size_t n, const struct job *job, struct snp_err *err)
 {
     snp_autojson json_t *run = NULL;
 
     SNP_TRY(job_run(v, job, &run, err));
-    snp_verdict_repeat(json_array_get(v->runs, json_array_size(v->base) + n), run, v->reasons);
-    if (job->cover != NULL) { /* the next command looks for what is left */
+    if (job->cover == NULL) {
+        snp_verdict_repeat(json_array_get(v->runs, json_array_size(v->base) + n), run,
+                           v->reasons);
+    } else { /* the next command looks for what is left */
         json_decref(v->uncovered);
         v->uncovered = json_incref(json_object_get(run, "uncovered"));
     }
