@@ -52,7 +52,7 @@ void snp_exec_spec_done(struct snp_exec_spec *spec);
 
 /*
  * May the cell run in a session with this policy? SNP_E_INVALID: what was asked for explicitly differs, or
- * a guarantee is not given. What is only configured differs in not_applied.
+ * a guarantee is not given. Configured values that differ are listed in not_applied.
  * *ret_wall_ms: its wall clock: the explicit one, else the session's.
  */
 int snp_exec_spec_fits(struct snp_exec_spec *spec,

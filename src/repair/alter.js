@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Altered forms of tests in JavaScript, as alter.py has them, by node's own parser (--expose-internals). It runs nothing
-// of what it reads. Standard input: {"form", "files": {PATH: TEXT}}; standard output: {PATH: {"text", "names"}}, without
+// Altered forms of tests in JavaScript, as alter.py has them, by node's own parser (--expose-internals). It runs no
+// text that it reads. Standard input: {"form", "files": {PATH: TEXT}}; output: {PATH: {"text", "names"}}, without
 // files in which nothing changes; of `fails` names are those of the tests that end with a failure, "ABOVE > NAME".
 'use strict'
 const acorn = require('internal/deps/acorn/acorn/dist/acorn')
@@ -34,7 +34,7 @@ function parse(text) {
   }
 }
 
-// The last word of what is called: test, t.test, assert.strictEqual.
+// The name of the called function, without its object: test, t.test, assert.strictEqual.
 function calledName({ callee }) {
   return callee.type === 'MemberExpression' && !callee.computed ? callee.property.name : callee.name
 }
@@ -98,7 +98,7 @@ class Text {
 
   // What stands for an assertion; undefined: it stays.
   instead(name, { callee, arguments: [left, right] }) {
-    // void begins no line that goes on with the one before.
+    // Without semicolons a line that begins with ( would continue the previous line; void does not.
     const check = (holds, ...values) => `void ((l, r) => { if (!(${holds.replace('DEEP', this.deep)})) ` +
       `${FAILS} })(${values.join(', ')})`
     if (this.form === 'negated') {

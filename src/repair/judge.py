@@ -158,7 +158,7 @@ def changed_lines(rows: List[Json], unexecuted: List[str]) -> Dict[str, List[int
 
 
 def covered_scripts(text: str, ranges: List[Json], changed: List[int]) -> Set[int]:
-    """Lines of a script that ran, by V8's counts: the innermost range that a line lies in tells."""
+    """Executed lines of a script, by V8's counts: the innermost range around a line decides."""
     starts = [0]
     for each_line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(each_line))

@@ -249,7 +249,11 @@ static int cover_end(struct snp_box *box, json_t **ret, struct snp_err *err)
     snp_autofree char *code = snp_need_format("uncovered('/tmp/%s')", box->nonce);
 
     SNP_TRY(snp_box_python(box, code, err));
-    return snp_box_get(box, "uncovered.json", ret, err);
+    SNP_TRY(snp_box_get(box, "uncovered.json", ret, err));
+    return *ret != NULL
+               ? 0
+               : snp_fail(err, SNP_E_PEER,
+                          "the session that records executed lines gave no valid answer");
 }
 
 /* A run as verdict.h has it, without what the tests reported. New reference. */
@@ -456,7 +460,7 @@ static void uncovered_tell(const struct verifying *v)
     }
 }
 
-/* One command again. What notes the lines that run makes it slow, so that run is not compared. */
+/* One command again. Recording lines makes it slow, so that run is not compared. */
 static int repeat_run(struct verifying *v, size_t n, const struct job *job, struct snp_err *err)
 {
     snp_autojson json_t *run = NULL;
@@ -472,7 +476,7 @@ static int repeat_run(struct verifying *v, size_t n, const struct job *job, stru
     return 0;
 }
 
-/* What is proven by chance is not proven. The first repeat notes which changed lines run. */
+/* A test that passes by chance proves nothing. The first repeat records which changed lines run. */
 static int repeats_run(struct verifying *v, struct snp_err *err)
 {
     struct job job = {.has_patch = true};

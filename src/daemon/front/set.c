@@ -224,7 +224,7 @@ static void tried(void *ctx, const struct snp_err *why)
             setting->untried = *why;
         } else if (is_tighter(&wanted, &setting->limits)) {
             (void)snp_fail(&setting->untried, SNP_E_LIMIT,
-                           "another request lowered limits meanwhile");
+                           "another request lowered limits during the trial");
         }
         apply(setting, &wanted);
     }
