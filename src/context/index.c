@@ -20,6 +20,7 @@
 enum {
     VERSION = 5,
     BUSY_MS = 10000, /* for another process that commits */
+    AGAIN_MS = 5,
     PATH_LEN = 4096,
     NAMED_MAX = 20000, /* paths that a misspelt one is compared with */
 };
@@ -97,6 +98,21 @@ static void files_remove(const char *base)
     }
 }
 
+/* Of two processes that make a file a WAL database, both hold a read lock: SQLite tells one of them at once that it
+   is busy, and does not wait. */
+static int wal_begin(struct snp_db *db, struct snp_err *err)
+{
+    int rc = SQLITE_BUSY;
+
+    for (int ms = 0; (rc & 0xff) == SQLITE_BUSY && ms < BUSY_MS; ms += AGAIN_MS) {
+        rc = sqlite3_exec(db->sqlite, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+        if ((rc & 0xff) == SQLITE_BUSY) {
+            (void)sqlite3_sleep(AGAIN_MS);
+        }
+    }
+    return rc == SQLITE_OK ? 0 : snp_db_fail(db, rc, err);
+}
+
 static int db_open(struct snp_index *index, const char *base, struct snp_err *err)
 {
     struct snp_db *db = &index->db;
@@ -118,8 +134,9 @@ static int db_open(struct snp_index *index, const char *base, struct snp_err *er
     }
     (void)sqlite3_busy_timeout(db->sqlite, BUSY_MS);
     SNP_TRY(snp_words_register(db->sqlite, err));
+    SNP_TRY(wal_begin(db, err));
     return snp_db_exec(db,
-                       "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
+                       "PRAGMA synchronous = NORMAL;"
                        "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384;"
                        "PRAGMA mmap_size = 268435456; PRAGMA trusted_schema = OFF;",
                        err);

@@ -6,6 +6,7 @@ import os
 import random
 import resource
 import shutil
+import sqlite3
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -272,6 +273,34 @@ def test_only_what_changed_is_read_again(project: Project) -> None:
     assert project.json("query", "delta", "--mode", "keyword")["sections"]
     assert not project.json("query", "alpha beta", "--mode", "keyword")["sections"]
     assert project.json("index", "--rebuild")["changed"] == 2
+
+
+def test_two_that_make_an_index_wait_for_each_other(project: Project) -> None:
+    project.write(**{"a.py": "def one(): pass\n"})
+    project.run("index")
+    database, = project.state.rglob("*.db")
+    for path in database.parent.glob(database.name + "*"):
+        path.unlink()
+    other = sqlite3.connect(database, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")  # as the other one has it while it makes the file
+    asked = subprocess.Popen([PROGRAM, "context", "search", "one"], cwd=project.folder, env=project.env, text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def waits() -> bool:
+        """It sleeps again and again, with the file open; or it has ended."""
+        if asked.poll() is not None:
+            return True
+        status = Path(f"/proc/{asked.pid}/status").read_text()
+        files = [os.path.realpath(fd) for fd in Path(f"/proc/{asked.pid}/fd").iterdir()]
+        slept.append(int(lib.search(r"\nvoluntary_ctxt_switches:\s*(\d+)", status).group(1)))
+        return str(database) in files and slept[-1] > slept[0] + 20
+
+    slept: list[int] = []
+    assert lib.wait_for(waits)
+    other.execute("ROLLBACK")
+    other.close()
+    shown = asked.communicate(timeout=lib.PATIENCE)
+    assert asked.returncode == 0 and "def one" in shown[0], shown
 
 
 def test_an_index_that_watches_follows_each_change(project: Project) -> None:
