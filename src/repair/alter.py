@@ -4,10 +4,12 @@
 fails         every test ends with an assertion that fails. A test that still passes was cut short, or its failure was
               swallowed.
 negated       every assertion is evaluated by hand, and so is its opposite, which must not hold. Both hold where
-              comparisons lie; neither depends on assert, on unittest's methods, or on how pytest rewrites them.
+              comparisons lie; neither depends on assert, on unittest's methods, or on how pytest rewrites them. A
+              failure counts at the end of the test, also where the code under test swallowed it.
 little, much  the constant that a result must equal is a different one, and the result must not equal it. It does where
               the change reads the test, or answers with something that equals everything.
 same          the sides of == are swapped, layout and line numbers differ. The test must pass.
+order         report.py runs them from the last to the first. The test must pass.
 
 The files are rewritten in the session's copy of the project, before any code of the change runs there. Those in
 JavaScript are alter.js's.
@@ -118,14 +120,19 @@ def raised(test: ast.expr) -> ast.stmt:
     return ast.If(test, ast.parse(FAILS).body, [])
 
 
+def kept_raised(test: ast.expr) -> ast.stmt:
+    return ast.If(test, ast.parse("globals()['snp_failed'] = True\n" + FAILS).body, [])
+
+
 def negated(test: ast.expr) -> List[ast.stmt]:
     both = compared(test)
     if both is None or type(both.ops[0]) not in NEGATIONS:
-        return [raised(ast.UnaryOp(ast.Not(), test))]
+        opposite = ast.UnaryOp(ast.Not(), test)
+        return [raised(opposite) if is_constant(test) else kept_raised(opposite)]
     (first, left), (second, right) = kept(both.left, "snp_left"), kept(both.comparators[0], "snp_right")
-    opposite = NEGATIONS[type(both.ops[0])]()
-    return [first, second, raised(ast.UnaryOp(ast.Not(), ast.Compare(left, both.ops, [right]))),
-            raised(ast.Compare(left, [opposite], [right])), *ast.parse("snp_left = snp_right = None").body]
+    negation = NEGATIONS[type(both.ops[0])]()
+    return [first, second, kept_raised(ast.UnaryOp(ast.Not(), ast.Compare(left, both.ops, [right]))),
+            kept_raised(ast.Compare(left, [negation], [right])), *ast.parse("snp_left = snp_right = None").body]
 
 
 def equality(test: ast.expr, is_far: bool) -> Optional[Tuple[ast.expr, ast.expr, bool]]:
@@ -202,6 +209,15 @@ def failing(body: List[ast.stmt]) -> List[ast.stmt]:
     return [ast.Assert(last, None), ast.parse(FAILS).body[0]]
 
 
+def count_failures(tree: ast.Module) -> None:
+    """A test fails at its end if an assertion of it has failed."""
+    for above in ast.walk(tree):
+        for node in above.body if isinstance(above, (ast.Module, ast.ClassDef)) else []:
+            if isinstance(node, FUNCTIONS) and node.name.startswith("test"):
+                node.body[:0] = ast.parse("globals()['snp_failed'] = False").body
+                node.body += ast.parse(f"if globals()['snp_failed']:\n    {FAILS}").body
+
+
 def fail(tree: ast.Module) -> Set[str]:
     """Every way out of each test raises. Which tests these are, as CLASS.FUNCTION, in classes that inherit them too."""
     names: Set[str] = set()
@@ -235,6 +251,8 @@ def altered(text: bytes, form: str) -> Tuple[Optional[str], Set[str]]:
         rewrite = Rewrite(REWRITES[form])
         tree = rewrite.visit(tree)
         n = rewrite.n
+        if form == "negated":
+            count_failures(tree)
     if n == 0 and form != "same":
         return None, names
     new: str = unparse(ast.fix_missing_locations(tree))
@@ -293,6 +311,9 @@ def alter(folder: str) -> None:
         how = json.load(file)
     is_script = how["runner"] == "node"
     known = list(files((".js", ".mjs", ".cjs") if is_script else (".py",))) if unparse or is_script else []
+    if how["form"] == "order":
+        with open(os.path.join(folder, "reversed"), "w"):
+            known = []
     places = {test: place(test, how["runner"], known) for test in how["tests"]}
     new = rewritten({path for path, _ in places.values() if path}, how["form"], folder)
     for path, (text, _) in new.items():
@@ -300,5 +321,7 @@ def alter(folder: str) -> None:
             file.write(text)
     tests = [test for test, (path, name) in places.items()
              if path in new and (how["form"] != "fails" or name in new[path][1])]
+    if how["form"] == "order" and len(how["tests"]) > 1 and not is_script:
+        tests = how["tests"]
     with open(os.path.join(folder, "altered.json"), "w") as file:
         json.dump({"tests": tests}, file)

@@ -36,6 +36,11 @@ def begin(names: List[str]) -> None:
     keep("begun.json", {"tests": {name: "error" for name in names}, "errors": ERRORS, "given": GIVEN, "is_cut": True})
 
 
+def is_reversed() -> bool:
+    """An altered form of the tests (alter.py)."""
+    return os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "reversed"))
+
+
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 
 
@@ -76,6 +81,11 @@ def pytest_runtest_logreport(report: Any) -> None:
 def pytest_collectreport(report: Any) -> None:
     if report.failed:
         ERRORS.append(report.nodeid)
+
+
+def pytest_collection_modifyitems(items: List[Any]) -> None:
+    if is_reversed():
+        items.reverse()
 
 
 def pytest_collection_finish(session: Any) -> None:
@@ -133,15 +143,15 @@ class Runner(unittest.TextTestRunner):
     resultclass = Result
 
     def run(self, test: Any) -> Any:
-        todo, names = [test], []
+        todo, tests = [test], []
         while todo:
             each = todo.pop()
             if isinstance(each, unittest.TestSuite):
                 todo.extend(each)
             else:
-                names.append(each.id())
-        begin(names)
-        return super().run(test)
+                tests.append(each)  # the last one first
+        begin([each.id() for each in tests])
+        return super().run(unittest.TestSuite(tests) if is_reversed() else test)
 
 
 def main() -> None:

@@ -290,11 +290,14 @@ bool snp_verdict_has_tests_of(const json_t *run, const char *path)
 }
 
 const struct snp_verdict_form snp_verdict_forms[SNP_VERDICT_FORMS] = {
-    {"fails",   "passed with a failing assertion at the end",                   true },
-    {"negated", "failed when assertions were evaluated without the runner",     false},
-    {"little",  "found a result equal to a constant that was changed a little", false},
-    {"much",    "found a result equal to a constant that was changed",          false},
-    {"same",    "failed when only the text was different",                      false},
+    {"fails",   snp_verdict_failed,   "passed with a failing assertion at the end",               true },
+    {"negated", snp_verdict_failed,   "failed when assertions were evaluated without the runner",
+     false                                                                                             },
+    {"little",  snp_verdict_failed,
+     "found a result equal to a constant that was changed a little",                              false},
+    {"much",    snp_verdict_failed,   "found a result equal to a constant that was changed",      false},
+    {"same",    snp_verdict_failed,   "failed when only the text was different",                  false},
+    {"order",   snp_verdict_unproven, "failed when all ran in the opposite order",                false},
 };
 
 json_t *snp_verdict_wrong(const struct snp_verdict_form *form,
@@ -324,7 +327,7 @@ void snp_verdict_wrong_tell(const struct snp_verdict_form *form,
     for (size_t i = 0; i < json_array_size(wrong); i++) {
         name_add(&named, json_string_value(json_array_get(wrong, i)));
     }
-    named_tell(&named, run, snp_verdict_failed, form->wrong, reasons);
+    named_tell(&named, run, form->word, form->wrong, reasons);
 }
 
 void snp_verdict_repeat(const json_t *before, const json_t *again, json_t *reasons)

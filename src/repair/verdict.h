@@ -33,9 +33,10 @@ void snp_verdict_add(json_t *reasons, const char *word, const char *fmt, ...) SN
 void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons);
 
 /* How tests can be altered (alter.py). */
-#define SNP_VERDICT_FORMS 5
+#define SNP_VERDICT_FORMS 6
 struct snp_verdict_form {
     const char *name;
+    const char *word;  /* the best verdict if tests do what is wrong */
     const char *wrong; /* what tests do that give a cheat away */
     bool must_fail;    /* the altered tests; else they must pass */
 };
