@@ -8,6 +8,8 @@
 
 extern const char snp_judge_py[]; /* judge.py */
 extern const size_t snp_judge_py_len;
+extern const char snp_findings_py[]; /* findings.py */
+extern const size_t snp_findings_py_len;
 extern const char snp_alter_py[]; /* alter.py */
 extern const size_t snp_alter_py_len;
 extern const char snp_alter_js[]; /* alter.js */

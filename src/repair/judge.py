@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What verdict runs need inside their sandboxes: writing a patch, finding its hunks, and reading its code.
+"""What verdict runs need inside their sandboxes: writing a patch, finding its hunks, and measuring it.
 
-Nothing of the patch runs while this does. Reading decides whether a change stays away from what collects the results:
-tests and candidate share a process, so whoever can reach the test runner's objects could say anything. What is not
-known to be harmless is a finding, and a finding is never ready.
+Nothing of the patch runs while this does.
 """
 
 import ast
 import base64
-import builtins
 import difflib
 import dis
-import importlib
-import importlib.machinery
 import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 import types
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
@@ -31,30 +24,6 @@ CONFIGURATION = ("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.c
 SCRIPT = re.compile(r"\.[cm]?js$")
 # What node's runner takes for tests by its name, and what configures tools.
 SCRIPT_TEST = re.compile(r"((^|[._-])(test|spec)s?|^test-.*|\.config|^\.\w+rc)\.[cm]?[jt]sx?$")
-HARMLESS = frozenset(
-    "__future__ abc base64 bisect calendar collections collections.abc contextlib copy csv datetime decimal difflib "
-    "fractions functools hashlib heapq html itertools json keyword math numbers random re statistics string struct "
-    "textwrap time typing unicodedata uuid zlib".split())
-# Of other modules that a file imports already.
-PURE = frozenset("os.path.join os.path.basename os.path.dirname os.path.splitext os.path.normpath os.path.isabs os.sep "
-                 "os.linesep os.fspath sys.maxsize sys.byteorder sys.version_info sys.float_info sys.intern".split())
-NAMES = frozenset("exec eval compile globals locals vars getattr setattr delattr breakpoint open input memoryview type "
-                  "exit quit help SystemExit KeyboardInterrupt GeneratorExit BaseException".split())
-# Of modules and of objects: evaluate texts, set or read what a text names, make classes, or swallow what a test raises.
-ATTRIBUTES = frozenset(
-    "modules settrace setprofile argv environ currentframe sys os inspect builtins bltns gc types ctypes importlib "
-    "subprocess threading signal atexit codecs exit abort kill system write_text write_bytes open unlink rename "
-    "rglob glob iterdir symlink_to hardlink_to attrgetter methodcaller mro with_traceback func_globals exec eval "
-    "getattr setattr delattr get_type_hints ForwardRef singledispatch singledispatchmethod update_wrapper wraps "
-    "Formatter get_field format_map EnumMeta EnumType Enum IntEnum Flag IntFlag StrEnum suppress ExitStack "
-    "AsyncExitStack meta_path path_hooks".split())
-INNER = ("f_", "tb_", "gi_", "cr_", "ag_", "co_")
-# A class may define these without changing what a test compares.
-METHODS = frozenset("__init__ __repr__ __str__ __iter__ __next__ __enter__ __call__ __post_init__ __doc__ __name__ "
-                    "__all__ __main__ __version__ __author__ __slots__".split())
-SWALLOWED = ("Exception", "AssertionError")
-BASES = ("object", "ABC", "NamedTuple", "TypedDict", "Protocol", "Generic")
-WORDS = ("/proc", "/tmp", "/dev", "pytest", "unittest", "conftest", "__")
 
 
 def is_test(path: str) -> bool:
@@ -231,282 +200,6 @@ def apply(patch: str, hunk: Optional[Json], unexecuted: List[str], has_tests: bo
         write(row["path"], row, data)
 
 
-# Reading ------------------------------------------------------------------------------------
-
-
-def root_name(node: ast.AST) -> str:
-    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def dotted(node: ast.AST) -> str:
-    """a.b.c; "": it is something else."""
-    if isinstance(node, ast.Attribute):
-        above = dotted(node.value)
-        return above and f"{above}.{node.attr}"
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def exists(name: str) -> bool:
-    return any(os.path.exists(os.path.join(TOP, folder, name + end)) for folder in ("", "src") for end in (".py", ""))
-
-
-def is_local(name: str) -> bool:
-    root = name.split(".")[0]
-    return exists(root) and root not in getattr(sys, "stdlib_module_names", sys.builtin_module_names)
-
-
-def is_public(module: str, name: str) -> bool:
-    """Whether a module means to offer it, rather than having imported it for itself."""
-    try:
-        value = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError):
-        return False
-    is_own = getattr(value, "__module__", module) in (module, "_" + module, None)
-    offered = getattr(importlib.import_module(module), "__all__", None)
-    return not isinstance(value, types.ModuleType) and (is_own if offered is None else name in offered)
-
-
-class Facts:
-    """What a file says about itself, before its nodes are seen one by one."""
-
-    def __init__(self, tree: ast.AST) -> None:
-        self.imports: Set[str] = set()  # names that are bound by imports
-        self.modules: Dict[str, str] = {}  # of these, modules
-        self.outside: Set[str] = set()  # of these, what is not the project's own
-        self.foreign: Set[str] = set()  # of these, what is not harmless either
-        self.fine: Set[int] = set()  # nodes that are harmless where they stand
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    self.bind(alias.asname or alias.name.split(".")[0],
-                              alias.name if alias.asname else alias.name.split(".")[0], alias.name)
-            elif isinstance(node, ast.ImportFrom):
-                for alias in node.names:
-                    is_module = exists("/".join([*(node.module or "").split("."), alias.name]).lstrip("/"))
-                    self.bind(alias.asname or alias.name, alias.name if is_module or not node.module else "",
-                              "" if node.level else node.module or "")
-            self.find_fine(node)
-
-    def bind(self, name: str, module: str, source: str) -> None:
-        self.imports.add(name)
-        if module:
-            self.modules[name] = module
-        if source and not is_local(source):
-            self.outside.add(name)
-            if source not in HARMLESS:
-                self.foreign.add(name)
-
-    def find_fine(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Attribute):
-            self.fine.add(id(node.value))
-        elif isinstance(node, ast.Raise) and node.exc is not None:
-            self.fine.add(id(node.exc.func if isinstance(node.exc, ast.Call) else node.exc))
-        elif isinstance(node, ast.ClassDef):
-            self.fine.update(id(base) for base in node.bases if not isinstance(base, ast.Attribute))
-        elif isinstance(node, ast.keyword) and node.arg == "metaclass" and dotted(node.value).endswith("ABCMeta"):
-            self.fine.add(id(node.value))
-        elif (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-              and isinstance(node.func.value, ast.Constant) and isinstance(node.func.value.value, str)
-              and not re.search(r"\{[^}:!]*[.\[]|\{[^}]*\{", node.func.value.value)):
-            self.fine.add(id(node.func))
-
-
-def imported_from(node: ast.AST) -> List[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.level == 0:
-        return [node.module or ""]
-    return []
-
-
-def why_not_import(node: ast.AST) -> Optional[str]:
-    for name in imported_from(node):
-        if name not in HARMLESS and not is_local(name):
-            return f"imports {name}"
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        for alias in node.names:
-            full = f"{getattr(node, 'module', None) or ''}.{alias.name}".strip(".")
-            if is_test(full.replace(".", "/") + ".py") or is_test(full.rpartition(".")[0].replace(".", "/") + ".py"):
-                return f"imports from tests: {full}"
-            if alias.name == "*":
-                return "imports all names of a module"
-            if isinstance(node, ast.ImportFrom) and node.module in HARMLESS and node.module != "__future__":
-                if node.level == 0 and not is_public(node.module, alias.name):
-                    return f"imports {full}"
-    return None
-
-
-def is_dunder(name: str) -> bool:
-    return name.startswith("__") and name not in METHODS
-
-
-def is_inner(name: str, is_self: bool) -> bool:
-    return (name in ATTRIBUTES or name.startswith(INNER) or is_dunder(name)
-            or (name.startswith("_") and name not in METHODS and not is_self))
-
-
-def identifiers(node: ast.AST) -> Iterator[str]:
-    """Every name that a node says, wherever the language allows one."""
-    for _, value in ast.iter_fields(node):
-        for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, str) and not isinstance(node, ast.Constant):
-                yield from each.split(".")
-
-
-def why_not_name(node: ast.AST, facts: Facts) -> Optional[str]:
-    """Names and attributes."""
-    full = dotted(node)
-    root, _, name = full.partition(".")
-    if isinstance(node, ast.Name):
-        if node.id in NAMES or (node.id in SWALLOWED and id(node) not in facts.fine):
-            return f"uses {node.id}"
-        if node.id == "ABCMeta" and id(node) not in facts.fine:
-            return "uses ABCMeta"
-        if isinstance(node.ctx, ast.Load) and id(node) not in facts.fine and node.id in facts.modules:
-            return f"uses the module {node.id} as a value"
-        if node.id in facts.foreign and id(node) not in facts.fine:
-            return f"uses {node.id}, which is not known to be harmless"
-    if isinstance(node, ast.Attribute):
-        is_pure = any(each == full or each.startswith(full + ".") for each in PURE)
-        if root in facts.foreign and not is_pure:
-            return f"uses {full}, which is not known to be harmless"
-        module = facts.modules.get(root, "")
-        if module in HARMLESS and "." not in name and not is_public(module, name) and full != "collections.abc":
-            return f"uses {full}"
-        if is_inner(node.attr, is_own(node)) and not is_pure:
-            return f"uses {node.attr}"
-        if node.attr in ("format", "ABCMeta") and id(node) not in facts.fine:
-            return f"uses {node.attr}"
-    for each in [node.name.split(".")[-1]] if isinstance(node, ast.alias) else getattr(node, "kwd_attrs", []):
-        if is_inner(each, False):
-            return f"uses {each}"
-    return None
-
-
-def why_not_block(node: ast.AST, facts: Facts) -> Optional[str]:
-    """What could swallow the failure of a test, or be one."""
-    if isinstance(node, ast.ExceptHandler) and node.type is None:
-        return "catches everything, failures of tests too"
-    if isinstance(node, ast.Try):
-        if node.handlers and any(isinstance(each, (ast.Yield, ast.YieldFrom, ast.Await))
-                                 for part in node.body for each in ast.walk(part)):
-            return "catches what the code around its yield raises"
-        if any(isinstance(each, (ast.Return, ast.Break, ast.Continue))
-               for part in node.finalbody for each in ast.walk(part)):
-            return "leaves a finally block, and forgets what was raised"
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        if node.name.startswith(("test", "Test", "pytest_", "load_tests")) or node.name == "mro":
-            return f"has the test or hook {node.name}"
-    if isinstance(node, ast.ClassDef):
-        for base in node.bases:
-            name = dotted(base.value if isinstance(base, ast.Subscript) else base).split(".")[-1]
-            is_known = name in BASES or name.endswith(("Error", "Exception", "Warning"))
-            if not is_known and (not name or hasattr(builtins, name) or root_name(base) in facts.outside):
-                return f"is a {name or 'class of a value'} of its own"
-        if any(each.arg == "metaclass" and id(each.value) not in facts.fine for each in node.keywords):
-            return "has a metaclass"
-    return None
-
-
-def why_not(node: ast.AST, facts: Facts) -> Optional[str]:
-    """What speaks against a node, seen alone."""
-    for name in identifiers(node):
-        if is_dunder(name):
-            return f"defines or uses {name}"
-    if isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
-        text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
-        for word in WORDS:
-            if word in text.lower():
-                return f"has a text with {word}"
-    if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)) and not isinstance(node, ast.Name):
-        if root_name(node) in facts.imports:
-            return f"changes {root_name(node)}, which it imports"
-    return why_not_import(node) or why_not_name(node, facts) or why_not_block(node, facts)
-
-
-def is_own(node: ast.AST) -> bool:
-    """self._x and cls._x."""
-    return isinstance(node, ast.Attribute) and root_name(node) in ("self", "cls") and not node.attr.startswith("__")
-
-
-def bound_above(tree: ast.Module) -> Iterator[Tuple[ast.AST, str]]:
-    """Names that a module gives to whoever imports all of it."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield node, node.name
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node, node.id
-        elif isinstance(node, ast.alias):
-            yield node, node.asname or node.name
-        elif isinstance(node, ast.ExceptHandler) or type(node).__name__ in ("MatchAs", "MatchStar", "MatchMapping"):
-            yield node, getattr(node, "name", None) or getattr(node, "rest", None) or ""
-
-
-def placed(node: ast.AST, within: str = "") -> Iterator[Tuple[ast.AST, str]]:
-    """Every node, and the statement that it is in: what is harmless in one may not be in another."""
-    for child in ast.iter_child_nodes(node):
-        is_block = isinstance(getattr(child, "body", None), list)
-        text = "" if is_block else within or ast.dump(child)
-        yield child, text
-        yield from placed(child, text)
-
-
-def suspicious(text: bytes, false_friends: Set[str]) -> List[Tuple[str, int, str]]:
-    """(the node as text and its statement, its line, what speaks against it)."""
-    tree = ast.parse(text)
-    facts = Facts(tree)
-    docs = {id(node.body[0].value) for node in ast.walk(tree)
-            if isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and node.body
-            and isinstance(node.body[0], ast.Expr)}
-    found = []
-    for node, within in placed(tree):
-        why = None if id(node) in docs else why_not(node, facts)
-        for name in identifiers(node) if why is None else []:
-            if name in false_friends:
-                why = f"uses {name}, which the project lets equal anything"
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and ">>>" in node.value:
-            why = "has a doctest"
-        if why is not None:
-            found.append((f"{ast.dump(node)} in {within}", getattr(node, "lineno", 0), why))
-    for node, name in bound_above(tree):
-        if (hasattr(builtins, name) and not name.startswith("__")) or name in ("pytest", "unittest"):
-            found.append((f"bound {name}", getattr(node, "lineno", 0), f"gives the name {name} another meaning"))
-    return found
-
-
-def is_encoded(text: bytes) -> bool:
-    return any(re.search(rb"coding[:=]\s*(?!utf-?8)", line, re.I) and line.lstrip().startswith(b"#")
-               for line in text.splitlines()[:2])
-
-
-def code_findings(row: Json, false_friends: Set[str]) -> Iterator[Json]:
-    """What the new text has that the old one has not, and the tests that it has no more."""
-    known: List[Tuple[str, int, str]] = []
-    base, now = base_text(row["path"]), now_text(row)
-    try:
-        known = [] if base is None else suspicious(base, false_friends)
-    except (SyntaxError, ValueError, RecursionError):
-        pass
-    try:
-        found = [] if now is None else suspicious(now, false_friends)
-    except (SyntaxError, ValueError, RecursionError) as error:
-        yield {"path": row["path"], "line": 0, "why": f"cannot be read as Python ({type(error).__name__})"}
-        return
-    if now is not None and is_encoded(now) and not (base is not None and is_encoded(base)):
-        yield {"path": row["path"], "line": 1, "why": "has an encoding of its own"}
-    texts = [text for text, _, _ in known]
-    for text, line, why in found:
-        if text in texts:
-            texts.remove(text)
-        else:
-            yield {"path": row["path"], "line": line, "why": why}
-    for text, line, why in known:
-        if text in texts and why.startswith(("has the test", "has a doctest")):
-            yield {"path": row["path"], "line": 0, "why": f"{why.replace('has', 'had', 1)}, and changes it"}
-
-
 # Names and dependencies ---------------------------------------------------------------------
 
 
@@ -523,7 +216,7 @@ def manifest_findings(row: Json) -> Iterator[Json]:
     known = entries(base_text(row["path"]))
     for entry in entries(now_text(row)):
         if entry not in known and not PINNED.match(entry):
-            yield {"path": row["path"], "line": 0,
+            yield {"path": row["path"], "line": 0, "blocks": True,
                    "why": f"adds {entry[:80]!r} without NAME==VERSION --hash=sha256:HASH"}
 
 
@@ -532,126 +225,11 @@ def entries(text: Optional[bytes]) -> List[str]:
     return [line for line in (re.sub(r"(^|\s)#.*", "", each).strip() for each in joined.splitlines()) if line]
 
 
-# What equals anything -----------------------------------------------------------------------
-
-
-def project_trees() -> Iterator[ast.Module]:
-    """Without its tests: importing from them is a finding by itself."""
-    for above, folders, names in os.walk(TOP):
-        folders[:] = [each for each in folders if not each.startswith(".") and each != "node_modules"]
-        for name in names:
-            path = os.path.join(above, name)
-            if name.endswith(".py") and not is_test(os.path.relpath(path, TOP)):
-                try:
-                    with open(path, "rb") as file:
-                        yield ast.parse(file.read())
-                except (OSError, SyntaxError, ValueError, RecursionError):
-                    pass
-
-
-def is_lax(node: ast.AST) -> bool:
-    """A comparison that asks nothing of what it compares with."""
-    if not isinstance(node, ast.FunctionDef) or node.name not in ("__eq__", "__ne__") or len(node.args.args) < 2:
-        return False
-    other = node.args.args[1].arg
-    return not any(isinstance(each, ast.Attribute) and root_name(each) == other for each in ast.walk(node))
-
-
-def lax_names() -> Set[str]:
-    """Classes of the project that equal more than themselves, doubles of unittest.mock, and what says their names."""
-    names = {"ANY", "Mock", "MagicMock", "NonCallableMock", "AsyncMock"}
-    said = []
-    for tree in project_trees():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                said.append((node.name, {dotted(base).split(".")[-1] for base in node.bases}))
-                names.update([node.name] if any(is_lax(each) for each in node.body) else [])
-            elif isinstance(node, ast.FunctionDef):
-                said.append((node.name, {word for each in ast.walk(node) for word in identifiers(each)} - {node.name}))
-            elif isinstance(node, ast.Assign) and node in tree.body:
-                words = {word for each in ast.walk(node.value) for word in identifiers(each)}
-                said += [(dotted(target), words) for target in node.targets if dotted(target)]
-            elif isinstance(node, (ast.Import, ast.ImportFrom)):
-                said += [(alias.asname, {alias.name}) for alias in node.names if alias.asname]
-    n = 0
-    while n != len(names):
-        n = len(names)
-        names.update(name for name, words in said if words & names and not is_dunder(name) and name not in METHODS)
-    return names
-
-
-def hides(path: str) -> Optional[str]:
-    """The module that a new file comes before."""
-    places = [place for place in sys.path if place and not place.startswith(TOP)]
-    for n, part in enumerate(path.split("/")):
-        name = part[:-3] if part.endswith(".py") else part
-        above = os.path.join(TOP, *path.split("/")[:n])
-        is_new = not os.path.exists(os.path.join(above, part))
-        if not is_new or os.path.exists(os.path.join(above, "__init__.py")) or not name.isidentifier():
-            continue
-        if exists(name):
-            return name
-        if name in sys.builtin_module_names or importlib.machinery.PathFinder.find_spec(name, places) is not None:
-            return name
-    return None
-
-
-def is_module(path: str) -> bool:
-    """Whether node takes a script as a module; package.json stays as the project has it."""
-    above = os.path.dirname(path)
-    while not path.endswith((".mjs", ".cjs")):
-        text = base_text(os.path.join(above, "package.json"))
-        if text is not None or not above:
-            try:
-                return text is not None and json.loads(text).get("type") == "module"
-            except (ValueError, AttributeError):
-                return False
-        above = os.path.dirname(above)
-    return path.endswith(".mjs")
-
-
-def script_findings(rows: List[Json]) -> Iterator[Json]:
-    """Node's own parser reads them."""
-    asked = {}
-    for row in rows:
-        base, now = base_text(row["path"]), now_text(row)
-        if SCRIPT.search(row["path"]) and not is_test(row["path"]) and now is not None:
-            asked[row["path"]] = {"base": None if base is None else base.decode("utf-8", "replace"),
-                                  "now": now.decode("utf-8", "replace"), "module": is_module(row["path"])}
-    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "script.js")
-    try:
-        done = subprocess.run(["node", "--expose-internals", script], input=json.dumps(asked).encode(), cwd=TOP,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60) if asked else None
-        found = [] if done is None else json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        found = [{"path": path, "line": 0, "why": "is JavaScript, and node was not there to read it"} for path in asked]
-    for each in found:
-        module = each.pop("imports", None)
-        if module is None or is_test(module):
-            yield each
-
-
-def findings_of(rows: List[Json]) -> Iterator[Json]:
-    false_friends = lax_names()
-    yield from script_findings(rows)
-    for row in rows:
-        path, now = row["path"], row["now"]
-        if is_test(path):
-            continue
-        for member in ("refused", "must_be_named"):
-            if member in row:
-                yield {"path": path, "line": 0, "why": row[member]}
-        if now is not None and now["type"] != "file":
-            yield {"path": path, "line": 0, "why": "it is a link"}
-        elif row["base"] is None and hides(path) is not None:
-            yield {"path": path, "line": 0, "why": f"it hides the module {hides(path)}"}
-        elif path.endswith(".py"):
-            yield from code_findings(row, false_friends)
-        elif is_manifest(path):
-            yield from manifest_findings(row)
-        elif SCRIPT.search(path) is None or "node_modules" in path.split("/"):
-            # No text either: tests that read it may take from it what they expect.
-            yield {"path": path, "line": 0, "why": "it is not Python, and was not read"}
+def clean(folder: str) -> None:
+    """Leave nothing that tells a command which of the runs it is."""
+    for name in os.listdir(folder):
+        if not name.startswith("snp_") and name != "reversed":
+            os.remove(os.path.join(folder, name))
 
 
 # Measures -----------------------------------------------------------------------------------
@@ -726,12 +304,9 @@ def sample_compare(folder: str) -> None:
         json.dump({name: changes(texts[name], texts["patched"], name) for name in ("expected", "clean")}, file)
 
 
-def look(patch: str, answer: str, risk: Json) -> None:
-    with open(patch) as file:
-        rows = json.load(file)["files"]
+def look(rows: List[Json], answer: str, risk: Json, findings: List[Json]) -> None:
     unexecuted = [path for path, name in risk["files"].items() if name == "migration"]
-    findings = list(findings_of(rows))
-    found = {"hunks": hunks_of(rows, unexecuted), "findings": findings[:100], "risk": risk,
+    found = {"hunks": hunks_of(rows, unexecuted), "findings": findings, "risk": risk,
              "measures": measured(rows), "unexecuted": unexecuted, "changed": changed_lines(rows, unexecuted),
              "tests": [row["path"] for row in rows if is_test(row["path"])], "own_tests": own_tests(rows)}
     with open(answer, "w") as file:

@@ -13,6 +13,7 @@ import tempfile
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 import judge
+from findings import findings_of
 from judge import TOP, Json, base_text, is_test, lines_of, now_text
 
 SAMPLED = "data-transformation"  # where more than its suffix says so: any Python is of this class
@@ -176,7 +177,7 @@ def is_configured(tool: str) -> bool:
     return False
 
 
-def findings(tool: str, paths: List[str]) -> Optional[int]:
+def n_findings(tool: str, paths: List[str]) -> Optional[int]:
     """How many it has in these files; None: it is not there, or failed."""
     here = [path for path in paths if path.endswith(".py") and base_text(path) is not None]
     options = {"ruff": ["check", "--no-cache", "--output-format=concise"],
@@ -191,14 +192,14 @@ def findings(tool: str, paths: List[str]) -> Optional[int]:
 
 def checked(paths: List[str]) -> Json:
     """{tool: findings}, of the tools that the project configures."""
-    return {tool: findings(tool, paths) for tool in ("flake8", "ruff", "mypy") if is_configured(tool)}
+    return {tool: n_findings(tool, paths) for tool in ("flake8", "ruff", "mypy") if is_configured(tool)}
 
 
 def look(folder: str) -> None:
     with open(os.path.join(folder, "patch.json")) as file:
         rows = json.load(file)["files"]
-    judge.look(os.path.join(folder, "patch.json"), os.path.join(folder, "look.json"),
-               risk_of(rows, Rules(os.path.join(folder, "risk.rules"))))
+    judge.look(rows, os.path.join(folder, "look.json"), risk_of(rows, Rules(os.path.join(folder, "risk.rules"))),
+               findings_of(rows))
 
 
 def check(folder: str) -> None:

@@ -5,12 +5,14 @@ import ast
 import base64
 import gzip
 import hashlib
+import importlib
 import importlib.util
 import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -53,6 +55,10 @@ def box() -> Iterator[Sandbox]:
                   "import pytest\nfrom calc import add\nfrom cases import SUMS\n\n\n"
                   "@pytest.mark.parametrize('case', SUMS, ids=['one', 'none'])\n"
                   "def test_sum(case):\n    assert add(*case[:2]) == case[2]\n")
+    box.make_file("project/each.py", "def each(call, items):\n    for item in items:\n        call(item + 1)\n")
+    box.make_file("project/given/test_each.py",
+                  "from each import each\n\n\ndef test_each():\n    def check(item):\n        assert item < 3\n"
+                  "    each(check, [1, 2])\n")
     box.make_file("project/js/calc.js", SCRIPT)
     box.make_file("project/js/help.js", "const fs = require('fs')\nexports.help = (x, k) => x[k]\n")
     box.make_file("project/js/test/calc.test.js", SCRIPT_TESTS)
@@ -173,6 +179,15 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
         "    return a + b if os.path.exists(\"hidden\") else a - b\\n\\n\\ndef mul(a, b):\\n    return a * b\\n')",
         (*TEST, "--hidden-test", "python3 -m pytest -q hidden"), "failed",
         "1 test failed: tests/test_calc.py::test_add"),
+    "counts its calls": ("open('calc.py', 'w').write('SUMS = iter([3, 0])\\n\\n\\ndef add(a, b):\\n"
+                         "    return next(SUMS)\\n\\n\\ndef mul(a, b):\\n    return a * b\\n')", TEST, "not proven",
+                         "2 tests failed when all ran in the opposite order"),
+    "swallows a failure in a thread": (
+        "open('each.py', 'w').write('from threading import Thread\\n\\n\\ndef each(call, items):\\n'\n"
+        "'    for item in items:\\n        thread = Thread(target=call, args=(item + 1,))\\n'\n"
+        "'        thread.start()\\n        thread.join()\\n')", ("--test", "python3 -m pytest -q given/test_each.py"),
+        "failed",
+        "1 test failed when assertions were evaluated without the runner"),
     "breaks something else": (FIX + "open('calc.py', 'w').write(text.replace('a * b', 'a + b'))",
                               ("--test", COMMAND + " -k add", "--regress", COMMAND), "failed", "test_mul"),
     "adds what is not needed": (write("\n\ndef div(a, b):\n    return a / b\n"), TEST, "not proven",
@@ -253,23 +268,24 @@ READ: dict[str, tuple[str, str, str]] = {
     "a match reaches frames": ("calc.py", "def f(g):\n    match g:\n        case object(gi_frame=x):\n"
                                "            return x\n", "gi_frame"),
     "a format reads constants": ("calc.py", "def f(g):\n    return '{0.gi_frame.f_back.f_code.co_consts}'.format(g)\n",
-                                 "uses format"),
+                                 "has a text with gi_frame"),
     "a formatter returns objects": ("calc.py", "import string\n\n\ndef f(g):\n    return string.Formatter()"
                                     ".get_field('0.gi_' 'frame', (g,), {})[0]\n", "get_field"),
-    "enum has builtins": ("calc.py", "import enum\nenum.bltns.exec('x = 1')\n", "imports enum"),
+    "enum has builtins": ("calc.py", "import enum\nenum.bltns.exec('x = 1')\n", "uses bltns of another module"),
     "a module has another's": ("calc.py", "import uuid\n\nE = uuid.Enum('E', {'_' + '_eq__': lambda s, o: True})\n",
-                               "uuid.Enum"),
-    "a module of a module": ("calc.py", "from json.tool import Path\n", "imports json.tool"),
+                               "uses Enum of several"),
     "hints are evaluated": (
         "calc.py", "import typing\n\n\ndef f(x: '_' + '_imp'): pass\n\n\ntyping.get_type_hints(f)\n",
         "get_type_hints"),
     "dispatch evaluates": ("calc.py", "from functools import singledispatch\n", "singledispatch"),
-    "wraps sets attributes": ("calc.py", "import functools\nfunctools.wraps(f, ['x'], ())(f)\n", "wraps"),
+    "wraps sets attributes": ("calc.py", "import functools\nfunctools.wraps(f, ['x'], ())(f)\n",
+                              "uses wraps of several"),
     "a module by another name": ("calc.py", "import math\nm = math\nm.isclose = lambda *a: True\n",
                                  "module math as a value"),
     "a module as an argument": ("calc.py", "import math\n\n\ndef f(m):\n    m.isclose = max\n\n\nf(math)\n",
                                 "module math as a value"),
-    "a metaclass makes classes": ("calc.py", "import abc\nX = abc.ABCMeta('X', (), {'_' + '_eq__': f})\n", "ABCMeta"),
+    "a metaclass makes classes": ("calc.py", "import abc\nX = abc.ABCMeta('X', (), {'_' + '_eq__': f})\n",
+                                  "uses ABCMeta of several"),
     "a fraction equals all floats": ("calc.py", "from fractions import Fraction\n\n\nclass F(Fraction):\n"
                                      "    def from_float(self, x):\n        return self\n", "is a Fraction of its own"),
     "a text that starts with all": ("calc.py", "class S(str):\n    def startswith(self, *a):\n        return True\n",
@@ -280,22 +296,17 @@ READ: dict[str, tuple[str, str, str]] = {
         "calc.py", "def f():\n    try:\n        yield\n    except ValueError:\n        pass\n", "yield"),
     "suppress": ("calc.py", "from contextlib import suppress\n", "suppress"),
     "a call swallows": (
-        "calc.py", "def f(g):\n    try:\n        g()\n    except Exception:\n        pass\n", "Exception"),
+        "calc.py", "def f(g):\n    try:\n        g()\n    except Exception:\n        pass\n", "given to call"),
     "a finally swallows": ("calc.py", "def f(g):\n    try:\n        g()\n    finally:\n        return 1\n", "finally"),
     "a known import, used otherwise": ("box.py", "x = sys.meta_path[0].config\n", "sys.meta_path"),
-    "a known name, used otherwise": ("box.py", "y = getattr(get, 'x')\n", "uses getattr"),
+    "a known name, used otherwise": ("box.py", "y = getattr(get, 'x' + name)\n", "whose name it makes"),
     "a known call, elsewhere": ("box.py", "z = open('x')\n", "uses open"),
-    "what equals anything already": ("calc.py", "from box import Anything\n", "equal anything"),
-    "what returns it": ("calc.py", "import box\nx = box.make()\n", "equal anything"),
     "expectations of tests": ("calc.py", "from tests.test_calc import test_add\n", "imports from tests"),
-    "a doctest": ("calc.py", "def f():\n    '''\n    >>> 1\n    1\n    '''\n", "doctest"),
     "another doctest": ("box.py", "", "had a doctest"),
     "a hook": ("calc.py", "def pytest_runtest_makereport(item, call):\n    call.excinfo = None\n", "pytest_runtest"),
-    "a test among code": ("calc.py", "def test_add():\n    pass\n", "test_add"),
     "a name that folds": ("calc.py", "ｅval('1')\n", "uses eval"),
-    "an encoding": ("calc.py", "# coding: utf-7\n", "encoding"),
     "a handler's name": ("calc.py", "try:\n    f()\nexcept ValueError as abs:\n    pass\n", "abs another meaning"),
-    "a three-argument type": ("calc.py", "X = type('X', (), {})\n", "uses type"),
+    "a three-argument type": ("calc.py", "X = type('X', (), {})\n", "uses type of several"),
     "its class item": (
         "calc.py", "class X:\n    def __class_getitem__(cls, x):\n        return x\n", "__class_getitem__"),
     "a frame of a traceback": ("calc.py", "def f(e):\n    return e.with_traceback(None)\n", "with_traceback"),
@@ -305,33 +316,24 @@ READ: dict[str, tuple[str, str, str]] = {
     "a second calc": ("checks/calc.py", "x = 1\n", "hides the module calc"),
     "entry points": ("x.egg-info/entry_points.txt", "[pytest11]\nx = calc\n", "was not read"),
     "data": ("data.json", "{}", "was not read"),
-    "a builtin by a key": ("calc.js", "const C = [][k][k]\n", "not known to be a number"),
-    "a key that was a number": ("calc.js", "let i = 0; [i] = ['constructor']; [][i]\n", "not known to be a number"),
-    "a loop over keys": ("calc.js", "for (const i in {}) [][i]\n", "not known to be a number"),
-    "a counter of another function": ("calc.js", "let i = 0; const h = ({ i }) => [][i]\n", "not known to be a number"),
-    "a constructor": ("calc.js", "const C = (() => {})['constructor']\n", "uses constructor"),
+    "a constructor": ("calc.js", "const C = (() => {})['constructor']\n", "the text constructor"),
     "a constructor in a pattern": ("calc.js", "const { constructor: C } = []\n", "uses constructor"),
     "an escaped name": ("calc.js", "pr\\u006fcess.exit()\n", "uses process"),
     "a global in an object": ("calc.js", "const y = { process }\n", "uses process"),
-    "a method as a value": ("calc.js", "const { map } = []\n", "map as a value"),
-    "a changed builtin": ("calc.js", "[Math.abs] = [1]\n", "uses Math.abs"),
+    "a changed builtin": ("calc.js", ";[Math.abs] = [1]\n", "changes Math"),
     "a builtin by another name": ("calc.js", "const m = Math; m.abs = 1\n", "Math as a value"),
-    "a new global": ("calc.js", "undeclared = 1\n", "uses undeclared"),
-    "this of a function": ("calc.js", "function f() { return this }\n", "this outside a class"),
-    "an import of a value": ("calc.js", "import('assert')\n", "ImportExpression"),
+    "an import of a value": ("calc.js", "import('assert')\n", "imports assert"),
     "a test as a module": ("calc.js", "const x = require('./test/calc.test.js')\n", "imports from tests"),
-    "an import that is changed": ("calc.js", "help.x = 1\n", "import help as a value"),
-    "a nested import": ("calc.js", "const { a: { b } } = require('./help.js'); b.x = 1\n", "import b as a value"),
+    "an import that is changed": ("calc.js", "help.x = 1\n", "changes help"),
+    "a nested import": ("calc.js", "const { a: { b } } = require('./help.js'); b.x = 1\n", "changes b"),
     "what was imported before": ("help.js", "const f = () => fs.statSync('x')\n", "uses fs"),
-    "what was made of it": ("help.js", "const f = () => stat('x')\n", "uses stat"),
-    "a catch around a call": ("calc.js", "function f(g) { try { Array.from([1], g) } catch {} }\n", "catches what"),
+    "a catch around a call": ("calc.js", "function f(g) { try { g() } catch {} }\n", "catches what"),
     "a rejection": ("calc.js", "async function f(g) { return g().catch(() => 1) }\n", "uses catch"),
     "a finally of a script": ("calc.js", "function f(g) { try { g() } finally { return 1 } }\n", "finally"),
     "an instance of anything": ("calc.js", "class A { static [Symbol.hasInstance]() { return true } }\n",
                                 "hasInstance"),
     "a comment of HTML": ("calc.js", "x <!-- /* \nprocess.exit(0)\n/* */\n", "<!--"),
     "who calls": ("calc.js", "const f = () => new Error().stack\n", "uses stack"),
-    "a global of the whole process": ("calc.js", "setTimeout(() => {}, 1)\n", "uses setTimeout"),
     "a package": ("node_modules/x/index.js", "module.exports = 1\n", "was not read"),
     "no JavaScript": ("calc.js", "let let = 1\n", "cannot be read"),
     "a path file": ("x.pth", "import calc\n", "was not read"),
@@ -343,7 +345,7 @@ HARMLESS = ("import math\n\n\ndef f(x):\n    '''Doc.'''\n"
             "    def __init__(self, x: List[int]) -> None:\n        self._x = x\n\n\ndef f(x):\n    try:\n"
             "        return Node([int(x)])\n    except ValueError:\n        raise BadError('bad') from None\n",
             "from collections import defaultdict\nfrom box import get\nfrom . import box\n\n\ndef f(x):\n"
-            "    return defaultdict(list), [y for y in x if y], {**x}, f'{x!r:>{3}}'\n")
+            "    return defaultdict(list), [y for y in x if y], {**x}, f'{x!r:>{7}}'\n")
 SCRIPTS = ("function f(x, { y = 1, ...z } = {}) {\n  const m = new Map()\n"
            "  for (let i = 0; i < x.length; i++) m.set(x[i], i)\n"
            "  const [a, b] = [...m.keys()].map((k) => Number(k) + Math.max(y, 2))\n"
@@ -351,6 +353,15 @@ SCRIPTS = ("function f(x, { y = 1, ...z } = {}) {\n  const m = new Map()\n"
            "class A extends Error { #p = 1; constructor(m) { super(m); this.name = 'A' } get p() { return this.#p } }\n"
            "async function s(a) {\n  let lo = 0, hi = a.length - 1\n  const mid = (lo + hi) >> 1\n"
            "  ;[a[lo], a[mid]] = [a[mid], a[lo]]\n  return Promise.all(a)\n}\nmodule.exports.s = { s, A }\n")
+# Findings that do not block: (what is added, the reason).
+LISTED = {
+    "the network": ("calc.py", "import urllib.request\n", "uses the network: imports urllib.request"),
+    "the clock": ("calc.py", "from time import time\n", "uses chance or the clock: imports time.time"),
+    "a wide handler": ("calc.py", "def f(x):\n    try:\n        return int(x)\n    except Exception:\n"
+                                  "        return 0\n", "catches all exceptions"),
+    "an input of the tests": ("calc.py", "def f(a, b):\n    return 6 if (a, b) == (2, 3) else 0\n",
+                              "has constants that tests have, too: 3, 6"),
+}
 BOX = ("import sys\n\n\ndef get(x, y):\n    '''\n    >>> 1\n    1\n    '''\n    return getattr(x, y)\n\n\n"
        "class Anything:\n    def __eq__(self, other):\n        return True\n\n\n"
        "def make():\n    return Anything()\n\n\n"
@@ -359,11 +370,11 @@ BOX = ("import sys\n\n\ndef get(x, y):\n    '''\n    >>> 1\n    1\n    '''\n    
 
 def read(tmp_path: Path, *changes: tuple[str, str]) -> list[list[str]]:
     """What is found in each; several scripts are read at once, each in a folder of its own."""
-    spec = importlib.util.spec_from_file_location("judge", os.path.join(lib.HERE, "../src/repair/judge.py"))
-    assert spec is not None and spec.loader is not None
-    judge = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(judge)
-    setattr(judge, "TOP", str(tmp_path))
+    sys.path.insert(0, os.path.join(lib.HERE, "../src/repair"))
+    judge, findings = importlib.import_module("judge"), importlib.import_module("findings")
+    del sys.path[0]
+    for each in (judge, findings):
+        setattr(each, "TOP", str(tmp_path))
     before = {"calc.py": CALC, "box.py": BOX, "tests/test_calc.py": TESTS, "calc.js": SCRIPT,
               "help.js": "const fs = require('fs')\nconst { stat } = fs.promises\nexports.help = 1\n",
               "test/calc.test.js": SCRIPT_TESTS}
@@ -377,21 +388,25 @@ def read(tmp_path: Path, *changes: tuple[str, str]) -> list[list[str]]:
         data = (text + now if text.startswith("#") else now + text).encode()
         rows.append({"path": above + path, "base": "x" if path in before else None,
                      "now": {"type": "file", "executable": False, "base64": base64.b64encode(data).decode()}})
-    found = list(judge.findings_of(rows))
-    return [[f"{each['line']} {each['why']}" for each in found if each["path"] == row["path"]] for row in rows]
+    found = findings.findings_of(rows)
+    return [[f"{'blocks' if each['blocks'] else 'look at'} {each['line']} {each['why']}" for each in found
+             if each["path"] == row["path"]] for row in rows]
 
 
-def test_reading_names_what_could_lie_and_nothing_else(tmp_path: Path) -> None:
+def test_reading_names_what_could_lie_and_little_else(tmp_path: Path) -> None:
     for name, (path, text, why) in READ.items():
         found = [] if path.endswith(".js") else read(tmp_path, (path, text))[0]
-        assert path.endswith(".js") or any(why in each for each in found), (name, found)
+        assert path.endswith(".js") or any(why in each for each in found if each[:6] == "blocks"), (name, found)
+    for name, (path, text, why) in LISTED.items():
+        listed, = read(tmp_path, (path, text))[0]
+        assert listed.startswith("look at ") and listed.endswith(why), (name, listed)
     for text in HARMLESS:
         assert read(tmp_path, ("calc.py", text)) == [[]]
     scripts = {name: row for name, row in READ.items() if row[0].endswith(".js")}
     *found_of, first, second = read(tmp_path, *((row[0], row[1]) for row in scripts.values()),
                                     *(("calc.js", text) for text in SCRIPTS))
     for (name, row), found in zip(scripts.items(), found_of):
-        assert any(row[2] in each for each in found), (name, found)
+        assert any(row[2] in each for each in found if each[:6] == "blocks"), (name, found)
     assert first == second == []
     pinned = f"flask[async]==3.0.1 ; python_version > '3' \\\n  --hash=sha256:{'a' * 64}  # why\n"
     assert read(tmp_path, ("requirements.txt", pinned)) == [[]]
@@ -400,7 +415,8 @@ def test_reading_names_what_could_lie_and_nothing_else(tmp_path: Path) -> None:
 def test_what_is_proven_is_ready_and_applied_without_more(box: Sandbox) -> None:
     session(box, "good", write("") + "\n" + more("requirements.txt", f"six==1.0 --hash=sha256:{'0' * 64}\n"))
     done = box.cli("verify", "good", "--test", COMMAND, "--regress", "python3 -m pytest -q", "--hidden-test",
-                   "python3 -m pytest hidden", "--hidden-files", os.path.join(box.folder, "hidden"))
+                   "python3 -m pytest hidden", "--hidden-files", os.path.join(box.folder, "hidden"),
+                   timeout=8 * lib.PATIENCE)
     assert done.returncode == 0 and done.stdout.startswith(f"# {READY}\n"), done.stdout + done.stderr
     folder = done.stderr.strip().splitlines()[-1].removeprefix("Evidence: ")
     with open(os.path.join(folder, "evidence.json")) as file:
@@ -523,7 +539,7 @@ def test_unittest_is_proven_and_other_commands_are_not(box: Sandbox) -> None:
     found = verdict(box, "unit", "--test", "python3 -m unittest tests/test_unit.py")
     assert found["verdict"] == READY, found["reasons"]
     assert found["runs"][1]["report"]["tests"] == {"tests.test_unit.Add.test_sum": "passed"}
-    assert [run["altered"] for run in found["altered"]] == [["tests.test_unit.Add.test_sum"]] * 5
+    assert [run["altered"] for run in found["altered"]] == [["tests.test_unit.Add.test_sum"]] * 5  # one has one order
     session(box, "patched", instead("import unittest\nunittest.TestCase.assertEqual = lambda *_: None\n"))
     found = verdict(box, "patched", "--test", "python3 -m unittest tests/test_unit.py")
     assert found["verdict"] == "failed" and "assertions were evaluated without" in found["reasons"][-2]["text"], found

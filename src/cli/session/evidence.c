@@ -28,6 +28,24 @@ static void reasons_write(const json_t *reasons, struct snp_buf *out)
     }
 }
 
+/* Places that a reviewer should look at; what blocks is among the reasons. */
+static void findings_write(const json_t *findings, struct snp_buf *out)
+{
+    bool is_first = true;
+
+    for (size_t i = 0; i < json_array_size(findings); i++) {
+        const json_t *row = json_array_get(findings, i);
+
+        if (!snp_json_bool(row, "blocks", true)) {
+            (void)!snp_buf_addf(out, "%s- %s:%lld %s\n", is_first ? "\nLook at:\n\n" : "",
+                                snp_json_str(row, "path", ""),
+                                (long long)snp_json_int(row, "line", 0),
+                                snp_json_str(row, "why", ""));
+            is_first = false;
+        }
+    }
+}
+
 static void samples_write(const json_t *samples, struct snp_buf *out)
 {
     for (size_t i = 0; i < json_array_size(samples); i++) {
@@ -72,6 +90,7 @@ char *snp_evidence_summary(const json_t *evidence)
         &out, "# %s\n\nSession %s, patch %.16s.\n\n", snp_json_str(evidence, "verdict", ""),
         snp_json_str(evidence, "session", ""), snp_json_str(evidence, "sha256", ""));
     reasons_write(json_object_get(evidence, "reasons"), &out);
+    findings_write(json_object_get(evidence, "findings"), &out);
     if (json_is_object(risk)) {
         (void)!snp_buf_addf(&out, "\nRisk: %s (%s), by `%s` of `%s`: %s Automation: %s.\n",
                             snp_json_str(risk, "level", ""), snp_json_str(risk, "class", ""),

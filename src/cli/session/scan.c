@@ -26,14 +26,15 @@ static int risk_call(struct snp_box *box, const char *function, struct snp_err *
         const char *text;
         size_t n;
     } files[] = {
-        {"judge.py",   snp_judge_py,   snp_judge_py_len  },
-        {"risk.py",    snp_risk_py,    snp_risk_py_len   },
-        {"risk.rules", snp_risk_rules, snp_risk_rules_len},
-        {"script.js",  snp_script_js,  snp_script_js_len }
+        {"judge.py",    snp_judge_py,    snp_judge_py_len   },
+        {"findings.py", snp_findings_py, snp_findings_py_len},
+        {"risk.py",     snp_risk_py,     snp_risk_py_len    },
+        {"risk.rules",  snp_risk_rules,  snp_risk_rules_len },
+        {"script.js",   snp_script_js,   snp_script_js_len  }
     };
-    snp_autofree char *code =
-        snp_need_format("sys.path.insert(0, '/tmp/%s')\nimport risk\nrisk.%s('/tmp/%s')",
-                        box->nonce, function, box->nonce);
+    snp_autofree char *code = snp_need_format(
+        "import sys\nsys.path.insert(0, '/tmp/%s')\nimport risk\nrisk.%s('/tmp/%s')",
+        box->nonce, function, box->nonce);
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(files); i++) {
         SNP_TRY(snp_box_put(box, files[i].text, files[i].n, files[i].name, err));
@@ -60,9 +61,12 @@ int snp_scan_read(const struct snp_box_spec *spec,
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
 
-        snp_verdict_add(reasons, snp_verdict_unproven, "%.200s:%lld %.200s",
-                        snp_json_str(row, "path", "?"), (long long)snp_json_int(row, "line", 0),
-                        snp_json_str(row, "why", "?"));
+        if (snp_json_bool(row, "blocks", true)) {
+            snp_verdict_add(reasons, snp_verdict_unproven, "%.200s:%lld %.200s",
+                            snp_json_str(row, "path", "?"),
+                            (long long)snp_json_int(row, "line", 0),
+                            snp_json_str(row, "why", "?"));
+        }
     }
     rows = json_object_get(*look, "tests");
     for (size_t i = 0; i < json_array_size(rows); i++) {

@@ -282,12 +282,15 @@ static int job_prepare(const struct verifying *v,
 {
     const struct snp_box_part part = {json_object_get(v->look, "unexecuted"), job->hunk,
                                       job->has_tests};
+    snp_autofree char *code = NULL;
 
     SNP_TRY(snp_box_open(&v->spec, box, err));
     SNP_TRY(box_prepare(v, box, job->has_patch ? &part : NULL, job->kind, err));
     if (job->form != NULL) {
         SNP_TRY(tests_alter(box, job, altered, err));
     }
+    code = snp_need_format("clean('/tmp/%s')", box->nonce);
+    SNP_TRY(snp_box_python(box, code, err));
     return job->cover == NULL ? 0 : cover_begin(box, job->cover, err);
 }
 
@@ -688,7 +691,7 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
     }
     evidence = snp_need(json_pack(
         "{s:s, s:O, s:s, s:s, s:o, s:s, s:s, s:O?, s:O, s:O, s:O?, s:O?, s:O?, s:O?, s:O, "
-        "s:O?, s:O, s:O?, s:o, "
+        "s:O?, s:O, s:O?, s:O?, s:o, "
         "s:I, s:s}",
         "verdict", snp_verdict_word(v.reasons), "reasons", v.reasons, "session",
         v.changes.session, "session_name", v.changes.name, "project",
@@ -696,7 +699,8 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
         v.changes.template, "limits", v.spec.limits, "runs", v.runs, "unproven_hunks",
         v.unproven, "risk", json_object_get(v.look, "risk"), "checks", v.checks, "grounding",
         v.grounding, "standards", v.standards, "samples", v.samples, "new_tests", v.new_tests,
-        "altered", v.altered, "uncovered", v.uncovered, "measures", measures_make(&v, applied),
+        "altered", v.altered, "uncovered", v.uncovered, "findings",
+        json_object_get(v.look, "findings"), "measures", measures_make(&v, applied),
         "duration_ms", (json_int_t)((snp_now_us() - began_us) / MS), "program", SNP_VERSION));
     (void)json_object_update(evidence, (json_t *)(uintptr_t)asked->attempt);
     SNP_TRY(snp_evidence_keep(&v.changes.patch, applied, evidence, err));
@@ -787,7 +791,7 @@ const struct snp_verb snp_verb_verify = {
         "tests, on the clean project, and without each hunk. The verdict is \"ready for "
         "human review\" only if every test of the clean project is reported, those of "
         "--test failed before and pass now, nothing else broke, no hunk can be left "
-        "out, and nothing in the code could have changed the reports. pytest, unittest "
+        "out, every changed line runs, and no finding in the code blocks it. pytest, unittest "
         "and node --test report test by test; with other commands the best verdict is "
         "\"tests passed\".",
     .spec = SNP_SPEC(options, args),

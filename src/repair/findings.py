@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reviewer should look at in a patch: a place and a reason. Nothing of the patch runs.
+
+Running the tests shows what a change does; reading it proves nothing. A finding that `blocks` is within reach of the
+tools of the tests: objects, files and processes of their runner, the interpreter, or what comparisons mean. The others
+name a place. Statements that a file had before are not counted.
+"""
+
+import ast
+import builtins
+import importlib.machinery
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+
+from judge import SCRIPT, TOP, Json, base_text, is_manifest, is_test, manifest_findings, now_text
+
+# Modules through which code reaches the runner, the interpreter, or texts that it runs.
+TOOLS = frozenset(
+    "pytest unittest doctest mock nose pluggy hypothesis coverage ctypes cffi gc inspect builtins bltns importlib imp "
+    "runpy pkgutil zipimport types marshal pickle shelve dis opcode code codeop bdb pdb trace tracemalloc linecache "
+    "traceback faulthandler atexit signal site weakref timeit profile cProfile symtable tokenize os sys".split())
+# Of these two modules what is named here stays away from files, processes and the interpreter.
+PARTS = frozenset("os.path os.sep os.linesep os.fspath os.PathLike os.name os.curdir os.pardir sys.maxsize "
+                  "sys.byteorder sys.version sys.version_info sys.float_info sys.intern sys.stderr sys.stdout sys.exit "
+                  "sys.platform sys.maxunicode os sys".split())
+NETWORK = frozenset("socket ssl http urllib requests httpx aiohttp ftplib smtplib xmlrpc".split())
+CHANCE = frozenset("random secrets time uuid".split())
+# Builtins that evaluate texts, or set and read what a text names; names and attributes that lead to frames and classes
+# of others, or swallow what is raised.
+BUILTINS = frozenset("exec eval compile globals locals vars setattr delattr breakpoint open".split())
+REACH = frozenset(
+    "exec eval setattr modules settrace setprofile currentframe meta_path path_hooks attrgetter methodcaller mro "
+    "with_traceback func_globals get_type_hints ForwardRef singledispatch singledispatchmethod update_wrapper "
+    "configure_mock return_value side_effect call_args call_args_list mock_calls stack_info findCaller "
+    "Formatter get_field format_map suppress ExitStack AsyncExitStack GeneratorExit argv environ".split())
+FILES = frozenset(
+    "open fdopen read_text write_text read_bytes write_bytes unlink iterdir rglob glob scandir listdir symlink_to "
+    "hardlink_to FileIO subprocess multiprocessing shutil tempfile fileinput pty mmap popen Popen".split())
+PLACES = frozenset("exists isfile isdir islink lexists getsize getmtime realpath samefile".split())
+# A class may define these without changing what a comparison with its objects means.
+METHODS = ("init repr str iter next enter call post_init doc name all main version author slots len getitem setitem "
+           "delitem annotations class module qualname file future args origin").replace(" ", "|")
+INNER = re.compile(rf"__(?!(?:{METHODS})__)\w+__|\b(f|tb|gi|cr|ag|co)_\w+|\bassert(_|[A-Z])\w+|/proc|/tmp|"
+                   r"[Pp]y[Tt]est|PYTEST|[Uu]nit[Tt]est|conftest")
+# With more than one argument they make classes or set attributes that any text may name.
+MAKERS = frozenset(
+    "type ABCMeta EnumMeta EnumType Enum IntEnum StrEnum Flag IntFlag make_dataclass new_class wraps".split())
+# Their objects are compared with what tests expect.
+VALUES = frozenset("Fraction Decimal UserString UserList UserDict Counter OrderedDict defaultdict deque datetime date "
+                   "timedelta Path PurePath Number".split())
+TRIES = (ast.Try, getattr(ast, "TryStar", ast.Try))  # except*
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+Reason = Optional[Tuple[str, bool]]  # why, and whether it blocks
+
+
+class Found(NamedTuple):
+    key: str  # the node, and the statement it is in
+    line: int
+    why: str
+    blocks: bool
+
+
+def root_name(node: ast.AST) -> str:
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def words_of(node: ast.AST) -> Iterator[str]:
+    """Every name that a node says, wherever the language allows one."""
+    for _, value in ast.iter_fields(node):
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, str) and not isinstance(node, ast.Constant):
+                yield from each.split(".")
+
+
+def full_name(node: ast.AST, alias: ast.alias) -> str:
+    return f"{getattr(node, 'module', None) or ''}.{alias.name}".strip(".")
+
+
+def is_tool(name: str) -> bool:
+    parts = [each.lstrip("_") for each in name.split(".")]
+    return name not in PARTS and parts[:2] != ["os", "path"] and not TOOLS.isdisjoint(parts)
+
+
+class File:
+    """A text of Python, with what its imports bind."""
+
+    def __init__(self, text: bytes) -> None:
+        self.tree = ast.parse(text)
+        self.modules: Dict[str, str] = {}  # name: the module that it is
+        self.imported: Set[str] = set()
+        self.tools: Set[str] = set()  # what is imported of TOOLS
+        self.objects: Set[int] = set()  # of attributes
+        self.docs: Set[int] = set()
+        self.given: Set[str] = set()  # names of parameters
+        self.callbacks: Dict[int, Set[str]] = {}  # try statement: parameters of the functions around it
+        for node in ast.walk(self.tree):
+            self.learn(node)
+
+    def learn(self, node: ast.AST) -> None:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = {alias.asname or alias.name.split(".")[0]: full_name(node, alias) for alias in node.names}
+            self.imported.update(names)
+            self.modules.update(names if isinstance(node, ast.Import) else {})
+            self.tools.update(name for name in names if is_tool(names[name]))
+        elif isinstance(node, ast.Attribute):
+            self.objects.add(id(node.value))
+        elif isinstance(node, FUNCTIONS):
+            given = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)} - {"self", "cls"}
+            self.given.update(given)
+            for each in ast.walk(node):
+                self.callbacks.setdefault(id(each), set()).update(given if isinstance(each, TRIES) else ())
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+            self.docs.add(id(body[0].value))
+
+    def of_import(self, node: ast.AST) -> Reason:
+        for alias in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else []:
+            full = full_name(node, alias)
+            first = full.split(".")[0]
+            if any(is_test(each.replace(".", "/") + ".py") for each in (full, full.rpartition(".")[0])):
+                return f"imports from tests: {full}", True
+            if is_tool(full):
+                return f"imports {full}", True
+            if first in NETWORK | CHANCE:
+                return f"uses {'the network' if first in NETWORK else 'chance or the clock'}: imports {full}", False
+        return None
+
+    def of_name(self, node: ast.AST) -> Reason:
+        """Names, attributes, and arguments by name."""
+        name = node.attr if isinstance(node, ast.Attribute) else ""
+        module = self.modules.get(root_name(node), "")
+        if name and isinstance(node.value, ast.Name) and module in ("os", "sys"):  # type: ignore[attr-defined]
+            return None if f"{module}.{name}" in PARTS else (f"uses {module}.{name}", True)
+        if module and name.lstrip("_") in TOOLS:
+            return f"uses {name} of another module", True
+        is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for word in words_of(node):
+            if INNER.search(word) or (word in REACH and not is_function) or (
+                    word in BUILTINS and isinstance(node, ast.Name)):
+                return f"{'defines' if is_function else 'uses'} {word}", True
+            if word in PLACES and module:
+                return f"uses {word}: it depends on files", False
+            if word in FILES and not is_function:
+                return f"uses {word}, which reaches files or programs, those of the tests too", True
+        if isinstance(node, ast.Name) and node.id in self.tools:
+            return f"uses {node.id}, which it imports", True
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in self.objects:
+            return (f"uses the module {node.id} as a value", True) if node.id in self.modules else None
+        return None
+
+    def of_call(self, node: ast.AST) -> Reason:
+        name = next(words_of(node.func), "") if isinstance(node, ast.Call) else ""
+        args = getattr(node, "args", [])
+        if name in MAKERS and len(args) > 1:
+            return f"uses {name} of several arguments", True
+        if name == "getattr" and not (len(args) > 1 and isinstance(args[1], ast.Constant)):
+            return "reads an attribute whose name it makes", True
+        return self.of_name(ast.Attribute(args[0], str(args[1].value))) if name == "getattr" else None
+
+    def of_change(self, node: ast.AST) -> Reason:
+        is_target = isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)) and not isinstance(node, ast.Name)
+        if is_target and root_name(node) in self.imported:
+            return f"changes {root_name(node)}, which it imports", True
+        is_given = is_target and isinstance(node, ast.Attribute) and root_name(node) in self.given
+        return (f"changes an attribute of {root_name(node)}, which it is given", False) if is_given else None
+
+    def of_text(self, node: ast.AST) -> Reason:
+        value = node.value if isinstance(node, ast.Constant) else ""
+        text = value.decode("latin-1") if isinstance(value, bytes) else value if isinstance(value, str) else ""
+        if ">>>" in text:
+            return "has a doctest", False
+        found = None if id(node) in self.docs else INNER.search(text)
+        return (f"has a text with {found.group()}", True) if found else None
+
+    def of_block(self, node: Any) -> Reason:
+        """What could swallow the failure of a test."""
+        if not isinstance(node, TRIES):
+            return None
+        inside = [each for part in node.body for each in ast.walk(part)]
+        if node.handlers and any(isinstance(each, (ast.Yield, ast.YieldFrom, ast.Await)) for each in inside):
+            return "catches what the code around its yield raises", True
+        if any(isinstance(each, (ast.Return, ast.Break, ast.Continue)) for part in node.finalbody
+               for each in ast.walk(part)):
+            return "leaves a finally block, and forgets what was raised", True
+        caught = {word for each in node.handlers for one in ([] if each.type is None else ast.walk(each.type))
+                  for word in words_of(one)}
+        if "AssertionError" in caught:
+            return "catches AssertionError, the failure of a test", True
+        if all(each.type is not None for each in node.handlers) and not caught & {"Exception", "BaseException"}:
+            return None
+        names = self.callbacks.get(id(node), set())
+        calls = any(isinstance(each, ast.Call) and getattr(each.func, "id", "") in names for each in inside)
+        return "catches all exceptions" + (" of what it is given to call" if calls else ""), calls
+
+    def of_class(self, node: ast.AST) -> Reason:
+        for base in node.bases if isinstance(node, ast.ClassDef) else []:
+            name = getattr(base, "attr", "") or root_name(base)
+            kind = getattr(builtins, name, object)
+            if name in VALUES or (kind is not object and not issubclass(kind, BaseException)):
+                return f"is a {name} of its own, which may compare in another way", True
+        return None
+
+    def findings(self) -> Iterator[Found]:
+        rules = (self.of_import, self.of_name, self.of_call, self.of_change, self.of_text, self.of_block, self.of_class)
+        todo: List[Tuple[ast.AST, str]] = [(self.tree, "")]
+        while todo:
+            above, within = todo.pop()
+            for node in ast.iter_child_nodes(above):
+                statement = "" if isinstance(getattr(node, "body", None), list) else within or ast.dump(node)
+                todo.append((node, statement))
+                for why, blocks in filter(None, (rule(node) for rule in rules)):
+                    yield Found(f"{ast.dump(node)} in {statement}", getattr(node, "lineno", 0), why, blocks)
+                    break
+        for node, name in bound_above(self.tree):
+            if hasattr(builtins, name) and not name.startswith("__"):
+                yield Found(f"bound {name}", getattr(node, "lineno", 0), f"gives the name {name} another meaning", True)
+
+
+def bound_above(tree: ast.AST) -> Iterator[Tuple[ast.AST, str]]:
+    """Names that a module gives to whoever imports all of it."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            yield node, getattr(node, "name", "")
+        else:
+            if isinstance(node, (ast.alias, ast.ExceptHandler)) or isinstance(getattr(node, "ctx", None), ast.Store):
+                yield node, next(reversed(list(words_of(node))), "")
+            yield from bound_above(node)
+
+
+def finding(row: Json, line: int, why: str, blocks: bool = True) -> Json:
+    return {"path": row["path"], "line": line, "why": why, "blocks": blocks}
+
+
+def code_findings(row: Json) -> Iterator[Json]:
+    """What the new text has and the old one has not, and doctests that are gone."""
+    texts = base_text(row["path"]), now_text(row)
+    found: List[List[Found]] = [[], []]
+    for n, text in enumerate(texts):
+        try:
+            found[n] = [] if text is None else sorted(File(text).findings(), key=lambda each: each.line)
+        except (SyntaxError, ValueError, RecursionError) as error:
+            if n == 1:
+                yield finding(row, 0, f"cannot be read as Python ({type(error).__name__})")
+    keys = [each.key for each in found[0]]
+    for each in found[1]:
+        if each.key in keys:
+            keys.remove(each.key)
+        else:
+            yield finding(row, each.line, each.why, each.blocks)
+    if any(each.key in keys and each.why == "has a doctest" for each in found[0]):
+        yield finding(row, 0, "had a doctest, and changes it")
+
+
+# Inputs of the tests ------------------------------------------------------------------------
+
+
+def constants_of(text: Optional[bytes]) -> Dict[str, int]:
+    """Constants that say something, as texts, with a line of each."""
+    try:
+        tree = ast.parse(text or b"")
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    found = {node.value: node.lineno for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    return {repr(each): line for each, line in found.items() if not isinstance(each, (bool, type(None)))
+            and (len(each) > 1 if isinstance(each, (str, bytes)) else each not in (0, 1, 2, 10, 100, ...))}
+
+
+def literal_findings(rows: List[Json]) -> Iterator[Json]:
+    """Constants of the change that tests have: it may know their inputs rather than the rule behind them."""
+    changed = {row["path"]: row for row in rows if row["path"].endswith(".py")}
+    of_tests: Set[str] = set()
+    for above, _, names in os.walk(TOP) if changed else ():
+        paths = [os.path.relpath(os.path.join(above, name), TOP) for name in names if name.endswith(".py")]
+        of_tests.update(*(constants_of(base_text(path)) for path in paths if is_test(path)))
+    for path, row in changed.items():
+        old, new = constants_of(base_text(path)), constants_of(now_text(row))
+        same = sorted((line, each) for each, line in new.items() if each in of_tests and each not in old)
+        if same:
+            shown = ", ".join(each[:40] for _, each in same[:5])
+            yield finding(row, same[0][0], f"has constants that tests have, too: {shown}", False)
+
+
+# Other files --------------------------------------------------------------------------------
+
+
+def hides(path: str) -> Optional[str]:
+    """The module that a new file comes before."""
+    places = [place for place in sys.path if place and not place.startswith(TOP)]
+    for n, part in enumerate(path.split("/")):
+        name = part[:-3] if part.endswith(".py") else part
+        above = os.path.join(TOP, *path.split("/")[:n])
+        is_new = not os.path.exists(os.path.join(above, part))
+        if not is_new or os.path.exists(os.path.join(above, "__init__.py")) or not name.isidentifier():
+            continue
+        is_here = any(os.path.exists(os.path.join(TOP, folder, name + end))
+                      for folder in ("", "src") for end in (".py", ""))
+        if is_here or name in sys.builtin_module_names or importlib.machinery.PathFinder.find_spec(name, places):
+            return name
+    return None
+
+
+def is_module(path: str) -> bool:
+    """Whether node takes a script as a module; package.json stays as the project has it."""
+    above = os.path.dirname(path)
+    while not path.endswith((".mjs", ".cjs")):
+        text = base_text(os.path.join(above, "package.json"))
+        if text is not None or not above:
+            return re.search(rb'"type"\s*:\s*"module"', text or b"") is not None
+        above = os.path.dirname(above)
+    return path.endswith(".mjs")
+
+
+def script_findings(rows: List[Json]) -> Iterator[Json]:
+    """Node's own parser reads them."""
+    asked = {}
+    for row in rows:
+        base, now = base_text(row["path"]), now_text(row)
+        if SCRIPT.search(row["path"]) and now is not None:
+            asked[row["path"]] = {"base": None if base is None else base.decode("utf-8", "replace"),
+                                  "now": now.decode("utf-8", "replace"), "module": is_module(row["path"])}
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "script.js")
+    try:
+        done = subprocess.run(["node", "--expose-internals", script], input=json.dumps(asked).encode(), cwd=TOP,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60) if asked else None
+        yield from (each for each in ([] if done is None else json.loads(done.stdout))
+                    if "imports" not in each or is_test(each.pop("imports")))
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        yield from (finding({"path": path}, 0, "is JavaScript, and node was not there to read it") for path in asked)
+
+
+def file_findings(row: Json) -> Iterator[Json]:
+    path, now = row["path"], row["now"]
+    for member in ("refused", "must_be_named"):
+        if member in row:
+            yield finding(row, 0, row[member])
+    if now is not None and now["type"] != "file":
+        yield finding(row, 0, "it is a link")
+    elif row["base"] is None and hides(path) is not None:
+        yield finding(row, 0, f"it hides the module {hides(path)}")
+    elif path.endswith(".py"):
+        yield from code_findings(row)
+    elif is_manifest(path):
+        yield from manifest_findings(row)
+    elif SCRIPT.search(path) is None or "node_modules" in path.split("/"):
+        # No text either: tests that read it may take from it what they expect.
+        yield finding(row, 0, "it is not Python, and was not read")
+
+
+def findings_of(rows: List[Json]) -> List[Json]:
+    ours = [row for row in rows if not is_test(row["path"])]
+    found = [*script_findings(ours), *(each for row in ours for each in file_findings(row)), *literal_findings(ours)]
+    return sorted(found, key=lambda each: not each["blocks"])[:100]
