@@ -57,7 +57,8 @@ enum snipara_code {
     SNIPARA_SYSTEM = -8, /* a system call failed; member system_error */
     /*
      * The daemon went away or broke its protocol. Whether it had begun a call that was open is not known:
-     * look at the session's history. Sessions are still there with the next call, which connects again.
+     * look at the session's history. Sessions are still there with the next call, which connects again. A call that
+     * the daemon certainly did not read is sent to the next one instead, once.
      */
     SNIPARA_LOST = -9,
     SNIPARA_INTERNAL = -10

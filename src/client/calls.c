@@ -57,12 +57,12 @@ static void one_free(struct snp_calls *calls, struct open_call *one)
 }
 
 /* A copy of the frame that ends `out`: it is sent again if the daemon dies before it reads it. */
-static void newest_keep(struct snp_calls *calls, uint32_t id, size_t len)
+static void newest_keep(struct snp_calls *calls, const struct open_call *one, size_t len)
 {
     snp_buf_done(&calls->newest);
     snp_buf_init(&calls->newest, KEEP_BYTES);
-    calls->newest_id = id;
-    if (len <= KEEP_BYTES &&
+    calls->newest_id = one->id;
+    if (len <= KEEP_BYTES && !one->call.is_part &&
         snp_buf_add(&calls->newest, snp_buf_bytes(&calls->out) + calls->out.len - len, len) <
             0) {
         snp_buf_done(&calls->newest); /* without memory it fails as others do */
@@ -141,7 +141,7 @@ static int held_send(struct snp_calls *calls, struct snp_err *err)
         if (snp_buf_add(&calls->out, snp_buf_bytes(&one->held), one->held.len) < 0) {
             return snp_fail(err, SNP_E_NOMEM, "out of memory");
         }
-        newest_keep(calls, one->id, one->held.len);
+        newest_keep(calls, one, one->held.len);
         calls->held_bytes -= one->held.len;
         snp_buf_done(&one->held);
         calls->n_sent++;
@@ -263,7 +263,7 @@ int snp_calls_begin(struct snp_calls *calls,
     }
     if (is_now) {
         calls->n_sent++;
-        newest_keep(calls, one->id, calls->out.len - before);
+        newest_keep(calls, one, calls->out.len - before);
     }
     calls->held_bytes += one->held.len;
     calls->last_id = one->id;
@@ -326,7 +326,7 @@ int snp_calls_send(struct snp_calls *calls, struct snp_err *err)
 
 int snp_calls_receive(struct snp_calls *calls, struct snp_err *err)
 {
-    int r = snp_socket_receive(calls->fd, &calls->in, err);
+    int r = snp_socket_receive(calls->fd, &calls->in, &calls->is_unread, err);
 
     return r < 0 ? r : frames_handle(calls, err);
 }

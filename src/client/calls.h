@@ -35,6 +35,7 @@ struct snp_async_call {
         void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len);
     void *ctx;
     bool is_urgent; /* answered at once: it waits for no other call */
+    bool is_part; /* continues what an earlier call began: it is never sent to another daemon */
 };
 
 struct snp_calls {

@@ -50,7 +50,7 @@ int snp_socket_send(int fd, struct snp_buf *out, struct snp_err *err)
         if (n < 0 && errno == EAGAIN) {
             return 0;
         }
-        if (n < 0 && errno == EPIPE) {
+        if (n < 0 && (errno == EPIPE || errno == ECONNRESET)) {
             snp_buf_clear(out); /* what it said before it closed may still be read */
             return 1;
         }
@@ -62,7 +62,7 @@ int snp_socket_send(int fd, struct snp_buf *out, struct snp_err *err)
     return 0;
 }
 
-int snp_socket_receive(int fd, struct snp_buf *in, struct snp_err *err)
+int snp_socket_receive(int fd, struct snp_buf *in, bool *ret_is_unread, struct snp_err *err)
 {
     char *space = NULL;
     ssize_t n;
@@ -78,6 +78,7 @@ int snp_socket_receive(int fd, struct snp_buf *in, struct snp_err *err)
     if (n <= 0) {
         char words[WORDS_MAX];
 
+        *ret_is_unread |= n < 0 && errno == ECONNRESET;
         return snp_fail(err, SNP_E_PEER, "the daemon went away%s",
                         snp_daemon_last_words(words, sizeof(words)));
     }

@@ -195,7 +195,8 @@ struct snipara_call *snp_call_ask(struct snipara_call *call,
                                          .raw_len = raw_len,
                                          .event = on_event,
                                          .done = on_done,
-                                         .ctx = call};
+                                         .ctx = call,
+                                         .is_part = call != NULL && call->is_part};
     struct snp_err err;
     int r;
 

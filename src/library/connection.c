@@ -244,6 +244,23 @@ void snp_library_push(struct snipara *box)
     }
 }
 
+/* The connection has ended. What the daemon did not read is sent to the next one, which is started if need be. */
+static void connection_end(struct snipara *box, struct snp_err *err)
+{
+    struct snp_err again;
+    int r;
+
+    if (box->root != NULL || !box->calls.is_unread) {
+        snp_calls_drop(&box->calls, err);
+    } else if (snp_calls_again(&box->calls, err)) {
+        r = snp_library_connect(box, &again);
+        if (r < 0) { /* without a next one: what happened to this one */
+            snp_calls_drop(&box->calls, r == SNP_E_NOT_FOUND ? err : &again);
+        }
+        snp_library_push(box);
+    }
+}
+
 static void step(struct snipara *box)
 {
     struct snp_err err;
@@ -261,7 +278,7 @@ static void step(struct snipara *box)
                            "the process of the run went away; what it did is on record");
             snp_err_about(&err, box->run_id);
         }
-        snp_calls_drop(&box->calls, &err);
+        connection_end(box, &err);
     }
     watch(box);
 }

@@ -66,6 +66,7 @@ struct snipara_call {
     size_t at;     /* bytes moved */
     size_t most;
     unsigned mode;
+    bool is_part; /* the next request continues what an earlier one began */
 };
 
 /* The public form of err, which stays borrowed. */

@@ -5,8 +5,10 @@ import glob
 import http.server
 import os
 import re
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ import pytest
 import lib
 import old_pages
 from browser import Browser
+from scripted_daemon import ScriptedDaemon
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PACKAGE = os.path.join(ROOT, "bindings", "python", "snipara_sandbox")
@@ -117,6 +120,51 @@ def test_the_daemon_dies_and_is_started_again(name: str) -> None:
     finally:
         run(box, os.path.join(box.bin, "snipara-sandbox"), "daemon", "stop")
         box.close()
+
+
+def test_what_a_killed_daemon_did_not_read_goes_to_the_next_one() -> None:
+    box = with_package(lib.Sandbox("user"))
+    try:
+        assert run(box, *probe(box, "daemon_dies_unread")) == "2\nNone\n['2']\nb'abc' 2\n3 4\n"
+    finally:
+        run(box, os.path.join(box.bin, "snipara-sandbox"), "daemon", "stop")
+        box.close()
+
+
+class Dying(ScriptedDaemon):
+    """It ends, as to its client, with the second part of a file unread."""
+
+    def answer(self, peer: socket.socket, ident: int, method: str, head: lib.Json, raw: bytes) -> None:
+        super().answer(peer, ident, method, head, raw)
+        if method in ("put", "get"):
+            select.select([peer], [], [], lib.PATIENCE)
+            raise EOFError
+
+
+def scripted(daemon: ScriptedDaemon, code: str) -> str:
+    """What a program prints with the package and that daemon."""
+    env = {**daemon.env, "PYTHONPATH": os.path.dirname(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1",
+           "SNIPARA_SANDBOX_LIBRARY": os.path.abspath(lib.BUILD)}
+    done = subprocess.run([lib.PYTHON, "-c", "from snipara_sandbox import *\n" + code], env=env,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=lib.PATIENCE)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout
+
+
+def test_parts_of_a_file_go_to_one_daemon() -> None:
+    """Another one may not have the parts before."""
+    code = """
+for ask in (lambda: Sandbox("s").files.write("a", bytes(1 << 20 | 1)), lambda: Sandbox("s").files.read("a")):
+    try:
+        ask()
+    except SandboxLost as error:
+        print(error.code)
+"""
+    answers: lib.Json = {"sessions.show": {"name": "s"}, "put": {"size": 1 << 20},
+                         "get": ({"size": 2, "eof": False, "mode": 420}, b"a")}
+    with Dying(answers) as daemon:
+        assert scripted(daemon, code) == "peer\npeer\n"
+        assert [head["method"] for head, _ in daemon.asked if head["method"] != "sessions.show"] == ["put", "get"]
 
 
 def test_import_is_cheap(box: lib.Sandbox) -> None:

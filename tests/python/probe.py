@@ -4,23 +4,27 @@
 import asyncio
 import base64
 import datetime
+import fcntl
 import gc
 import os
 import pickle
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
+import time
 import warnings
 from importlib.util import find_spec
 from inspect import signature
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Callable, Dict, List, Tuple, Type, Union
 
 from snipara_sandbox import (
     AsyncSandbox, CellFailed, Denied, Display, Function, InvalidArgument, Limit, LimitReached, NotFound, Output, Result,
     Sandbox, SandboxError, SandboxLost, SandboxTimeout, Snapshot, sandboxed)
-from snipara_sandbox._library import Connection
+from snipara_sandbox._library import Connection, connection
 
 PATIENCE = float(os.environ.get("SNP_TEST_PATIENCE", "60"))  # as of tests/lib.py
 
@@ -745,6 +749,54 @@ def daemon_dies_awaited() -> None:
             print(error.code, str(error).endswith(LOST))
         print((await s.run("x", recover="checkpoint")).value, [cell.number for cell in await s.history()][-1])
 
+    asyncio.run(main())
+
+
+def stopped() -> int:
+    """Stop the daemon, which then reads nothing: its process id."""
+    call = connection().request("stats")
+    call.wait()
+    pid = int(call.answer()["pid"])
+    call.free()
+    os.kill(pid, signal.SIGSTOP)
+    while ") T " not in Path("/proc/{}/stat".format(pid)).read_text():
+        time.sleep(0.001)
+    return pid
+
+
+def kill_unread(pid: int) -> None:
+    """Kill the daemon when something that it has not read waits for it."""
+    def waits(fd: str) -> bool:
+        try:
+            return struct.unpack("i", fcntl.ioctl(int(fd), termios.TIOCOUTQ, bytes(4))) > (0,)
+        except OSError:
+            return False
+    while not any(waits(fd) for fd in os.listdir("/proc/self/fd")):
+        time.sleep(0.001)
+    os.kill(pid, signal.SIGKILL)
+
+
+def daemon_dies_unread() -> None:
+    """What the daemon did not read goes to the next one; a cell runs once."""
+    s = Sandbox("unread")
+    asks: List[Callable[[], object]] = [
+        lambda: s.run("x += 1\nx").value, lambda: s.files.write("a", b"abc"), lambda: list(s.stream("x"))]
+    s.run("x = 1")
+    for ask in asks:
+        s.hibernate()
+        killer = threading.Thread(target=kill_unread, args=(stopped(),))
+        killer.start()
+        print(ask())
+        killer.join()
+    print(s.files.read("a"), s.get("x"))
+
+    async def main() -> None:
+        a = AsyncSandbox("unread")
+        await a.hibernate()
+        pid = stopped()
+        task = asyncio.ensure_future(a.run("x += 1\nx"))
+        await asyncio.get_running_loop().run_in_executor(None, kill_unread, pid)
+        print((await task).value, len(await a.history()))
     asyncio.run(main())
 
 
