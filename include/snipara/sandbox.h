@@ -242,7 +242,8 @@ struct snipara_cell {
     void (*called)(
         void *ctx, struct snipara_call *call, uint32_t number, const void *request, size_t len);
     void *ctx;
-    bool internal; /* code of this program itself, such as what gets a value: snipara_history() leaves it out */
+    /* Code of this program itself, such as what gets a value: snipara_history() leaves it out (an older daemon lists it). */
+    bool internal;
 };
 #define SNIPARA_RUN(...) \
     (&(const struct snipara_cell){.size = sizeof(struct snipara_cell), __VA_ARGS__})

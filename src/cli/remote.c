@@ -59,17 +59,6 @@ int snp_remote_find(struct snp_cli *cli, struct snp_err *err)
     return cli->client != NULL ? 0 : connect_now(cli, false, err);
 }
 
-/* A daemon that rejects a method or member as unknown has an older version. */
-static bool is_older(const struct snp_call *call, const struct snp_err *err)
-{
-    snp_autofree char *member =
-        snp_need_format("%s: unknown member ", snp_json_str(call->head, "method", "?"));
-
-    return err->code == SNP_E_UNSUPPORTED
-               ? snp_has_prefix(err->msg, "unknown method ")
-               : err->code == SNP_E_INVALID && snp_has_prefix(err->msg, member);
-}
-
 int snp_remote_send(struct snp_cli *cli,
                     const struct snp_call *call,
                     struct snp_reply *ret,
@@ -78,18 +67,13 @@ int snp_remote_send(struct snp_cli *cli,
     int r = cli->client != NULL ? 0 : connect_now(cli, true, err);
 
     r = r < 0 ? r : snp_client_call(cli->client, call, ret, err);
+    if (r < 0 && snp_calls_is_older(err) &&
+        json_object_del(json_object_get(call->head, "defaults"), "configured") == 0) {
+        r = snp_client_call(cli->client, call, ret, err); /* it compares no settings */
+    }
     if (r == SNP_E_PEER && snp_json_str(call->head, "session", NULL) != NULL) {
         snp_calls_lost(err);
         return r;
-    }
-    if (r < 0 && is_older(call, err)) {
-        struct snp_err said = *err;
-
-        return snp_fail(
-            err, SNP_E_UNSUPPORTED,
-            "the running daemon is older than this program (%.*s); restart it with: "
-            "snipara-sandbox daemon stop",
-            (int)strcspn(said.msg, ";"), said.msg);
     }
     SNP_TRY(r);
     if (json_object_get(call->head, "session") !=

@@ -5,10 +5,13 @@
 #include "client/calls.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fd.h"
+#include "base/str.h"
 #include "client/socket.h"
 #include "wire/frame.h"
+#include "wire/methods.h"
 #include "wire/rpc.h"
 #include "wire/session.h"
 
@@ -17,6 +20,8 @@ enum {
     KEEP_BYTES = 256 << 10,
     FIRST_ID = 16, /* greeting has used the ones below */
 };
+
+static const char older[] = "the running daemon is older than this program";
 
 struct open_call {
     uint32_t id;
@@ -152,6 +157,32 @@ static int held_send(struct snp_calls *calls, struct snp_err *err)
     return 0;
 }
 
+/* A daemon that does not know a method of this program, or a member of its requests, has an older version. */
+static void older_explain(struct snp_err *err)
+{
+    const struct snp_err said = *err;
+    bool is_older =
+        err->code == SNP_E_UNSUPPORTED && snp_has_prefix(err->msg, "unknown method ");
+
+    is_older |= snp_has_prefix(err->msg, "exec: 'defaults': limits: unknown member ");
+    for (size_t i = 0; i < SNP_METHODS_N && err->code == SNP_E_INVALID && !is_older; i++) {
+        const char *method = snp_methods[i].request->what;
+
+        is_older = snp_has_prefix(err->msg, method) &&
+                   snp_has_prefix(err->msg + strlen(method), ": unknown member ");
+    }
+    if (is_older) {
+        (void)snp_fail(err, SNP_E_UNSUPPORTED,
+                       "%s (%.*s); restart it with: snipara-sandbox daemon stop", older,
+                       (int)strcspn(said.msg, ";"), said.msg);
+    }
+}
+
+bool snp_calls_is_older(const struct snp_err *err)
+{
+    return err->code == SNP_E_UNSUPPORTED && snp_has_prefix(err->msg, older);
+}
+
 static int frame_handle(struct snp_calls *calls,
                         const struct snp_frame *frame,
                         struct snp_err *err)
@@ -184,6 +215,9 @@ static int frame_handle(struct snp_calls *calls,
             return told.code;
         }
         if (one != NULL) {
+            if (!one->call.is_raw) {
+                older_explain(&told);
+            }
             end(calls, one, &told, NULL, NULL, 0);
         }
         return 0;

@@ -36,6 +36,7 @@ struct snp_async_call {
     void *ctx;
     bool is_urgent; /* answered at once: it waits for no other call */
     bool is_part; /* continues what an earlier call began: it is never sent to another daemon */
+    bool is_raw;  /* its members are the caller's own: unknown ones are a mistake */
 };
 
 struct snp_calls {
@@ -84,6 +85,9 @@ void snp_calls_drop(struct snp_calls *calls, const struct snp_err *err);
  * connection, once. False: there is none.
  */
 bool snp_calls_again(struct snp_calls *calls, const struct snp_err *err);
+
+/* Did the call fail because the daemon is older than this program? The error says which to restart. */
+bool snp_calls_is_older(const struct snp_err *err);
 
 /* Add to the failure of a call about a session, SNP_E_PEER, what comes next. */
 void snp_calls_lost(struct snp_err *err);

@@ -84,6 +84,8 @@ void snipara_free(struct snipara_call *call)
     }
     json_decref(call->answer);
     json_decref(call->notes);
+    json_decref(call->older);
+    snp_buf_done(&call->older_raw);
     free(call->json);
     snp_buf_done(&call->data);
     free(call->session);
@@ -156,6 +158,14 @@ static void on_event(void *ctx, const json_t *head, const char *raw, size_t raw_
     }
 }
 
+/* The daemon has refused the cell, because it is older than this library: ask without what it does not know. */
+static void older_ask(struct snipara_call *call)
+{
+    snp_autobuf struct snp_buf raw = SNP_TAKE(call->older_raw, (struct snp_buf){0});
+
+    (void)snp_call_ask(call, SNP_TAKE_PTR(call->older), snp_buf_bytes(&raw), raw.len);
+}
+
 static void on_done(
     void *ctx, const struct snp_err *err, json_t *head, const char *raw, size_t raw_len)
 {
@@ -163,6 +173,10 @@ static void on_done(
     struct snp_err own;
 
     call->id = 0;
+    if (err != NULL && call->older != NULL && snp_calls_is_older(err)) {
+        older_ask(call);
+        return;
+    }
     if (err != NULL) {
         (void)snp_call_fail(call, err);
         return;
@@ -196,7 +210,8 @@ struct snipara_call *snp_call_ask(struct snipara_call *call,
                                          .event = on_event,
                                          .done = on_done,
                                          .ctx = call,
-                                         .is_part = call != NULL && call->is_part};
+                                         .is_part = call != NULL && call->is_part,
+                                         .is_raw = call != NULL && call->is_raw};
     struct snp_err err;
     int r;
 

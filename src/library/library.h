@@ -53,6 +53,9 @@ struct snipara_call {
     /* Of a cell, or of a run; their strings are not looked at any more. */
     struct snipara_cell cell;
     struct snipara_prompt prompt;
+    /* Of a cell that an older daemon refuses because of a member: the same without it. Owned; NULL = there is none. */
+    json_t *older;
+    struct snp_buf older_raw;
     json_t *notes; /* owned; of a run whose caller does not take them; NULL = none */
     /* An event of a run. A callback in it may free the call. */
     void (*event)(struct snipara_call *call,
@@ -67,6 +70,7 @@ struct snipara_call {
     size_t most;
     unsigned mode;
     bool is_part; /* the next request continues what an earlier one began */
+    bool is_raw;  /* the request is the caller's own */
 };
 
 /* The public form of err, which stays borrowed. */

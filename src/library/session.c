@@ -256,6 +256,7 @@ struct snipara_call *snipara_run(struct snipara *box, const struct snipara_cell 
     struct snipara_call *call = snp_call_new(box);
     snp_cleanup(request_done) struct request rq = {0};
     snp_autobuf struct snp_buf raw = {0};
+    const struct snp_buf *sent = &raw;
     struct snipara_cell *own = call == NULL ? NULL : &call->cell;
     struct snp_err err;
     size_t code_len;
@@ -278,8 +279,15 @@ struct snipara_call *snipara_run(struct snipara *box, const struct snipara_cell 
         return snp_call_fail(call, &err);
     }
     rq.exec.code_len = code_len;
+    if (own->internal) {
+        rq.exec.internal = false;
+        call->older = snp_record_write(&snp_exec_request_form, &rq.exec);
+        rq.exec.internal = true;
+        call->older_raw = SNP_TAKE(raw, (struct snp_buf){0});
+        sent = &call->older_raw;
+    }
     return snp_call_ask(call, snp_record_write(&snp_exec_request_form, &rq.exec),
-                        snp_buf_bytes(&raw), raw.len);
+                        snp_buf_bytes(sent), sent->len);
 }
 
 struct snipara_call *snipara_open(struct snipara *box,
@@ -398,6 +406,9 @@ struct snipara_call *snipara_request(struct snipara *box,
 
     if (call != NULL && snp_json_parse(json, strlen(json), &head, &err) < 0) {
         return snp_call_fail(call, &err);
+    }
+    if (call != NULL) {
+        call->is_raw = true;
     }
     return snp_call_ask(call, head, data, len);
 }

@@ -800,13 +800,21 @@ def test_members_that_an_older_daemon_lacks_are_left_out(tmp_path: Path) -> None
     def shutdown(head: Json, _: bytes) -> Any:
         return Failure("invalid", "shutdown: unknown member 'force'") if "force" in head else {"lost": []}
 
+    def cell(head: Json, _: bytes) -> Any:
+        return Failure("invalid", "exec: 'defaults': limits: unknown member 'configured'") \
+            if "configured" in head["defaults"] else (RESULT, b"", PRINTED)
+
     file = tmp_path / "large"
     file.write_bytes(bytes(3 << 20))
-    with ScriptedDaemon({"put": put, "shutdown": shutdown, "stats": {"sessions": 0, "pid": 1 << 30},
+    with ScriptedDaemon({"put": put, "exec": cell, "shutdown": shutdown, "stats": {"sessions": 0, "pid": 1 << 30},
                          "sessions.list": {"sessions": []}}) as daemon:
         for words in ["put", str(file), "work:large"], ["daemon", "stop", "--force"]:
             done = daemon.cli(*words)
             assert done.returncode == 0, done
+        done = daemon.cli("exec", "-s", "work", "--json", "6", env={"SNIPARA_SANDBOX_MEMORY": "300m"})
+        assert json.loads(done.stdout)["value"] == "6", done
+        assert [head["defaults"].pop("configured", None) for head, _ in daemon.asked[-2:]] == [["memory"], None]
+        assert daemon.asked[-1] == daemon.asked[-2]
 
 
 def test_sessions_clear() -> None:

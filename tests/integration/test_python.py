@@ -18,7 +18,7 @@ import pytest
 import lib
 import old_pages
 from browser import Browser
-from scripted_daemon import ScriptedDaemon
+from scripted_daemon import Failure, ScriptedDaemon
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PACKAGE = os.path.join(ROOT, "bindings", "python", "snipara_sandbox")
@@ -141,6 +141,10 @@ class Dying(ScriptedDaemon):
             raise EOFError
 
 
+RESULT: lib.Json = {"status": "ok", "state": "kept", "cell": 1, "value": None, "error": None, "denials": [],
+                    "exit_code": None, "usage": {"stdout_bytes": 0, "stderr_bytes": 0}}
+
+
 def scripted(daemon: ScriptedDaemon, code: str) -> str:
     """What a program prints with the package and that daemon."""
     env = {**daemon.env, "PYTHONPATH": os.path.dirname(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1",
@@ -165,6 +169,33 @@ for ask in (lambda: Sandbox("s").files.write("a", bytes(1 << 20 | 1)), lambda: S
     with Dying(answers) as daemon:
         assert scripted(daemon, code) == "peer\npeer\n"
         assert [head["method"] for head, _ in daemon.asked if head["method"] != "sessions.show"] == ["put", "get"]
+
+
+def test_an_older_daemon() -> None:
+    """It knows no internal cells: set() and get() go on without. What it cannot do names the program to restart."""
+    def cell(head: lib.Json, raw: bytes) -> object:
+        if "internal" in head:
+            return Failure("invalid", "exec: unknown member 'internal'")
+        shown = [({"event": "display", "mime": [["application/json", 2]]}, b"42")]
+        return RESULT, b"", shown if b"_sent" in raw else []
+
+    code = """
+s = Sandbox("s")
+s.set("x", 5)
+print(s.get("x"), s.run("1").status)
+try:
+    s.set_limits(cpus=2)
+except Unsupported as error:
+    print(error)
+"""
+    unknown = Failure("unsupported", "unknown method 'sessions.set'")
+    with ScriptedDaemon({"exec": cell, "sessions.set": unknown}) as daemon:
+        assert scripted(daemon, code) == (
+            "42 ok\nthe running daemon is older than this program (unknown method 'sessions.set'); restart it with: "
+            "snipara-sandbox daemon stop\n")
+        asked = [(head.pop("internal", False), head, raw) for head, raw in daemon.asked if head["method"] == "exec"]
+        assert [internal for internal, _, _ in asked] == [True, False, True, False, False]
+        assert asked[0][1:] == asked[1][1:] and asked[2][1:] == asked[3][1:]
 
 
 def test_import_is_cheap(box: lib.Sandbox) -> None:
