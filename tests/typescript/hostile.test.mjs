@@ -92,6 +92,72 @@ test("an older daemon, which knows no internal cells", () => withDaemon([
   frame({ id: 3, head: { cell: 1, status: "ok", error: null, denials: [] } }),
 ], async () => assert.equal(await new Sandbox({ name: "s" }).get("5"), 5)));
 
+/** A daemon that takes a frame, which has come in one piece, and answers it with what take() makes of its head. */
+async function withPeer(take, check) {
+  const sockets = [];
+  const server = createServer((socket) => sockets.push(socket.on("error", () => {}).on("data", (bytes) => {
+    const head = JSON.parse(bytes.subarray(16, 16 + bytes.readUInt32LE(8)).toString());
+    const answer = head.method === "hello" ? { head: HELLO } : take(head, socket);
+    if (answer) socket.write(frame({ id: bytes.readUInt32LE(4), ...answer }));
+  })));
+  await new Promise((resolve) => server.listen(join(folder, "sandboxd.sock"), resolve));
+  try {
+    await check(sockets);
+  } finally {
+    for (const socket of sockets) socket.end();
+    await new Promise((resolve) => server.close(resolve)); // the client has hung up, too
+  }
+}
+
+test("what a daemon did not read goes to the next one; what it may have read does not", async () => {
+  const asked = [];
+  await withPeer(({ method }, socket) => {
+    asked.push(method);
+    if (method === "gc") socket.destroy();
+    else return { head: {} };
+  }, async (sockets) => {
+    await request("stats", {});
+    const early = request("sessions.list", {});
+    const unread = request("probe", {}); // by now the kernel has both
+    sockets[0].destroy();
+    await assert.rejects(early, SandboxLost); // perhaps it was read
+    await unread;
+    assert.deepEqual(asked, ["stats", "probe"]);
+    await assert.rejects(request("gc", {}), SandboxLost);
+    assert.deepEqual(asked, ["stats", "probe", "gc"]);
+    assert.equal(sockets.length, 2);
+  });
+});
+
+test("parts of a file are of one daemon", async () => {
+  const asked = [];
+  await withPeer(({ method, offset }, socket) => {
+    if (method !== "get") return { head: {} };
+    asked.push(offset);
+    socket.write(frame({ id: 3, head: { size: 2, eof: false, mode: 0o644 }, raw: "a" }), () => socket.destroy());
+  }, () => assert.rejects(new Sandbox({ name: "s" }).files.read("a"), SandboxLost));
+  assert.deepEqual(asked, [0]);
+});
+
+test("an older daemon is to be restarted", () => withPeer(({ method }) => method === "sessions.set" ?
+  { type: 3, head: { code: "unsupported", message: "unknown method 'sessions.set'; did you mean 'sessions.list'?" } } : { head: {} },
+() => assert.rejects(new Sandbox({ name: "s" }).setLimits({ cpus: 2 }), { name: "Unsupported", message:
+  "the running daemon is older than this program (unknown method 'sessions.set'); restart it with: snipara-sandbox daemon stop" })));
+
+test("a setting that was not applied is a warning, once", async () => {
+  const warnings = [];
+  const take = ({ name, message }) => name === "SandboxWarning" && warnings.push(message);
+  process.on("warning", take);
+  await withPeer(() => ({ head: { cell: 1, status: "ok", error: null, denials: [],
+    not_applied: [{ setting: "engine", session: "/run/a.sock", asked: "/run/b.sock" }] } }), async () => {
+    const s = new Sandbox({ name: "s" });
+    await s.run("1");
+    await s.run("2");
+  });
+  process.off("warning", take);
+  assert.deepEqual(warnings, ["session s keeps its engine /run/a.sock; DOCKER_HOST (/run/b.sock) applies to new sessions"]);
+});
+
 test("an endless answer of a command is not kept", async () => {
   writeFileSync(join(folder, "hello"), frame({ id: 1, head: HELLO }));
   writeFileSync(join(folder, "part"), frame({ type: 4, head: { event: "result", last: false }, raw: "x".repeat(15 << 20) }));

@@ -330,6 +330,13 @@ test("the daemon is killed in the middle", async () => {
   await assert.rejects(cut, (error) => error instanceof SandboxLost && error instanceof SandboxError && error.code === "peer" &&
     error.message === "the daemon went away; the next call restores the session, or names the cells that are missing");
   assert.equal((await s.run("x", { recover: "checkpoint" })).value, "1"); // another daemon
-  assert.notEqual((await request("stats", {})).answer.pid, pid);
+  const next = (await request("stats", {})).answer.pid;
+  assert.notEqual(next, pid);
+  await s.hibernate();
+  process.kill(next, "SIGSTOP");
+  while (!/\) T /.test(readFileSync(`/proc/${next}/stat`, "utf8"))) await new Promise((resolve) => setTimeout(resolve, 1));
+  const unread = s.run("x += 1\nx"); // it goes to the daemon after that, once
+  process.kill(next, "SIGKILL");
+  assert.equal((await unread).value, "2");
   await s.destroy();
 });

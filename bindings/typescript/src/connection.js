@@ -19,6 +19,8 @@ const CONNECT_MS = 40_000;
 const RETRY_MS = 20;
 /** @type {Set<string | undefined>} */
 const NOBODY = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE", "EAGAIN"]); // or somebody who is just ending
+/** @type {Set<string | undefined>} */
+const UNREAD = new Set(["ECONNRESET", "EPIPE"]); // the kernel: the peer closed before it read all that was sent
 const NOTHING = new Uint8Array(0);
 
 /**
@@ -35,6 +37,7 @@ const NOTHING = new Uint8Array(0);
  * @property {(why: unknown) => void} reject
  * @property {Connection | null} connection null: it waits for one
  * @property {number} id
+ * @property {boolean} mayRepeat it is sent to the next daemon, once, if this one ends before it reads it
  */
 
 /** A stream to a peer that speaks the protocol. */
@@ -48,6 +51,8 @@ export class Connection {
   isGone = false;
   /** @type {[Call, Buffer][]} have no room yet */
   #late = [];
+  /** @type {Call | null} the last that was sent */
+  #newest = null;
 
   /**
    * @param {Socket} socket
@@ -59,12 +64,20 @@ export class Connection {
     this.lost = lost;
     this.onRoom = onRoom;
     socket.on("data", (bytes) => this.#take(bytes));
-    for (const end of ["error", "end", "close"]) socket.on(end, () => this.#gone());
+    for (const end of ["error", "end", "close"]) socket.on(end, (/** @type {any} */ why) => this.#gone(why?.code));
     socket.unref(); // while nothing is asked
   }
 
-  #gone() {
+  /** @param {string} [code] of the system's error */
+  #gone(code) {
+    const call = this.#newest;
     this.isGone ||= !this.isClosed;
+    if (!this.isClosed && call?.mayRepeat && UNREAD.has(code)) {
+      this.#calls.delete(call.id);
+      call.mayRepeat = false;
+      call.connection = null; // it waits again
+      waiting.unshift(call);
+    }
     this.close(this.lost());
   }
 
@@ -90,6 +103,7 @@ export class Connection {
       return;
     }
     this.#calls.delete(frame.id);
+    if (this.#newest === call) this.#newest = null;
     if (this.#calls.size === 0) this.socket.unref(); // a program with nothing to wait for may end
     if (frame.type === ERROR) call.reject(errorFrom(frame.head));
     else call.resolve({ answer: frame.head, raw: frame.raw });
@@ -106,6 +120,7 @@ export class Connection {
   /** @param {Call} call @param {Buffer} frame */
   #send(call, frame) {
     this.#calls.set(call.id, call);
+    this.#newest = call;
     this.socket.ref();
     this.socket.write(frame);
   }
@@ -253,7 +268,7 @@ export class Pending {
    */
   constructor(method, request, raw = NOTHING, onEvent, connection) {
     /** @type {Partial<Call>} */
-    const call = { method, request, raw, onEvent, connection: null, id: 0 };
+    const call = { method, request, raw, onEvent, connection: null, id: 0, mayRepeat: connection === undefined };
     /** @type {Promise<Answer<M>>} */
     this.answer = new Promise((resolve, reject) => {
       Object.assign(call, { resolve, reject });
@@ -289,10 +304,28 @@ export class Pending {
  * Ask the daemon, which is started if none runs: a request of docs/wire.md, and the bytes that go with it.
  * @template {keyof Methods} M
  * @param {M} method
- * @param {Methods[M]["request"]} request
+ * @param {Methods[M]["request"]} members
  * @param {Uint8Array} [raw]
  * @returns {Promise<Answer<M>>}
  */
-export function ask(method, request, raw) {
-  return new Pending(method, request, raw).answer;
+export function request(method, members, raw) {
+  return new Pending(method, members, raw).answer;
+}
+
+/**
+ * Ask what this package asks by itself: a daemon that does not know the method, or a member, has an older version.
+ * @template {keyof Methods} M
+ * @param {M} method
+ * @param {Methods[M]["request"]} members
+ * @returns {Promise<Answer<M>>}
+ */
+export async function ask(method, members) {
+  try {
+    return await request(method, members);
+  } catch (error) {
+    const message = error instanceof SandboxError ? error.message : "";
+    if (!["unknown method ", `${method}: unknown member `].some((words) => message.startsWith(words))) throw error;
+    throw new Unsupported(`the running daemon is older than this program (${message.split(";")[0]}); restart it with: snipara-sandbox daemon stop`,
+      { code: "unsupported" });
+  }
 }

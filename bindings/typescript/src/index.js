@@ -8,7 +8,7 @@ export { Result } from "./result.js";
 export {
   CellFailed, CellTimeout, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported,
 } from "./errors.js";
-export { ask as request } from "./connection.js";
+export { request } from "./connection.js";
 
 /** @typedef {import("./sandbox.js").SandboxOptions} SandboxOptions */
 /** @typedef {import("./sandbox.js").RunOptions} RunOptions */

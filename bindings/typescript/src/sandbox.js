@@ -18,6 +18,7 @@ import { Stream } from "./stream.js";
 import { checkCell, getter, jsonOf, setter, valueOf } from "./values.js";
 
 /** @import {Methods, RawResult} from "../types/wire.d.ts" */
+/** @import {Connection} from "./connection.js" */
 /** @import {Limits} from "./limits.js" */
 /** @import {Applied, ApplyOptions, Diff, Exported, ImportOptions, ProjectDiff} from "./commands.js" */
 /** @import {Output, Piece, Result} from "./result.js" */
@@ -197,8 +198,12 @@ export class Files {
     await this.#sandbox.open();
     /** @type {Buffer[]} */
     const parts = [];
+    /** @type {Connection | undefined} that of the parts before: another daemon may have another file */
+    let connection;
     for (let offset = 0; ;) {
-      const { answer, raw } = await ask("get", { session: this.#sandbox.name, path, offset, length: CHUNK });
+      const part = new Pending("get", { session: this.#sandbox.name, path, offset, length: CHUNK }, undefined, undefined, connection);
+      const { answer, raw } = await part.answer;
+      connection = part.call.connection ?? undefined;
       if (answer.size > most) {
         throw new LimitReached(`${path} has ${answer.size} bytes, more than the ${most} asked for`, {
           code: "limit", object: path, limit: { name: "most", value: most }, remedy: { kind: "raise_limit", name: "most", value: answer.size },
@@ -230,9 +235,13 @@ export class Files {
     await this.#sandbox.open();
     let offset = 0;
     let part;
+    /** @type {Connection | undefined} that of the parts before: another daemon may not have them */
+    let connection;
     do { // a part shorter than CHUNK is the last; it may be empty
       part = bytes.subarray(offset, offset + CHUNK);
-      await ask("put", { session: this.#sandbox.name, path, offset, truncate: true, mode }, part);
+      const put = new Pending("put", { session: this.#sandbox.name, path, offset, truncate: true, mode }, part, undefined, connection);
+      await put.answer;
+      connection = put.call.connection ?? undefined;
       offset += CHUNK;
     } while (part.length === CHUNK);
   }
@@ -268,6 +277,8 @@ export class Sandbox {
   #open = null;
   #mayExist;
   #isClosed = false;
+  /** Warnings that were given. @type {Set<string>} */
+  #warned = new Set();
   /** @type {Partial<ExecRequest>} */
   #policy = {};
 
@@ -345,6 +356,11 @@ export class Sandbox {
       return cell({}); // an older daemon: history() lists it
     });
     this.#open ??= Promise.resolve();
+    for (const { setting, session, asked } of result.raw.not_applied ?? []) {
+      const warning = `session ${this.name} keeps its ${setting} ${session}; DOCKER_HOST (${asked}) applies to new sessions`;
+      if (!this.#warned.has(warning)) process.emitWarning(warning, "SandboxWarning");
+      this.#warned.add(warning);
+    }
     return result;
   }
 

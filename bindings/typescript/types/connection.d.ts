@@ -17,6 +17,10 @@ export type Call = {
      */
     connection: Connection | null;
     id: number;
+    /**
+     * it is sent to the next daemon, once, if this one ends before it reads it
+     */
+    mayRepeat: boolean;
 };
 /**
  * @template {keyof Methods} M
@@ -32,6 +36,7 @@ export type Call = {
  * @property {(why: unknown) => void} reject
  * @property {Connection | null} connection null: it waits for one
  * @property {number} id
+ * @property {boolean} mayRepeat it is sent to the next daemon, once, if this one ends before it reads it
  */
 /** A stream to a peer that speaks the protocol. */
 export declare class Connection {
@@ -88,8 +93,16 @@ export declare class Pending<M extends keyof Methods> {
  * Ask the daemon, which is started if none runs: a request of docs/wire.md, and the bytes that go with it.
  * @template {keyof Methods} M
  * @param {M} method
- * @param {Methods[M]["request"]} request
+ * @param {Methods[M]["request"]} members
  * @param {Uint8Array} [raw]
  * @returns {Promise<Answer<M>>}
  */
-export declare function ask<M extends keyof Methods>(method: M, request: Methods[M]["request"], raw?: Uint8Array): Promise<Answer<M>>;
+export declare function request<M extends keyof Methods>(method: M, members: Methods[M]["request"], raw?: Uint8Array): Promise<Answer<M>>;
+/**
+ * Ask what this package asks by itself: a daemon that does not know the method, or a member, has an older version.
+ * @template {keyof Methods} M
+ * @param {M} method
+ * @param {Methods[M]["request"]} members
+ * @returns {Promise<Answer<M>>}
+ */
+export declare function ask<M extends keyof Methods>(method: M, members: Methods[M]["request"]): Promise<Answer<M>>;

@@ -3,7 +3,7 @@ export { agent, completion, resume, streamCompletion } from "./runs.js";
 export { Stream } from "./stream.js";
 export { Result } from "./result.js";
 export { CellFailed, CellTimeout, Denied, InvalidArgument, LimitReached, NotFound, SandboxError, SandboxLost, SandboxTimeout, Unsupported, } from "./errors.js";
-export { ask as request } from "./connection.js";
+export { request } from "./connection.js";
 export type SandboxOptions = import("./sandbox.js").SandboxOptions;
 export type RunOptions = import("./sandbox.js").RunOptions;
 export type StreamOptions = import("./sandbox.js").StreamOptions;
