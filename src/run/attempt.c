@@ -38,9 +38,11 @@ void snp_run_attempt_text(struct snp_run_attempt *attempt, const char *text)
 
     if (hypothesis != NULL) {
         put(&attempt->hypothesis, hypothesis);
+        attempt->has_next_hypothesis = attempt->is_over;
     }
     if (invariant != NULL) {
         put(&attempt->invariant, invariant);
+        attempt->has_next_invariant = attempt->is_over;
     }
     attempt->was_explained =
         attempt->was_explained ||
@@ -100,12 +102,26 @@ void snp_run_attempt_call(struct snp_run_attempt *attempt,
                            has_files(files, "modified") || has_files(files, "deleted");
 }
 
+void snp_run_attempt_end(struct snp_run_attempt *attempt)
+{
+    attempt->is_over = true;
+    attempt->has_next_hypothesis = false;
+    attempt->has_next_invariant = false;
+}
+
 void snp_run_attempt_next(struct snp_run_attempt *attempt)
 {
-    int64_t n = attempt->n + 1;
+    struct snp_run_attempt next = {.n = attempt->n + 1};
 
+    if (attempt->has_next_hypothesis) {
+        next.hypothesis = SNP_TAKE_PTR(attempt->hypothesis);
+    }
+    if (attempt->has_next_invariant) {
+        next.invariant = SNP_TAKE_PTR(attempt->invariant);
+    }
+    next.was_explained = next.hypothesis != NULL && next.invariant != NULL;
     snp_run_attempt_done(attempt);
-    attempt->n = n;
+    *attempt = next;
 }
 
 json_t *snp_run_attempt_json(const struct snp_run_attempt *attempt)

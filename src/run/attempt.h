@@ -22,6 +22,8 @@ struct snp_run_attempt {
     bool was_explained; /* both lines came before that */
     bool was_run;       /* so did a call that names a test command, or its runner */
     bool is_over;       /* there is a verdict; the next call of a tool begins the next one */
+    bool has_next_hypothesis; /* the line came after the verdict, so it is of the next one */
+    bool has_next_invariant;
 };
 
 void snp_run_attempt_done(struct snp_run_attempt *attempt);
@@ -35,7 +37,10 @@ void snp_run_attempt_call(struct snp_run_attempt *attempt,
                           const json_t *call,
                           const json_t *files);
 
-/* The next one begins, where this one is over. */
+/* There is a verdict, with which the model continues. */
+void snp_run_attempt_end(struct snp_run_attempt *attempt);
+
+/* The next one begins, where this one is over: with the lines that the model wrote since the verdict. */
 void snp_run_attempt_next(struct snp_run_attempt *attempt);
 
 /* Members of the evidence. New reference. */

@@ -313,28 +313,21 @@ static int apply_verdict(struct snp_run_state *state, const json_t *record)
         return 0;
     }
     put(&state->final, NULL);
-    state->attempt.is_over = true;
+    snp_run_attempt_end(&state->attempt);
     r = results_fill(state);
     return r < 0 ? r
                  : message_add(state,
                                json_pack("{s:s, s:O}", "role", "user", "content", feedback));
 }
 
-/* The last answer begins the next attempt; the session of the previous attempt no longer exists. */
+/* The next attempt begins; the session of the previous attempt no longer exists. */
 static int apply_attempt(struct snp_run_state *state, const json_t *record)
 {
-    const json_t *message =
-        json_object_get(json_object_get(state->answer, "answer"), "message");
-    const char *text = snp_json_str(message, "content", NULL);
-
     (void)record;
     if (!state->attempt.is_over) {
         return SNP_E_INVALID;
     }
     snp_run_attempt_next(&state->attempt);
-    if (text != NULL) {
-        snp_run_attempt_text(&state->attempt, text);
-    }
     state->last_cell = 0;
     return json_object_clear(state->files.created) < 0 ||
                    json_object_clear(state->files.modified) < 0 ||

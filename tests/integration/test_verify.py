@@ -676,6 +676,34 @@ def test_a_run_that_was_cut_off_is_resumed_and_judged(box: Sandbox) -> None:
     shutil.rmtree(logs)
 
 
+def verdicts_of(logs: str) -> list[Json]:
+    record, = os.listdir(logs)
+    with open(os.path.join(logs, record)) as lines:
+        return [each for each in map(json.loads, lines) if each.get("step") == "verdict"]
+
+
+def test_the_hypothesis_of_every_attempt_is_kept(box: Sandbox) -> None:
+    """Also if it stands in an answer before the first call of the attempt, and after `resume`."""
+    runs = Runs(box)
+    logs = os.path.join(runs.folder, "logs")
+    done = runs.cli("agent", "Fix add()", *runs.options(runs.script(
+        turn(text="HYPOTHESIS: times\nINVARIANT: 2 * 2 is 4"), turn(edit("a - b", "a * b"), final()),
+        turn(text="HYPOTHESIS: power\nINVARIANT: 0 ** 0 is 0"), turn(edit("a - b", "a ** b"), final()),
+        turn(text="HYPOTHESIS: plus\nINVARIANT: 1 + 2 is 3"), turn(edit("a - b", "a + b"), final()))),
+        "--cost-limit", "none", *TEST, "--max-iterations", "5", "--max-depth", "1", "--json")
+    assert done.returncode == 1 and json.loads(done.stdout)["stopped_by"] == "max_iterations", done.stdout
+    assert len(verdicts_of(logs)) == 2
+    done = runs.cli("resume", os.listdir(logs)[0][:8], "--max-iterations", "9", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [(each["attempt"], each["hypothesis"], each["invariant"], each["explained_before_edit"])
+            for each in verdicts_of(logs)] == [
+        (1, "HYPOTHESIS: times", "INVARIANT: 2 * 2 is 4", True),
+        (2, "HYPOTHESIS: power", "INVARIANT: 0 ** 0 is 0", True),
+        (3, "HYPOTHESIS: plus", "INVARIANT: 1 + 2 is 3", True)]
+    box.destroy(json.loads(done.stdout)["session"])
+    shutil.rmtree(logs)
+
+
 def test_without_a_project_no_model_is_asked(box: Sandbox) -> None:
     runs = Runs(box)
     words = ["agent", "Fix it", *runs.options(runs.script(turn(final()))), "--cost-limit", "none", *TEST]
