@@ -70,13 +70,44 @@ def blocks_of(row: Json) -> List[Block]:
     return [(i1, i2, j1, j2) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"]
 
 
+SCRIPT_FUNCTION = re.compile(
+    r"(?:(?:export|default|async|static) )*(?:function\*? (\w+)|(?:(?:const|let|var) )?([\w.]+) ?[=:] ?(?:async )?"
+    r"(?:function\b|\([^()]*\) ?=>|\w+ ?=>)|(?!(?:if|for|while|switch|catch|with|function)\b)(\w+) ?\([^()]*\) ?\{)")
+
+
+def function_names(row: Json, wanted: List[int]) -> Dict[int, str]:
+    """The functions in which these lines of the new text stand; of scripts by their layout."""
+    found: Dict[int, str] = {}
+    around: List[Tuple[int, str]] = []
+    try:
+        tree = ast.parse(now_text(row) or b"") if row["path"].endswith(".py") else ast.Module([], [])
+    except (SyntaxError, ValueError, RecursionError):
+        return found  # a finding
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            found.update(dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), node.name))
+    for n, line in enumerate(lines_of(now_text(row)) or [] if SCRIPT.search(row["path"]) else [], 1):
+        code = line.strip()
+        indent = len(line) - len(line.lstrip())
+        while around and code and indent < around[-1][0] + (code[0] not in ")}]"):
+            around.pop()
+        names = SCRIPT_FUNCTION.match(code)
+        if names:
+            around.append((indent, next(name for name in names.groups() if name)))
+        if around:
+            found[n] = around[-1][1]
+    return {line: found[line] for line in wanted if line in found}
+
+
 def hunks_of(rows: List[Json], unexecuted: List[str]) -> List[Json]:
     found = []
     for row in rows:
         is_pinned = is_manifest(row["path"]) and not list(manifest_findings(row))  # nothing here installs it
         if not is_test(row["path"]) and row["path"] not in unexecuted and not is_pinned:
             blocks = blocks_of(row)
-            found += [{"path": row["path"], "line": block[2] + 1, "block": n} for n, block in enumerate(blocks)]
+            for n, (_, _, j1, j2) in enumerate(blocks):
+                names = dict.fromkeys(function_names(row, list(range(j1 + 1, j2 + 1))).values())
+                found.append({"path": row["path"], "line": j1 + 1, "block": n, "functions": ", ".join(names)})
             if not blocks:
                 found.append({"path": row["path"], "line": 0, "block": None})
     return found
@@ -306,8 +337,11 @@ def sample_compare(folder: str) -> None:
 
 def look(rows: List[Json], answer: str, risk: Json, findings: List[Json]) -> None:
     unexecuted = [path for path, name in risk["files"].items() if name == "migration"]
+    changed = changed_lines(rows, unexecuted)
     found = {"hunks": hunks_of(rows, unexecuted), "findings": findings, "risk": risk,
-             "measures": measured(rows), "unexecuted": unexecuted, "changed": changed_lines(rows, unexecuted),
+             "measures": measured(rows), "unexecuted": unexecuted, "changed": changed,
+             "functions": {row["path"]: function_names(row, changed[row["path"]]) for row in rows
+                           if row["path"] in changed},
              "tests": [row["path"] for row in rows if is_test(row["path"])], "own_tests": own_tests(rows)}
     with open(answer, "w") as file:
         json.dump(found, file)

@@ -107,3 +107,16 @@ def test_what_a_class_asks_for(risk: Any, tmp_path: Path) -> None:
     assert first["plan"] == ["SCAN t"] and "no such column: x" in second["error"]
     found = risk.risk_of([row("migrations/0001_x.py: import os")], rules)
     assert found["level"] == "critical" and found["reasons"][0]["word"] == "tests passed"
+
+
+def test_lines_are_named_by_the_function_they_stand_in(risk: Any) -> None:
+    python = ("m.py: import x\n\n\nclass A:\n    @x\n    def f(self,\n          a):\n        def g():\n"
+              "            pass\n        return a\n")
+    script = ("m.js: const x = 1\nfunction div(a, b) {\n  if (b) {\n    return a / b\n  }\n}\n"
+              "const f = async (a) => {\n  return a\n}\n"
+              "class A {\n  get(a) {\n    return a\n  }\n}\nx.run = function () { return 1 }\nf(x)\n")
+    for text, names in ((python, {6: "f", 7: "f", 8: "g", 9: "g", 10: "f"}),
+                        (script, {**dict.fromkeys(range(2, 7), "div"), **dict.fromkeys((7, 8, 9), "f"),
+                                  **dict.fromkeys((11, 12, 13), "get"), 15: "x.run"}),
+                        ("m.py: def f(:\n", {}), ("notes.txt: def f():\n", {})):
+        assert risk.judge.function_names(row(text), list(range(1, 20))) == names

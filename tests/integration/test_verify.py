@@ -245,9 +245,25 @@ def test_lines_that_no_test_runs_are_named(box: Sandbox) -> None:
         session(box, "uncovered", fix)
         found = verdict(box, "uncovered", *TEST, *options)
         assert found["verdict"] == word and found["uncovered"] == {"calc.py": [3]}, found["reasons"]
+        assert [each["text"] for each in found["reasons"]] == [
+            "no test command runs calc.py:3 (function add)" + ("" if options else " (--allow-uncovered)")]
     session(box, "uncovered", script("", "return a - b", "if (a > 99) {\n    b = 7\n  }\n  return a + b"))
     found = verdict(box, "uncovered", *NODE)
-    assert found["reasons"][0]["text"] == "no test command runs js/calc.js:5 (--allow-uncovered)", found["reasons"]
+    assert found["reasons"][0]["text"] == (
+        "no test command runs js/calc.js:5 (function add) (--allow-uncovered)"), found["reasons"]
+
+
+def test_a_new_function_that_no_test_calls_is_named(box: Sandbox) -> None:
+    session(box, "beside", write("\n\ndef div(a, b):\n    return a / b\n"))
+    found = verdict(box, "beside", *TEST)
+    assert [each["text"] for each in found["reasons"]] == [
+        "no test fails without the change at calc.py:7 (function div)"], found["reasons"]
+    within = "return a + b\n\n\ndef div(a, b):\n    c = a / b\n    return c"
+    session(box, "beside", f"text = open('calc.py').read().replace('return a - b', {within!r})\n"
+            "open('calc.py', 'w').write(text)")
+    found = verdict(box, "beside", *TEST)
+    assert [each["text"] for each in found["reasons"]] == [
+        "no test command runs calc.py:6, 7 (function div) (--allow-uncovered)"], found["reasons"]
 
 
 @pytest.mark.parametrize("cheat", CHEATS)

@@ -441,6 +441,41 @@ static int forms_run(struct verifying *v, struct snp_err *err)
     return 0;
 }
 
+/* The function that a line stands in; "": none. */
+static const char *function_of(const struct verifying *v, const char *path, const json_t *line)
+{
+    char key[24];
+
+    (void)snprintf(key, sizeof(key), "%lld", (long long)json_integer_value(line));
+    return snp_json_str(json_object_get(json_object_get(v->look, "functions"), path), key, "");
+}
+
+/* Lines of one function, from the n-th on; returns where the next begin. */
+static size_t lines_tell(const struct verifying *v,
+                         const char *path,
+                         const json_t *lines,
+                         size_t n)
+{
+    const char *name = function_of(v, path, json_array_get(lines, n));
+    struct snp_buf text = SNP_BUF(TOLD_MAX);
+    const char *told;
+
+    for (size_t first = n; n < json_array_size(lines) &&
+                           strcmp(function_of(v, path, json_array_get(lines, n)), name) == 0;
+         n++) {
+        (void)!snp_buf_addf(&text, "%s%lld", n == first ? "" : ", ",
+                            (long long)json_integer_value(json_array_get(lines, n)));
+    }
+    told = snp_buf_cstr(&text);
+    snp_verdict_add(
+        v->reasons, v->asked->allows_uncovered ? snp_verdict_ready : snp_verdict_unproven,
+        "no test command runs %.200s:%.200s%s%.80s%s%s", path, told == NULL ? "?" : told,
+        name[0] == '\0' ? "" : " (function ", name, name[0] == '\0' ? "" : ")",
+        v->asked->allows_uncovered ? "" : " (--allow-uncovered)");
+    snp_buf_done(&text);
+    return n;
+}
+
 static void uncovered_tell(const struct verifying *v)
 {
     const char *path;
@@ -448,18 +483,9 @@ static void uncovered_tell(const struct verifying *v)
 
     json_object_foreach(v->uncovered, path, lines)
     {
-        struct snp_buf text = SNP_BUF(TOLD_MAX);
-        const char *told;
-
-        for (size_t i = 0; i < json_array_size(lines); i++) {
-            (void)!snp_buf_addf(&text, "%s%lld", i == 0 ? "" : ", ",
-                                (long long)json_integer_value(json_array_get(lines, i)));
+        for (size_t n = 0; n < json_array_size(lines);) {
+            n = lines_tell(v, path, lines, n);
         }
-        told = snp_buf_cstr(&text);
-        snp_verdict_add(v->reasons, snp_verdict_unproven,
-                        "no test command runs %.200s:%.200s (--allow-uncovered)", path,
-                        told == NULL ? "?" : told);
-        snp_buf_done(&text);
     }
 }
 
@@ -493,7 +519,7 @@ static int repeats_run(struct verifying *v, struct snp_err *err)
             r = repeat_run(v, n, &job, err);
         }
     }
-    if (r == 0 && !v->asked->allows_uncovered) {
+    if (r == 0) {
         uncovered_tell(v);
     }
     return r;
@@ -532,16 +558,18 @@ static int hunks_run(struct verifying *v, struct snp_err *err)
     }
     for (size_t i = 0; i < n; i++) {
         json_t *hunk = json_array_get(hunks, i);
+        const char *names = snp_json_str(hunk, "functions", "");
         bool is_needed = false;
 
         progress(v, "the tests without one hunk");
         SNP_TRY(hunk_is_needed(v, hunk, &is_needed, err));
         if (!is_needed) {
             (void)json_array_append(v->unproven, hunk);
-            snp_verdict_add(v->reasons, snp_verdict_unproven,
-                            "no test fails without the change at %.200s:%lld",
-                            snp_json_str(hunk, "path", "?"),
-                            (long long)snp_json_int(hunk, "line", 0));
+            snp_verdict_add(
+                v->reasons, snp_verdict_unproven,
+                "no test fails without the change at %.200s:%lld%s%.80s%s",
+                snp_json_str(hunk, "path", "?"), (long long)snp_json_int(hunk, "line", 0),
+                names[0] == '\0' ? "" : " (function ", names, names[0] == '\0' ? "" : ")");
         }
     }
     return 0;
