@@ -133,6 +133,13 @@ def test_changes_of_a_project_are_judged_by_verify(box: Sandbox) -> None:
     found = {row["sample"]: row["outcome"] for row in report["results"]}
     assert found == {0: "passed", 1: "failed", 2: "failed", 3: "failed", 4: "error"}, report["results"]
     assert report["measures"]["final_pass_rate"] == 1 / 4 and report["measures"]["patch_size"] == (2 + 2 + 2 + 4) / 4
+    unused = diff("calc.py", code, code.replace("return a - b", "if a > 99:\n        a = 7\n    return a + b"))
+    for printed, outcome in (("4", "passed"), ("5", "failed")):
+        report = evaluated(
+            box, data, "--samples", lines(box, "unused.jsonl", [{"instance_id": "calc-1", "model_patch": unused}]),
+            "--allow-uncovered", "--sample", "python3 -c 'import calc; print(calc.add(2, 2))'", "--expect",
+            box.make_file("expected.txt", printed + "\n"))
+        assert [row["outcome"] for row in report["results"]] == [outcome], report["results"]
     script = lines(box, "fixer.jsonl", [turn(call("execute_code", code="t = open('calc.py').read()\n"
                                                   "open('calc.py', 'w').write(t.replace('-', '+'))")),
                                         turn(call("FINAL", answer="done"))])

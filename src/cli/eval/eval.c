@@ -20,6 +20,7 @@ enum {
     PARALLEL_MAX = 64,
     K_MAX = 1000,
     MS = 1000,
+    EXPECTED_MAX = 1 << 20,
 };
 
 struct evaluating {
@@ -68,6 +69,7 @@ static int options_take(struct evaluating *all, struct snp_err *err)
                                    .model = model,
                                    .cost = snp_opts_str(opts, "cost-limit"),
                                    .config = snp_opts_str(opts, "config")};
+    SNP_TRY(snp_verify_proof_options(opts, &all->with.proof, err));
     all->work = (struct snp_work){.with = &all->with,
                                   .tasks = &all->tasks,
                                   .per_task = model == NULL ? 0 : all->k,
@@ -77,6 +79,31 @@ static int options_take(struct evaluating *all, struct snp_err *err)
     all->work.folder = all->work.folder == NULL ? "eval" : all->work.folder;
     all->log_dir = snp_need_format("%s/logs", all->work.folder);
     all->with.log_dir = all->log_dir;
+    return 0;
+}
+
+/* What changes of a project are judged by, where it was given: results by other files are others. */
+static int proof_keep(struct evaluating *all, struct snp_err *err)
+{
+    const struct snp_verify *proof = &all->with.proof;
+
+    for (size_t i = 0; i < proof->n_samples; i++) {
+        snp_autofree char *text = NULL;
+        char hash[SNP_PATCH_HASH_LEN + 1] = "";
+        size_t n = 0;
+
+        SNP_TRY(snp_file_read(proof->expected[i], EXPECTED_MAX, &text, &n, err));
+        (void)!snp_patch_hash(text, n, hash);
+        if (i == 0) {
+            (void)json_object_set_new(all->head, "samples", json_array());
+        }
+        (void)json_array_append_new(
+            json_object_get(all->head, "samples"),
+            json_pack("{s:s, s:s}", "command", proof->samples[i], "expected_sha256", hash));
+    }
+    if (proof->allows_uncovered) {
+        (void)json_object_set_new(all->head, "allow_uncovered", json_true());
+    }
     return 0;
 }
 
@@ -100,7 +127,7 @@ static int prepare(struct evaluating *all, struct snp_err *err)
                            all->tasks.sha256, "model", all->with.model, "test_timeout_ms",
                            (json_int_t)all->with.wall_ms, "program", SNP_VERSION));
     all->work.head = all->head;
-    return 0;
+    return proof_keep(all, err);
 }
 
 static int file_keep(const char *folder,
@@ -157,6 +184,7 @@ static const struct snp_opt options[] = {
     {"parallel",     0,   SNP_OPT_INT,    "N",    "samples at once: 1 to 64 (default 2)",             0},
     {"test-timeout", 0,   SNP_OPT_FLOAT,  "S",
      "wall clock of a sample's tests in seconds: 1 to 600 (default 30)",                              0},
+    SNP_VERIFY_OPTS_PROOF,
     {"cost-limit",   0,   SNP_OPT_STRING, "USD",
      "most that one answer of the model may cost, as in run",                                         0},
     {"template",     0,   SNP_OPT_STRING, "NAME", "what the sandbox has, as in exec",

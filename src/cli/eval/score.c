@@ -17,7 +17,6 @@
 #include "cli/eval/tasks.h"
 #include "cli/need.h"
 #include "cli/remote.h"
-#include "cli/session/verify.h"
 #include "cli/spawn.h"
 #include "policy/limits.h"
 #include "repair/embedded.h"
@@ -146,15 +145,16 @@ static int session_score(const struct snp_score *with,
     snp_autofree char *regress = command_make(task, "regress");
     const char *const tests[] = {test};
     const char *const others[] = {regress};
-    const struct snp_verify asked = {
-        .cli = with->cli,
-        .session = session,
-        .commands = {tests,        others         },
-        .n_commands = {test != NULL, regress != NULL},
-        .wall_ms = with->wall_ms,
-    };
+    struct snp_verify asked = with->proof;
     snp_autojson json_t *evidence = NULL;
 
+    asked.cli = with->cli;
+    asked.session = session;
+    asked.commands[SNP_VERIFY_TEST] = tests;
+    asked.n_commands[SNP_VERIFY_TEST] = test != NULL;
+    asked.commands[SNP_VERIFY_REGRESS] = others;
+    asked.n_commands[SNP_VERIFY_REGRESS] = regress != NULL;
+    asked.wall_ms = with->wall_ms;
     SNP_TRY(snp_verify_run(&asked, &evidence, err));
     *ret = json_pack(
         "{s:s, s:O?, s:O, s:O, s:O}", "outcome", outcome_of(evidence), "why",

@@ -5,15 +5,17 @@
 /* One sample of one task, judged in a session of its own. */
 
 #include "cli/cli.h"
+#include "cli/session/verify.h"
 
 struct snp_score {
     struct snp_cli *cli;
-    json_t *defaults;    /* borrowed: of every session */
-    uint64_t wall_ms;    /* of a sample's tests, or of one command */
-    const char *model;   /* asked for a sample where there is none; NULL = none is asked */
-    const char *cost;    /* its --cost-limit; NULL = as configured */
-    const char *config;  /* its --config; NULL = none */
-    const char *log_dir; /* of its records */
+    json_t *defaults;        /* borrowed: of every session */
+    uint64_t wall_ms;        /* of a sample's tests, or of one command */
+    struct snp_verify proof; /* what else changes of a project are judged by */
+    const char *model;       /* asked for a sample where there is none; NULL = none is asked */
+    const char *cost;        /* its --cost-limit; NULL = as configured */
+    const char *config;      /* its --config; NULL = none */
+    const char *log_dir;     /* of its records */
 };
 
 /*

@@ -738,16 +738,10 @@ int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err 
 
 /* The verb ----------------------------------------------------------------------------------- */
 
-int snp_verify_options(const struct snp_opts *opts, struct snp_verify *ret, struct snp_err *err)
+int snp_verify_proof_options(const struct snp_opts *opts,
+                             struct snp_verify *ret,
+                             struct snp_err *err)
 {
-    static const char *const names[] = {"test", "regress", "hidden-test"};
-    int64_t seconds = snp_opts_int(opts, "test-timeout", 300);
-
-    for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
-        ret->n_commands[i] = snp_opts_list(opts, names[i], &ret->commands[i]);
-    }
-    ret->n_scope = snp_opts_list(opts, "scope", &ret->scope);
-    ret->hidden_files = snp_opts_str(opts, "hidden-files");
     ret->allows_uncovered = snp_opts_flag(opts, "allow-uncovered", false);
     ret->n_samples = snp_opts_list(opts, "sample", &ret->samples);
     if (snp_opts_list(opts, "expect", &ret->expected) != ret->n_samples) {
@@ -760,6 +754,20 @@ int snp_verify_options(const struct snp_opts *opts, struct snp_verify *ret, stru
                             ret->expected[i], strerror(errno));
         }
     }
+    return 0;
+}
+
+int snp_verify_options(const struct snp_opts *opts, struct snp_verify *ret, struct snp_err *err)
+{
+    static const char *const names[] = {"test", "regress", "hidden-test"};
+    int64_t seconds = snp_opts_int(opts, "test-timeout", 300);
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(names); i++) {
+        ret->n_commands[i] = snp_opts_list(opts, names[i], &ret->commands[i]);
+    }
+    ret->n_scope = snp_opts_list(opts, "scope", &ret->scope);
+    ret->hidden_files = snp_opts_str(opts, "hidden-files");
+    SNP_TRY(snp_verify_proof_options(opts, ret, err));
     if (seconds < 1 || seconds > 600) {
         return snp_fail(err, SNP_E_INVALID, "--test-timeout is 1 to 600 seconds");
     }

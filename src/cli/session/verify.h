@@ -34,7 +34,29 @@ struct snp_verify {
     void *ctx;
 };
 
-/* Options of a verb that verifies, and what they say. */
+/* Options of a verb that verifies or evaluates, and what they say. */
+#define SNP_VERIFY_OPTS_PROOF                                               \
+    {"sample",                                                              \
+     0,                                                                     \
+     SNP_OPT_LIST,                                                          \
+     "CMD",                                                                 \
+     "prints what the code makes of sample data; may be repeated",          \
+     0},                                                                    \
+        {"expect",                                                          \
+         0,                                                                 \
+         SNP_OPT_LIST,                                                      \
+         "FILE",                                                            \
+         "what the --sample must print; one for each, in the same order",   \
+         0},                                                                \
+    {                                                                       \
+        "allow-uncovered", 0, SNP_OPT_FLAG, NULL,                           \
+            "lines of the change may be there that no test command runs", 0 \
+    }
+int snp_verify_proof_options(const struct snp_opts *opts,
+                             struct snp_verify *ret,
+                             struct snp_err *err) SNP_NODISCARD;
+
+/* Options of a verb that verifies. */
 #define SNP_VERIFY_OPTS                                                                         \
     {                                                                                           \
         "test", 0, SNP_OPT_LIST, "CMD", "tests that failed and must pass now; may be repeated", \
@@ -57,29 +79,12 @@ struct snp_verify {
          "DIR",                                                                                 \
          "folder of hidden tests, at /workspace/NAME where they run, and nowhere else",         \
          0},                                                                                    \
-        {"sample",                                                                              \
-         0,                                                                                     \
-         SNP_OPT_LIST,                                                                          \
-         "CMD",                                                                                 \
-         "prints what the code makes of sample data; may be repeated",                          \
-         0},                                                                                    \
-        {"expect",                                                                              \
-         0,                                                                                     \
-         SNP_OPT_LIST,                                                                          \
-         "FILE",                                                                                \
-         "what the --sample must print; one for each, in the same order",                       \
-         0},                                                                                    \
+        SNP_VERIFY_OPTS_PROOF,                                                                  \
         {"scope",                                                                               \
          0,                                                                                     \
          SNP_OPT_LIST,                                                                          \
          "PREFIX",                                                                              \
          "only files below these may change (default: all); may be repeated",                   \
-         0},                                                                                    \
-        {"allow-uncovered",                                                                     \
-         0,                                                                                     \
-         SNP_OPT_FLAG,                                                                          \
-         NULL,                                                                                  \
-         "lines of the change may be there that no test command runs",                          \
          0},                                                                                    \
     {                                                                                           \
         "test-timeout", 0, SNP_OPT_INT, "S",                                                    \
