@@ -17,6 +17,7 @@ from findings import findings_of
 from judge import TOP, Json, base_text, is_test, lines_of, now_text
 
 SAMPLED = "data-transformation"  # where more than its suffix says so: any Python is of this class
+NO_DATABASE = "the project has no SQLite database"
 LEVELS = ["low", "low-medium", "medium", "high", "critical"]
 
 
@@ -118,7 +119,7 @@ def explained(rows: List[Json]) -> List[Json]:
     statements = [each for row in rows for each in statements_of(row)][:100]
     copy = database_copy() if statements else None
     if copy is None:
-        return [{"statement": each, "error": "the project has no SQLite database"} for each in statements]
+        return [{"statement": each, "error": NO_DATABASE} for each in statements]
     database = sqlite3.connect(f"file:{copy}?mode=ro", uri=True)
     return [explain(database, each) for each in statements]
 
@@ -138,7 +139,8 @@ def asked_for(kinds: List[str], rows: List[Json], queries: List[Json]) -> Iterat
         yield {"word": "not proven", "text": "it changes an API endpoint without an integration test in the patch"}
     for query in queries:
         if "error" in query:
-            yield {"word": "not proven", "text": f"not explained: {query['statement'][:80]!r}: {query['error']}"}
+            yield {"word": "not proven", "text": f"not explained: {query['statement'][:80]!r}: {query['error']}",
+                   "for_user": query["error"] == NO_DATABASE}
     if "database-query" in kinds and not queries:
         yield {"word": "tests passed", "text": "it queries a database, and none of its statements could be read"}
     for kind, text in (("infrastructure", "it changes infrastructure, which nothing here plans"),

@@ -79,18 +79,44 @@ void snp_verdict_add(json_t *reasons, const char *word, const char *fmt, ...)
     }
 }
 
-const char *snp_verdict_word(const json_t *reasons)
+void snp_verdict_for_user(json_t *reasons, bool is_both)
+{
+    json_t *last = json_array_get(reasons, json_array_size(reasons) - 1);
+
+    (void)json_object_set_new(last, "removed_by", json_string(is_both ? "both" : "user"));
+}
+
+static const char *worst_of(const json_t *reasons, bool has_user, bool has_both)
 {
     size_t worst = 0;
 
     for (size_t i = 0; i < json_array_size(reasons); i++) {
-        const char *word = snp_json_str(json_array_get(reasons, i), "word", "");
+        const json_t *reason = json_array_get(reasons, i);
+        const char *word = snp_json_str(reason, "word", "");
+        const char *by = snp_json_str(reason, "removed_by", "");
 
+        if ((!has_user && strcmp(by, "user") == 0) || (!has_both && strcmp(by, "both") == 0)) {
+            continue;
+        }
         for (size_t w = worst; w < SNP_ARRAY_LEN(words); w++) {
             worst = strcmp(word, words[w]) == 0 ? w : worst;
         }
     }
     return words[worst];
+}
+
+const char *snp_verdict_word(const json_t *reasons)
+{
+    return worst_of(reasons, true, true);
+}
+
+const char *snp_verdict_word_of_change(const json_t *reasons, bool is_told)
+{
+    for (size_t i = 0; i < json_array_size(reasons) && !is_told; i++) {
+        is_told =
+            strcmp(snp_json_str(json_array_get(reasons, i), "removed_by", ""), "user") == 0;
+    }
+    return worst_of(reasons, false, !is_told);
 }
 
 /* Comparing ---------------------------------------------------------------------------------- */
@@ -354,7 +380,7 @@ void snp_verdict_repeat(const json_t *before, const json_t *again, json_t *reaso
                reasons);
 }
 
-static bool had_failures(const json_t *report)
+bool snp_verdict_has_failures(const json_t *report)
 {
     const char *id;
     json_t *outcome;
@@ -391,6 +417,7 @@ static void reports_compare(const json_t *base,
                         "%s gave no results for the clean project, so there is nothing to "
                         "compare with",
                         what);
+        snp_verdict_for_user(reasons, false);
         return;
     }
     if (snp_json_bool(was, "is_cut", false) &&
@@ -398,6 +425,7 @@ static void reports_compare(const json_t *base,
         snp_verdict_add(reasons, snp_verdict_unproven,
                         "%s did not end for the clean project, so nobody knows what passed",
                         what);
+        snp_verdict_for_user(reasons, false);
     }
     if (json_array_size(json_object_get(now, "errors")) > 0 &&
         json_array_size(json_object_get(was, "errors")) == 0) {
@@ -406,12 +434,13 @@ static void reports_compare(const json_t *base,
     missing_tell(was, now, run, reasons);
     cases_tell(was, now, run, reasons);
     outcomes_tell(was, now, run, reasons);
-    if (is_test && !had_failures(was)) {
+    if (is_test && !snp_verdict_has_failures(was)) {
         snp_verdict_add(
             reasons, snp_verdict_unproven,
             "%s failed no test of the clean project, so the change is not what makes "
             "it pass",
             what);
+        snp_verdict_for_user(reasons, false);
     }
 }
 

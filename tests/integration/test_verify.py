@@ -666,8 +666,9 @@ def test_a_run_that_was_cut_off_is_resumed_and_judged(box: Sandbox) -> None:
                       "--test-timeout", "600", cwd=runs.folder,
                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert asked.stderr is not None
-    while "Running python3 -m pytest" not in (line := asked.stderr.readline()):
-        assert line
+    for _ in range(2):  # before the model is asked, and with its change
+        while "Running python3 -m pytest" not in (line := asked.stderr.readline()):
+            assert line
     asked.send_signal(signal.SIGINT)
     shown = asked.communicate(timeout=4 * lib.PATIENCE)
     assert asked.returncode == 130 and "cancelled" in "".join(shown), shown
@@ -718,6 +719,101 @@ def test_the_hypothesis_of_every_attempt_is_kept(box: Sandbox) -> None:
         (3, "HYPOTHESIS: plus", "INVARIANT: 1 + 2 is 3", True)]
     box.destroy(json.loads(done.stdout)["session"])
     shutil.rmtree(logs)
+
+
+def test_what_only_the_user_can_give_is_not_asked_of_the_model(box: Sandbox) -> None:
+    rows = "import csv\n\n\ndef sums(lines):\n    return [int(a) - int(b) for a, b in csv.reader(lines)]\n"
+    files = {"rows.py": rows,
+             "tests/test_rows.py": "from rows import sums\n\n\ndef test_sums():\n    assert sums(['1,2']) == [3]\n"}
+    for path, text in files.items():
+        box.make_file("project/" + path, text)
+    time.sleep(0.05)
+    runs = Runs(box)
+    logs = os.path.join(runs.folder, "logs")
+    done = runs.cli("agent", "Fix it", *runs.options(runs.script(turn(edit(" - ", " + ", "rows.py"), final()))),
+                    "--cost-limit", "none", "--test", "python3 -m pytest -q tests/test_rows.py")
+    judged, = verdicts_of(logs)
+    assert done.returncode == 1 and judged["feedback"] is None and judged["verdict"] == "not proven", judged
+    assert "give --sample CMD --expect FILE" in done.stderr and "The model cannot fix this" in done.stderr, done.stderr
+    box.destroy(f"run-{os.listdir(logs)[0][:13]}")
+    shutil.rmtree(logs)
+    for path in files:
+        os.remove(os.path.join(box.folder, "project", path))
+    time.sleep(0.05)
+
+
+def test_lines_that_no_test_runs_are_told_once(box: Sandbox) -> None:
+    """The model may leave them out; only the user can allow them."""
+    fix = turn(edit("return a - b", "if a > 99:\n        a = 7\n    return a + b"), final())
+    found = agent(box, fix, fix, fix, status=1)
+    assert found["success"] and found["stopped_by"] is None
+    first, last = [each for each in found["records"] if each.get("step") == "verdict"]
+    assert "calc.py:3 (function add)" in first["feedback"] and last["feedback"] is None, (first, last)
+    box.destroy(found["session"])
+
+
+def test_what_limits_every_verdict_is_reported_before_a_model_is_paid(box: Sandbox) -> None:
+    runs = Runs(box)
+    done = runs.cli("agent", "Fix it", *runs.options(runs.script(turn(final()))), "--cost-limit", "none", *TEST,
+                    "--test", COMMAND + " -k mul")
+    assert done.returncode == 2 and f"`{COMMAND} -k mul` fails no test of the project as it is" in done.stderr, done
+    assert not os.path.exists(os.path.join(runs.folder, "logs"))
+    done = runs.cli("agent", "Fix it", *runs.options(runs.script(turn(final()))), "--cost-limit", "none", "--test",
+                    "make check", "--max-iterations", "1")
+    assert "`make check` reports no results test by test" in done.stderr.splitlines()[0], done.stderr
+    shutil.rmtree(os.path.join(runs.folder, "logs"))
+
+
+SHIPPING = """import csv
+
+
+def calculate_shipping(weight_kg, zone):
+    with open("rate_card.csv", encoding="utf-8") as f:
+        reader = csv.DictReader(f)
+        for row in reader:
+            if float(row["weight_kg"]) == weight_kg and row["zone"] == zone:
+                return float(row["cost_usd"])
+    return 0.0
+"""
+SHIPPING_TESTS = """from shipping import calculate_shipping
+
+
+def test_heavy():
+    assert calculate_shipping(5.0, "zone_3") == 12.50
+
+
+def test_light():
+    assert calculate_shipping(2.0, "zone_1") == 8.00
+"""
+
+
+def test_a_new_function_over_a_table_is_judged(box: Sandbox) -> None:
+    """The column name is wrong at first; the traceback says so, and the next attempt has the right one."""
+    files = {"rate_card.csv": "weight,zone,cost_usd\n5.0,zone_3,12.50\n2.0,zone_1,8.00\n",
+             "tests/test_shipping.py": SHIPPING_TESTS}
+    for path, text in files.items():
+        box.make_file("project/" + path, text)
+    time.sleep(0.05)
+    runs = Runs(box)
+    turns = [turn(call("execute_code", code=more("shipping.py", text)), final())
+             for text in (SHIPPING, SHIPPING.replace('row["weight_kg"]', 'row["weight"]'))]
+    sample = "from shipping import calculate_shipping as f; print(f(5.0, 'zone_3'), f(2.0, 'zone_1'))"
+    done = runs.cli("agent", "Write calculate_shipping(weight_kg, zone), which reads rate_card.csv",
+                    *runs.options(runs.script(*turns)), "--cost-limit", "none", "--json",
+                    "--test", "python3 -m pytest -q tests/test_shipping.py", "--allow-uncovered",
+                    "--sample", f'python3 -c "{sample}"', "--expect", box.make_file("costs.txt", "12.5 8.0\n"))
+    logs = os.path.join(runs.folder, "logs")
+    wrong, right = verdicts_of(logs)
+    assert wrong["verdict"] == "failed" and "KeyError: 'weight_kg'" in wrong["feedback"], wrong
+    texts = [each["text"] for each in right["reasons"]]
+    if texts != ["shipping.py:5 uses open"]:  # until reading a data file by its name no longer blocks
+        assert right["verdict"] == READY and done.returncode == 0, texts
+        assert texts == ["no test command runs shipping.py:10 (function calculate_shipping)"], texts
+    box.destroy(json.loads(done.stdout)["session"])
+    shutil.rmtree(logs)
+    for path in files:
+        os.remove(os.path.join(box.folder, "project", path))
+    time.sleep(0.05)
 
 
 def test_without_a_project_no_model_is_asked(box: Sandbox) -> None:

@@ -492,6 +492,14 @@ static json_t *unchanged_verdict(void)
                      snp_verdict_failed, "text", "nothing was changed");
 }
 
+/* Whether a verdict has reasons for the model; those that the user removes, too, are sent to it once. */
+static bool is_for_model(const json_t *verdict, bool is_told)
+{
+    const char *word = snp_verdict_word_of_change(json_object_get(verdict, "reasons"), is_told);
+
+    return strcmp(word, snp_verdict_ready) != 0 && strcmp(word, snp_verdict_passed) != 0;
+}
+
 /* Where a signal that comes during a verdict is told to its client, in records of a signalfd. */
 static int told_fd = -1;
 
@@ -522,9 +530,51 @@ static int judge_connect(struct snp_front *front, struct snp_err *err)
     return snp_client_connect(&options, &front->judge.client, err);
 }
 
-/* The loop stands still meanwhile, so signals are the verdict's: they interrupt the command that runs. */
+/* The request of a record of `repair`. */
+struct judging {
+    struct snp_verify asked;
+    const char **texts[SNP_VERIFY_KINDS + 3]; /* owned */
+};
+
+static void judging_done(struct judging *of)
+{
+    for (size_t i = 0; i < SNP_ARRAY_LEN(of->texts); i++) {
+        free(of->texts[i]);
+    }
+}
+
+static void judging_make(struct snp_front *front, const json_t *repair, struct judging *ret)
+{
+    static const char *const members[] = {"test", "regress", "hidden"};
+    struct snp_verify *asked = &ret->asked;
+    size_t n_expected;
+
+    *asked = (struct snp_verify){
+        .hidden_files = snp_json_str(repair, "hidden_files", NULL),
+        .allows_uncovered = snp_json_bool(repair, "allow_uncovered", false),
+        .wall_ms = (uint64_t)snp_json_int(repair, "wall_ms", 0),
+        .progress = on_verify,
+        .ctx = front,
+    };
+    for (size_t i = 0; i < SNP_VERIFY_KINDS; i++) {
+        ret->texts[i] = texts_of(repair, members[i], &asked->n_commands[i]);
+        asked->commands[i] = ret->texts[i];
+    }
+    asked->scope = ret->texts[SNP_VERIFY_KINDS] = texts_of(repair, "scope", &asked->n_scope);
+    asked->samples = ret->texts[SNP_VERIFY_KINDS + 1] =
+        texts_of(repair, "sample", &asked->n_samples);
+    asked->expected = ret->texts[SNP_VERIFY_KINDS + 2] =
+        texts_of(repair, "expect", &n_expected);
+    asked->n_samples = n_expected < asked->n_samples ? n_expected : asked->n_samples;
+}
+
+/*
+ * A verdict, or with exec the tests before there is a change. The loop stands still, so signals interrupt the command
+ * that runs.
+ */
 static int verify(struct snp_front *front,
                   struct snp_verify *asked,
+                  const json_t *exec,
                   json_t **ret,
                   struct snp_err *err)
 {
@@ -538,7 +588,7 @@ static int verify(struct snp_front *front,
     for (size_t i = 0; i < SNP_ARRAY_LEN(numbers); i++) {
         (void)sigaction(numbers[i], &meanwhile, &before[i]);
     }
-    r = snp_verify_run(asked, ret, err);
+    r = exec == NULL ? snp_verify_run(asked, ret, err) : snp_verify_begin(asked, exec, err);
     for (size_t i = 0; i < SNP_ARRAY_LEN(numbers); i++) {
         (void)sigaction(numbers[i], &before[i], NULL);
     }
@@ -549,6 +599,17 @@ static int verify(struct snp_front *front,
     return r;
 }
 
+int snp_front_tests(struct snp_front *front,
+                    const json_t *repair,
+                    const json_t *exec,
+                    struct snp_err *err)
+{
+    snp_cleanup(judging_done) struct judging of = {0};
+
+    judging_make(front, repair, &of);
+    return verify(front, &of.asked, exec, NULL, err);
+}
+
 static int on_judge(void *ctx,
                     const json_t *repair,
                     const char *session,
@@ -556,35 +617,16 @@ static int on_judge(void *ctx,
                     json_t **ret,
                     struct snp_err *err)
 {
-    static const char *const members[] = {"test", "regress", "hidden"};
     struct snp_front *front = ctx;
-    struct snp_verify asked = {
-        .session = session,
-        .attempt = attempt,
-        .hidden_files = snp_json_str(repair, "hidden_files", NULL),
-        .wall_ms = (uint64_t)snp_json_int(repair, "wall_ms", 0),
-        .progress = on_verify,
-        .ctx = front,
-    };
-    const char **texts[SNP_VERIFY_KINDS + 3];
-    size_t n_expected;
+    snp_cleanup(judging_done) struct judging of = {0};
     snp_autofree char *feedback = NULL;
-    const char *word;
     int r;
 
     status_clear(front);
-    for (size_t i = 0; i < SNP_VERIFY_KINDS; i++) {
-        texts[i] = texts_of(repair, members[i], &asked.n_commands[i]);
-        asked.commands[i] = texts[i];
-    }
-    asked.scope = texts[SNP_VERIFY_KINDS] = texts_of(repair, "scope", &asked.n_scope);
-    asked.samples = texts[SNP_VERIFY_KINDS + 1] = texts_of(repair, "sample", &asked.n_samples);
-    asked.expected = texts[SNP_VERIFY_KINDS + 2] = texts_of(repair, "expect", &n_expected);
-    asked.n_samples = n_expected < asked.n_samples ? n_expected : asked.n_samples;
-    r = verify(front, &asked, ret, err);
-    for (size_t i = 0; i < SNP_ARRAY_LEN(texts); i++) {
-        free(texts[i]);
-    }
+    judging_make(front, repair, &of);
+    of.asked.session = session;
+    of.asked.attempt = attempt;
+    r = verify(front, &of.asked, NULL, ret, err);
     if (r == SNP_E_NOT_FOUND) {
         *ret = snp_need(unchanged_verdict());
         r = 0;
@@ -592,14 +634,12 @@ static int on_judge(void *ctx,
     if (r < 0) {
         return snp_err_wrap(err, "verdict");
     }
-    word = snp_json_str(*ret, "verdict", "");
     feedback = snp_evidence_feedback(*ret);
     (void)json_object_del(*ret, "runs"); /* evidence.json has them */
     (void)json_object_set_new(*ret, "feedback",
-                              strcmp(word, snp_verdict_ready) == 0 ||
-                                      strcmp(word, snp_verdict_passed) == 0
-                                  ? json_null()
-                                  : json_string(feedback));
+                              is_for_model(*ret, front->is_told) ? json_string(feedback)
+                                                                 : json_null());
+    front->is_told = front->is_told || !is_for_model(*ret, true);
     return 0;
 }
 
@@ -757,10 +797,17 @@ static void verdict_print(const json_t *result, const char *session)
         snp_term_text(stderr, text, strlen(text), 2);
         (void)fputc('\n', stderr);
     }
-    if (session != NULL) {
-        snp_term_printf(stderr, "Look at it and apply it with: snipara-sandbox apply %s%s\n",
-                        session, strcmp(word, snp_verdict_ready) == 0 ? "" : " --unverified");
+    if (session == NULL) {
+        return;
     }
+    if (strcmp(word, snp_verdict_unproven) == 0 && !is_for_model(verdict, true)) {
+        snp_term_printf(stderr,
+                        "The model cannot fix this. Test the same change again, with the "
+                        "missing options: snipara-sandbox verify %s --test CMD ...\n",
+                        session);
+    }
+    snp_term_printf(stderr, "Look at it and apply it with: snipara-sandbox apply %s%s\n",
+                    session, strcmp(word, snp_verdict_ready) == 0 ? "" : " --unverified");
 }
 
 static void hints_print(const struct snp_front *front, const json_t *result)

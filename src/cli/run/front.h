@@ -39,6 +39,7 @@ struct snp_front {
     struct snp_run *run;
     struct snp_cli judge; /* of verdicts, with a client of its own (owned) ... */
     int judge_fd;         /* ... that reads signals there; owned; 0 = none */
+    bool is_told;         /* the model got reasons that the user removes, too */
     bool has_status;      /* a line of progress stands on the terminal */
     bool is_in_text;      /* streamed text has begun, and not ended with a line end */
     bool is_done;
@@ -96,6 +97,12 @@ int snp_front_exec_of(const struct snp_config *config,
                       const char *project,
                       json_t **ret,
                       struct snp_err *err) SNP_NODISCARD;
+
+/* Run the tests that a change must make pass, before a model is paid. SNP_E_INVALID: a command fails no test. */
+int snp_front_tests(struct snp_front *front,
+                    const json_t *repair,
+                    const json_t *exec,
+                    struct snp_err *err) SNP_NODISCARD;
 
 /* --cost-limit: a number of USD, or "none" (below 0). SNP_E_INVALID. */
 int snp_front_cost(const char *text, double *ret, struct snp_err *err) SNP_NODISCARD;

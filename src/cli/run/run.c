@@ -20,6 +20,7 @@
 #include "cli/session/verify.h"
 #include "cli/tier.h"
 #include "policy/limits.h"
+#include "repair/verdict.h"
 #include "run/agent_limits.h"
 #include "schema/schema.h"
 #include "trajectory/reader.h"
@@ -163,13 +164,29 @@ static bool is_judged_in(const char *tier)
     return snp_streq(tier, "native") || snp_streq(tier, "auto") || snp_streq(tier, "docker");
 }
 
-/* What no verdict could be given on is no work for a model. */
-static int repair_check(const struct snp_front *front, const json_t *exec, struct snp_err *err)
+/* What no verdict could be given on is no work for a model; what limits every verdict is reported before it is paid. */
+static int repair_check(const struct snp_front *front,
+                        const json_t *repair,
+                        const json_t *exec,
+                        struct snp_err *err)
 {
     const char *tier = snp_cli_tier(front->config);
+    const char *command;
+    json_t *each;
+    size_t i;
 
     if (!json_is_string(json_object_get(exec, "project"))) {
         return snp_fail(err, SNP_E_INVALID, "--test needs a project; name one: --project DIR");
+    }
+    json_array_foreach(json_object_get(repair, "test"), i, each)
+    {
+        command = json_string_value(each);
+        if (command != NULL && strcmp(snp_verdict_runner(command), "other") == 0) {
+            snp_front_warn(front,
+                           "`%.140s` reports no results test by test (pytest, unittest and "
+                           "node --test do): the best verdict is \"tests passed\"",
+                           command);
+        }
     }
     return is_judged_in(tier)
                ? 0
@@ -230,10 +247,11 @@ static int start(struct snp_front *front, struct snp_run_spec *spec)
         snp_run_notes_logs(front, &err) < 0) {
         return snp_front_fail(front, &err);
     }
-    if (spec->repair != NULL && repair_check(front, exec, &err) < 0) {
+    if (spec->repair != NULL && repair_check(front, spec->repair, exec, &err) < 0) {
         return snp_front_fail(front, &err);
     }
-    if (context_find(front, spec, exec, &context, &err) < 0) {
+    if (context_find(front, spec, exec, &context, &err) < 0 ||
+        (spec->repair != NULL && snp_front_tests(front, spec->repair, exec, &err) < 0)) {
         return snp_front_fail(front, &err);
     }
     cost_default(front, &choice, spec);
@@ -500,12 +518,12 @@ static int repair_take(const struct snp_opts *opts,
     if (r < 0 || asked.n_commands[SNP_VERIFY_TEST] == 0) {
         return r < 0 || asked.n_commands[SNP_VERIFY_REGRESS] +
                                 asked.n_commands[SNP_VERIFY_HIDDEN] + asked.n_scope +
-                                asked.n_samples ==
+                                asked.n_samples + asked.allows_uncovered ==
                             0
                    ? r
-                   : snp_fail(
-                         err, SNP_E_INVALID,
-                         "--regress, --hidden-test, --sample and --scope go with --test CMD");
+                   : snp_fail(err, SNP_E_INVALID,
+                              "--regress, --hidden-test, --sample, --scope and "
+                              "--allow-uncovered go with --test CMD");
     }
     SNP_TRY(repair_admit(opts, err));
     if (asked.hidden_files != NULL) {
@@ -530,7 +548,7 @@ static int repair_take(const struct snp_opts *opts,
     }
     *ret_system = snp_need_format(repair_prompt, (char *)snp_need(snp_buf_cstr(&tests)));
     *ret_repair = snp_need(json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:I}", "test",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:b, s:I}", "test",
         texts_json(asked.commands[SNP_VERIFY_TEST], asked.n_commands[SNP_VERIFY_TEST]),
         "regress",
         texts_json(asked.commands[SNP_VERIFY_REGRESS], asked.n_commands[SNP_VERIFY_REGRESS]),
@@ -538,8 +556,8 @@ static int repair_take(const struct snp_opts *opts,
         texts_json(asked.commands[SNP_VERIFY_HIDDEN], asked.n_commands[SNP_VERIFY_HIDDEN]),
         "scope", texts_json(asked.scope, asked.n_scope), "sample",
         texts_json(asked.samples, asked.n_samples), "expect",
-        paths_json(asked.expected, asked.n_samples), "hidden_files", hidden, "wall_ms",
-        (json_int_t)asked.wall_ms));
+        paths_json(asked.expected, asked.n_samples), "hidden_files", hidden, "allow_uncovered",
+        asked.allows_uncovered, "wall_ms", (json_int_t)asked.wall_ms));
     return 0;
 }
 

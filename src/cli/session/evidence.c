@@ -18,11 +18,15 @@ enum {
     FEEDBACK_MAX = 24 << 10,
 };
 
-static void reasons_write(const json_t *reasons, struct snp_buf *out)
+/* For a model, without those that only the user removes. */
+static void reasons_write(const json_t *reasons, bool is_for_model, struct snp_buf *out)
 {
     for (size_t i = 0; i < json_array_size(reasons); i++) {
         const json_t *reason = json_array_get(reasons, i);
 
+        if (is_for_model && strcmp(snp_json_str(reason, "removed_by", ""), "user") == 0) {
+            continue;
+        }
         (void)!snp_buf_addf(out, "- %s: %s\n", snp_json_str(reason, "word", ""),
                             snp_json_str(reason, "text", ""));
     }
@@ -89,7 +93,7 @@ char *snp_evidence_summary(const json_t *evidence)
     (void)!snp_buf_addf(
         &out, "# %s\n\nSession %s, patch %.16s.\n\n", snp_json_str(evidence, "verdict", ""),
         snp_json_str(evidence, "session", ""), snp_json_str(evidence, "sha256", ""));
-    reasons_write(json_object_get(evidence, "reasons"), &out);
+    reasons_write(json_object_get(evidence, "reasons"), false, &out);
     findings_write(json_object_get(evidence, "findings"), &out);
     if (json_is_object(risk)) {
         (void)!snp_buf_addf(&out, "\nRisk: %s (%s), by `%s` of `%s`: %s Automation: %s.\n",
@@ -178,7 +182,7 @@ char *snp_evidence_feedback(const json_t *evidence)
 
     (void)!snp_buf_addf(&out, "Verdict on your changes: %s.\n",
                         snp_json_str(evidence, "verdict", ""));
-    reasons_write(json_object_get(evidence, "reasons"), &out);
+    reasons_write(json_object_get(evidence, "reasons"), true, &out);
     for (size_t i = 0; i < json_array_size(runs); i++) {
         const json_t *run = json_array_get(runs, i);
 

@@ -81,6 +81,9 @@ int snp_scan_read(const struct snp_box_spec *spec,
 
         snp_verdict_add(reasons, snp_json_str(row, "word", snp_verdict_unproven), "%.300s",
                         snp_json_str(row, "text", "?"));
+        if (snp_json_bool(row, "for_user", false)) {
+            snp_verdict_for_user(reasons, false);
+        }
     }
     return 0;
 }
@@ -345,6 +348,7 @@ int snp_samples_run(const struct snp_verify *asked,
         snp_verdict_add(reasons, snp_verdict_unproven,
                         "it transforms data, and ran on no sample: give --sample CMD "
                         "--expect FILE");
+        snp_verdict_for_user(reasons, false);
     }
     for (size_t i = 0; i < asked->n_samples; i++) {
         const struct sample of = {asked->samples[i],

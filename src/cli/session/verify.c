@@ -472,6 +472,7 @@ static size_t lines_tell(const struct verifying *v,
         "no test command runs %.200s:%.200s%s%.80s%s%s", path, told == NULL ? "?" : told,
         name[0] == '\0' ? "" : " (function ", name, name[0] == '\0' ? "" : ")",
         v->asked->allows_uncovered ? "" : " (--allow-uncovered)");
+    snp_verdict_for_user(v->reasons, true);
     snp_buf_done(&text);
     return n;
 }
@@ -630,7 +631,9 @@ static int proofs_run(struct verifying *v, struct snp_err *err)
     if (r == 0 && !is_word(v, snp_verdict_failed)) {
         r = hunks_run(v, err);
     }
-    if (r == 0 && is_word(v, snp_verdict_ready)) {
+    /* Also if a reason of the user's is left: then all of them are reported at once. */
+    if (r == 0 &&
+        strcmp(snp_verdict_word_of_change(v->reasons, true), snp_verdict_ready) == 0) {
         r = repeats_run(v, err);
     }
     return r;
@@ -683,6 +686,42 @@ static json_t *measures_make(const struct verifying *v, const struct snp_applied
                       ? (size_t)n - 1
                       : snp_applied_before(applied, v->changes.patch.hash, &of.was_first_ready);
     return snp_need(snp_measures_make(&of));
+}
+
+int snp_verify_begin(const struct snp_verify *asked, const json_t *exec, struct snp_err *err)
+{
+    struct snp_verify tests = *asked;
+    snp_cleanup(verifying_done) struct verifying v = {
+        .asked = &tests,
+        .changes = {.project = snp_need_copy(snp_json_str(exec, "project", "")),
+                    .project_fd = -1},
+        .runs = snp_need(json_array()),
+        .base = snp_need(json_array()),
+    };
+
+    v.spec = (struct snp_box_spec){
+        .cli = asked->cli,
+        .changes = &v.changes,
+        .limits = snp_need(json_pack("{s:I}", "timeout_ms", (json_int_t)asked->wall_ms)),
+        .defaults = json_object_get(exec, "defaults"),
+        .patch_fd = -1,
+    };
+    tests.n_commands[SNP_VERIFY_REGRESS] = 0;
+    tests.n_commands[SNP_VERIFY_HIDDEN] = 0;
+    SNP_TRY(patch_keep(&v, err));
+    SNP_TRY(commands_run(&v, false, err));
+    for (size_t n = 0; n < json_array_size(v.base); n++) {
+        const json_t *run = json_array_get(v.base, n);
+        const json_t *report = json_object_get(run, "report");
+
+        if (json_is_object(report) && !snp_verdict_has_failures(report)) {
+            return snp_fail(err, SNP_E_INVALID,
+                            "`%.140s` fails no test of the project as it is, so it proves no "
+                            "change; give --test a command that fails until the change is made",
+                            snp_json_str(run, "command", ""));
+        }
+    }
+    return 0;
 }
 
 int snp_verify_run(const struct snp_verify *asked, json_t **ret, struct snp_err *err)

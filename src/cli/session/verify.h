@@ -95,6 +95,14 @@ int snp_verify_options(const struct snp_opts *opts,
                        struct snp_err *err) SNP_NODISCARD;
 
 /*
+ * Run the tests on the clean project alone, before there is a change. exec: of its sessions, {"project", "defaults"}.
+ * SNP_E_INVALID: a command fails no test, so it proves no change.
+ */
+int snp_verify_begin(const struct snp_verify *asked,
+                     const json_t *exec,
+                     struct snp_err *err) SNP_NODISCARD;
+
+/*
  * Verify, write the evidence, and put the verdict on record. *ret: the evidence, the caller's, with members verdict, reasons, folder.
  * SNP_E_DENIED: session or project changed meanwhile.
  */
