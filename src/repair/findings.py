@@ -87,6 +87,17 @@ def is_tool(name: str) -> bool:
     return name not in PARTS and parts[:2] != ["os", "path"] and not TOOLS.isdisjoint(parts)
 
 
+def data_path(node: ast.Call) -> str:
+    """The path if the call opens a file of the project for reading that no test knows; "": another call."""
+    modes = [*node.args[1:], *(each.value for each in node.keywords if each.arg in (None, "mode", "opener"))]
+    path = getattr(node.args[0], "value", "") if node.args else ""
+    if getattr(node.func, "id", "") != "open" or not isinstance(path, str) or re.match(r"/|$|.*\.\.", path):
+        return ""
+    is_reading = all(getattr(each, "value", "") in ("r", "rb", "rt") for each in modes)
+    is_of_tests = is_test(path) or any(os.path.basename(path) in each for each in test_constants())
+    return path if is_reading and not is_of_tests else ""
+
+
 class File:
     """A text of Python, with what its imports bind."""
 
@@ -98,6 +109,7 @@ class File:
         self.objects: Set[int] = set()  # of attributes
         self.docs: Set[int] = set()
         self.given: Set[str] = set()  # names of parameters
+        self.data: Dict[int, str] = {}  # `open` of a file of data: its path
         self.callbacks: Dict[int, Set[str]] = {}  # try statement: parameters of the functions around it
         for node in ast.walk(self.tree):
             self.learn(node)
@@ -108,6 +120,8 @@ class File:
             self.imported.update(names)
             self.modules.update(names if isinstance(node, ast.Import) else {})
             self.tools.update(name for name in names if is_tool(names[name]))
+        elif isinstance(node, ast.Call) and data_path(node):
+            self.data[id(node.func)] = data_path(node)
         elif isinstance(node, ast.Attribute):
             self.objects.add(id(node.value))
         elif isinstance(node, FUNCTIONS):
@@ -133,6 +147,8 @@ class File:
 
     def of_name(self, node: ast.AST) -> Reason:
         """Names, attributes, and arguments by name."""
+        if id(node) in self.data:
+            return f"reads {self.data[id(node)]}", False
         name = node.attr if isinstance(node, ast.Attribute) else ""
         module = self.modules.get(root_name(node), "")
         if name and isinstance(node.value, ast.Name) and module in ("os", "sys"):  # type: ignore[attr-defined]
@@ -271,13 +287,18 @@ def constants_of(text: Optional[bytes]) -> Dict[str, int]:
             and (len(each) > 1 if isinstance(each, (str, bytes)) else each not in (0, 1, 2, 10, 100, ...))}
 
 
+def test_constants() -> Set[str]:
+    found: Set[str] = set()
+    for above, _, names in os.walk(TOP):
+        paths = [os.path.relpath(os.path.join(above, name), TOP) for name in names if name.endswith(".py")]
+        found.update(*(constants_of(base_text(path)) for path in paths if is_test(path)))
+    return found
+
+
 def literal_findings(rows: List[Json]) -> Iterator[Json]:
     """Constants of the change that tests have: it may know their inputs rather than the rule behind them."""
     changed = {row["path"]: row for row in rows if row["path"].endswith(".py")}
-    of_tests: Set[str] = set()
-    for above, _, names in os.walk(TOP) if changed else ():
-        paths = [os.path.relpath(os.path.join(above, name), TOP) for name in names if name.endswith(".py")]
-        of_tests.update(*(constants_of(base_text(path)) for path in paths if is_test(path)))
+    of_tests = test_constants() if changed else set()
     for path, row in changed.items():
         old, new = constants_of(base_text(path)), constants_of(now_text(row))
         same = sorted((line, each) for each, line in new.items() if each in of_tests and each not in old)

@@ -316,7 +316,9 @@ READ: dict[str, tuple[str, str, str]] = {
     "a finally swallows": ("calc.py", "def f(g):\n    try:\n        g()\n    finally:\n        return 1\n", "finally"),
     "a known import, used otherwise": ("box.py", "x = sys.meta_path[0].config\n", "sys.meta_path"),
     "a known name, used otherwise": ("box.py", "y = getattr(get, 'x' + name)\n", "whose name it makes"),
-    "a known call, elsewhere": ("box.py", "z = open('x')\n", "uses open"),
+    "a known call, elsewhere": ("box.py", "z = open(get)\n", "uses open"),
+    "a file that is written": ("calc.py", "z = open('data.csv', 'w')\n", "uses open"),
+    "a file of the tests": ("calc.py", "z = open('tests/data.csv')\n", "uses open"),
     "expectations of tests": ("calc.py", "from tests.test_calc import test_add\n", "imports from tests"),
     "another doctest": ("box.py", "", "had a doctest"),
     "a hook": ("calc.py", "def pytest_runtest_makereport(item, call):\n    call.excinfo = None\n", "pytest_runtest"),
@@ -372,6 +374,7 @@ SCRIPTS = ("function f(x, { y = 1, ...z } = {}) {\n  const m = new Map()\n"
 # Findings that do not block: (what is added, the reason).
 LISTED = {
     "the network": ("calc.py", "import urllib.request\n", "uses the network: imports urllib.request"),
+    "a file of data": ("calc.py", "z = open('data.csv', encoding='utf-8')\n", "reads data.csv"),
     "the clock": ("calc.py", "from time import time\n", "uses chance or the clock: imports time.time"),
     "a wide handler": ("calc.py", "def f(x):\n    try:\n        return int(x)\n    except Exception:\n"
                                   "        return 0\n", "catches all exceptions"),
@@ -806,9 +809,8 @@ def test_a_new_function_over_a_table_is_judged(box: Sandbox) -> None:
     wrong, right = verdicts_of(logs)
     assert wrong["verdict"] == "failed" and "KeyError: 'weight_kg'" in wrong["feedback"], wrong
     texts = [each["text"] for each in right["reasons"]]
-    if texts != ["shipping.py:5 uses open"]:  # until reading a data file by its name no longer blocks
-        assert right["verdict"] == READY and done.returncode == 0, texts
-        assert texts == ["no test command runs shipping.py:10 (function calculate_shipping)"], texts
+    assert right["verdict"] == READY and done.returncode == 0, texts
+    assert texts == ["no test command runs shipping.py:10 (function calculate_shipping)"], texts
     box.destroy(json.loads(done.stdout)["session"])
     shutil.rmtree(logs)
     for path in files:
