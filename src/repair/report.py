@@ -151,7 +151,10 @@ class Runner(unittest.TextTestRunner):
             else:
                 tests.append(each)  # the last one first
         begin([each.id() for each in tests])
-        return super().run(unittest.TestSuite(tests) if is_reversed() else test)
+        if is_reversed():
+            test = unittest.TestSuite(tests)
+        del tests  # a suite lets go of each test after it
+        return super().run(test)
 
 
 def main() -> None:
