@@ -9,7 +9,8 @@ checkpoints end in the middle), slow(seconds) (the next checkpoint takes so long
 python(version) (another one), member(...) (of the result), late(seconds) (answers so much later, whatever happens),
 refuse(why) (no further branches), aside() (of what is saved a copy is made first, and told), branches() (their
 numbers), vanish(path) (its session is gone once it has been saved, and nobody is told; who asks for it hears so once
-the file is there), lingers(path) (its end is answered once the file is there).
+the file is there), lingers(path) (its end is answered once the file is there), loads(path) (restores wait for the
+file; path.begun says that one does).
 Variables that pickle are saved, others are listed as lost.
 """
 
@@ -43,13 +44,14 @@ MANIFEST = {
 }
 OURS = ("OPEN", "HEAD", "STDIN", "emit", "display", "wait", "die", "own", "bad", "gone", "lose", "torn", "slow",
         "member", "late", "until", "python", "refuse", "aside", "branches", "vanish", "holds", "each",
-        "give_up", "lingers", "__builtins__")
+        "give_up", "lingers", "loads", "__builtins__")
 ITEM, DATA, END = 80, 81, 82
 FDS: list[int] = []
 USAGE = ("wall_us", "cpu_us", "memory_peak_bytes", "stdout_bytes", "stderr_bytes", "written_bytes",
          "setup_us")
 sessions: dict[str, "Session"] = {}
 SILENCE: dict[str, str] = {}
+LOADS: list[str] = []
 
 
 class Session:
@@ -132,6 +134,7 @@ def run_cell(ident: int, head: Json, raw: bytes) -> None:
         until=until,
         slow=lambda seconds: setattr(session, "slow", seconds),
         vanish=lambda path="/": setattr(session, "vanishes", path),
+        loads=LOADS.append,
         lingers=lambda path: setattr(session, "lingers", path),
         refuse=lambda why: setattr(session, "refuses", why),
         aside=lambda: setattr(session, "aside", True),
@@ -260,6 +263,9 @@ def load(ident: int, session: Session, fd: int, effort: int) -> None:
     """A variable "heavy" is too much for it; less effort leaves that out, or all variables."""
     failed: list[Json] = []
     parts = 0
+    for path in LOADS:
+        with open(f"{path}.begun", "w"):
+            until(path)
     current: tuple[Json, bytes] | None = None
 
     def finish() -> None:

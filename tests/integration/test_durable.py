@@ -1165,6 +1165,57 @@ def test_what_is_queued_does_not_make_hibernate_fail(start: Callable[..., Daemon
     assert client.run("n", "s") == "5" and row(client)["epoch"] == 2
 
 
+@pytest.mark.parametrize("phase", ["saved", "tried"])
+def test_what_changes_a_session_waits_while_it_hibernates(phase: str, start: Callable[..., Daemon],
+                                                          tmp_path: Path) -> None:
+    daemon = start(*LATER)
+    client, other = daemon.client(), daemon.client()
+    clear: Json = {"method": "sessions.clear"}
+    destroy: Json = {"method": "sessions.destroy"}
+    higher: Json = {"method": "sessions.set", "limits": {"timeout_ms": 50000}}
+    lower: Json = {"method": "sessions.set", "limits": {"memory_bytes": 1 << 27}}
+    for n, asks in enumerate([[higher], [lower], [clear], [destroy], [higher, clear, destroy], [clear, higher, lower]]):
+        go, name = tmp_path / str(n), f"s{n}"
+        client.run(f"globals().update(x=1), {'slow' if phase == 'saved' else 'loads'}({str(go)!r})", name)
+        hibernating = other.send({"method": "hibernate", "session": name})
+        assert other.call("stats")[0] == RESPONSE  # it has come
+        assert phase == "saved" or wait_for(lambda: Path(f"{go}.begun").exists())
+        idents = [client.send({**ask, "session": name}) for ask in asks]
+        assert client.call("stats")[0] == RESPONSE
+        go.touch()
+        kind, head, _, _ = other.end_of(hibernating)
+        assert kind == RESPONSE and head["hibernated"], (asks, head)
+        ends = {ident: (kind, head) for kind, ident, head, _ in (client.recv() for _ in idents)}
+        if destroy in asks:
+            assert ends[idents[-1]][0] == RESPONSE, ends
+            assert name not in [line["name"] for line in client.call("sessions.list")[1]["sessions"]]
+            continue
+        assert {kind for kind, _ in ends.values()} == {RESPONSE}, ends
+        shown = client.call("sessions.show", session=name)[1]["limits"]
+        assert all(shown[key] == value for ask in asks for key, value in ask.get("limits", {}).items()), shown
+        assert client.run("'x' in globals()", name) == str(clear not in asks)
+
+
+@pytest.mark.parametrize("aside", ["", "aside(), "], ids=["alone", "aside"])
+def test_a_save_that_was_asked_for_ends_before_its_session(aside: str, start: Callable[..., Daemon],
+                                                           tmp_path: Path) -> None:
+    client, go = start(*LATER).client(), tmp_path / "go"
+    client.run(f"{aside}globals().update(x=1), slow({str(go)!r})", "s")
+    asked = [client.send({"method": method, "session": "s"}) for method in ("checkpoint", "sessions.destroy")]
+    assert client.call("stats")[0] == RESPONSE
+    go.touch()
+    ends = {ident: (kind, head) for kind, ident, head, _ in [client.recv() for _ in asked]}
+    assert [ends[ident][0] for ident in asked] == [RESPONSE] * 2, ends
+    assert client.run("'x' in globals()", "s") == "False"
+
+
+def test_a_session_ends_at_once_if_its_save_was_not_asked_for(start: Callable[..., Daemon], tmp_path: Path) -> None:
+    client, go = start(*LATER).client(), tmp_path / "go"
+    client.run(f"slow({str(go)!r})", "s", checkpoint="after")
+    assert client.call("sessions.destroy", session="s")[0] == RESPONSE
+    go.touch()
+
+
 def test_files_of_a_hibernated_session_wake_it(start: Callable[..., Daemon]) -> None:
     client = start(*LATER).client()
     client.run("1", "s")

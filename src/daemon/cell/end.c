@@ -37,10 +37,11 @@ struct ending {
     struct snp_request *request; /* owned, or NULL */
     bool is_reset;               /* asked for as the end of `default` */
     bool is_idle_only;           /* of a clearing: nothing is to be cut off */
-    struct snp_turn turn;        /* of a clearing */
-    unsigned pending;            /* of an end: what has not ended yet */
-    json_t *ended;               /* owned: the cell that was cut off; or NULL */
-    struct snp_err err;          /* what went wrong, if anything */
+    bool keep_steps;             /* of an end */
+    struct snp_turn turn;
+    unsigned pending;   /* of an end: what has not ended yet */
+    json_t *ended;      /* owned: the cell that was cut off; or NULL */
+    struct snp_err err; /* what went wrong, if anything */
 };
 
 static bool is_default(const struct snp_session *session)
@@ -135,7 +136,7 @@ static void let_go(struct snp_session *session, const char *why)
     session->live.running = NULL; /* its cell ends by itself, and finds itself detached */
     snp_checkpoint_unplan(session);
     (void)snp_fail(&err, SNP_E_NOT_FOUND, "%s", why);
-    snp_turns_fail(session, &err);
+    snp_turns_fail(session, session->state != SNP_SESSION_CLOSING, &err);
     (void)snp_exec_fail_waiting(session, &err);
 }
 
@@ -233,11 +234,11 @@ static void clear_closed(void *ctx, const struct snp_err *err)
     }
 }
 
-/* What is being saved, closed or rolled back is so first. A cell that runs is not waited for. */
+/* What is being saved, closed, moved or rolled back is so first. A cell that runs is not waited for. */
 static bool is_time_to_clear(const struct snp_session *session)
 {
     return snp_life_next(session->state, SNP_EV_CLEAR) != SNP_LIFE_NEVER &&
-           session->unsaved.save == NULL;
+           session->unsaved.save == NULL && session->unsaved.n_departing == 0;
 }
 
 static void on_turn(struct snp_turn *turn,
@@ -286,15 +287,58 @@ static void clear(struct snp_session *session,
     if (ending != NULL) {
         ending->is_reset = is_reset;
         ending->is_idle_only = is_idle_only;
-        ending->turn = (struct snp_turn){.run = on_turn, .is_time = is_time_to_clear};
+        ending->turn = (struct snp_turn){
+            .run = on_turn, .is_time = is_time_to_clear, .survives_clear = true};
         snp_turn_ask(session, &ending->turn);
     }
+}
+
+static void destroy_now(struct ending *ending)
+{
+    struct snp_session *session = ending->session;
+    struct snp_err failure;
+
+    ending->ended = running_json(session);
+    snp_session_event(session, SNP_EV_DESTROY);
+    let_go(session, "the session was destroyed");
+    snp_entry_forgive(session);
+    ending->pending = 2;
+    if (!is_in_journal(session)) {
+        part_ended(ending);
+    } else if (snp_entry_remove(session, ending->keep_steps, forgotten, ending, &failure) < 0) {
+        forgotten(ending, &failure);
+    }
+    if (session->live.executor == NULL) {
+        executor_closed(ending, NULL);
+    } else {
+        snp_executor_close(session->live.executor, executor_closed, ending);
+    }
+}
+
+static void destroy_turn(struct snp_turn *turn,
+                         struct snp_session *session,
+                         const struct snp_err *err)
+{
+    struct ending *ending = snp_container_of(turn, struct ending, turn);
+
+    (void)session;
+    if (err != NULL) {
+        end_answer(ending->request, NULL, err);
+        ending_free(ending);
+    } else {
+        destroy_now(ending);
+    }
+}
+
+/* Requests to save, hibernate or move it are answered first. A cell that runs is not waited for. */
+static bool is_time_to_destroy(const struct snp_session *session)
+{
+    return session->unsaved.n_departing == 0 && !snp_checkpoint_is_awaited(session);
 }
 
 static void destroy(struct snp_session *session, struct snp_request *request, bool keep_steps)
 {
     struct ending *ending;
-    struct snp_err failure;
 
     if (session->state == SNP_SESSION_CLOSING) {
         SNP_ASSERT(request == NULL); /* nobody finds it any more */
@@ -308,21 +352,16 @@ static void destroy(struct snp_session *session, struct snp_request *request, bo
     if (ending == NULL) {
         return;
     }
-    ending->ended = running_json(session);
-    snp_session_event(session, SNP_EV_DESTROY);
-    let_go(session, "the session was destroyed");
-    snp_entry_forgive(session);
-    ending->pending = 2;
-    if (!is_in_journal(session)) {
-        part_ended(ending);
-    } else if (snp_entry_remove(session, keep_steps, forgotten, ending, &failure) < 0) {
-        forgotten(ending, &failure);
+    ending->keep_steps = keep_steps;
+    if (request == NULL || is_time_to_destroy(session)) {
+        destroy_now(ending);
+        return;
     }
-    if (session->live.executor == NULL) {
-        executor_closed(ending, NULL);
-    } else {
-        snp_executor_close(session->live.executor, executor_closed, ending);
-    }
+    ending->turn = (struct snp_turn){.run = destroy_turn,
+                                     .is_time = is_time_to_destroy,
+                                     .is_first = true,
+                                     .survives_clear = true};
+    snp_turn_ask(session, &ending->turn);
 }
 
 void snp_session_end(struct snp_session *session, struct snp_request *request)

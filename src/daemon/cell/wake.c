@@ -153,7 +153,7 @@ static void wake_fail(struct snp_wake *wake, const struct snp_err *err)
     }
     (void)snp_exec_fail_waiting(session, err);
     if (!wake->was_live && session->policy.manifest == NULL && session->live.executor == NULL) {
-        snp_turns_fail(session, err);
+        snp_turns_fail(session, false, err);
         snp_session_remove(session); /* it has never been */
     } else {
         snp_turns_run(session);

@@ -118,9 +118,8 @@ static void lacks_checked(void *arg, const struct snp_err *why)
     struct snp_session *session = moving->session;
     struct snp_err err = *why;
 
-    if (err.code == SNP_OK &&
-        (!snp_session_is_asleep(session) || session->unsaved.hibernation != NULL)) {
-        (void)snp_fail(&err, SNP_E_LIMIT, "the session was used meanwhile");
+    if (err.code == SNP_OK && !snp_session_is_asleep(session)) {
+        (void)snp_fail(&err, SNP_E_NOT_FOUND, "the session was destroyed");
     }
     snp_session_ref(session);
     if (err.code != SNP_OK) {

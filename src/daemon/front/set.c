@@ -244,14 +244,19 @@ static void turn_come(struct snp_turn *turn,
     }
 }
 
+static void turn_ask(struct setting *setting)
+{
+    setting->turn = (struct snp_turn){.run = turn_come, .survives_clear = true};
+    snp_turn_ask(setting->session, &setting->turn);
+}
+
 static void try_out(struct setting *setting, const struct snp_limits *wanted)
 {
     struct snp_session *session = setting->session;
     const struct snp_session_policy *policy = &session->policy;
 
     if (snp_hibernate_must_wait(session)) {
-        setting->turn = (struct snp_turn){.run = turn_come};
-        snp_turn_ask(session, &setting->turn);
+        turn_ask(setting);
         return;
     }
     json_decref(setting->trial.failed);
@@ -277,6 +282,10 @@ static void set(struct setting *setting)
     if (snp_limits_from_json(setting->asked, &wanted, &err) < 0) {
         snp_request_fail(setting->request, &err);
         setting_free(setting);
+        return;
+    }
+    if (session->unsaved.n_departing > 0) { /* it is tried with the limits that it has */
+        turn_ask(setting);
         return;
     }
     if (snp_session_is_asleep(session) ? is_tighter(&wanted, &session->policy.limits)

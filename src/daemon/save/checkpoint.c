@@ -579,6 +579,16 @@ bool snp_checkpoint_lacks_image(const struct snp_session *session)
            snp_tier_has_images(session->policy.tier);
 }
 
+bool snp_checkpoint_is_awaited(const struct snp_session *session)
+{
+    const struct snp_save *save = session->unsaved.save;
+
+    while (save != NULL && (save->made == NULL || save->has_copy)) {
+        save = save->next;
+    }
+    return save != NULL;
+}
+
 bool snp_checkpoint_is_current(const struct snp_session *session)
 {
     return session->durable.checkpoint != 0 && !session->unsaved.is_dirty &&

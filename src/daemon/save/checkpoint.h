@@ -73,6 +73,9 @@ bool snp_checkpoint_is_moving(const struct snp_session *session);
 /* Has its last checkpoint no image, although variables do not hold all? */
 bool snp_checkpoint_lacks_image(const struct snp_session *session);
 
+/* Does a request wait for a save of the session's state? */
+bool snp_checkpoint_is_awaited(const struct snp_session *session);
+
 /* Has the session a checkpoint, and is that as the session is now? */
 bool snp_checkpoint_is_current(const struct snp_session *session);
 

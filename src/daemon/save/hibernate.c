@@ -56,6 +56,17 @@ static struct snp_hibernation *tell(struct snp_hibernation *h, const struct snp_
     return next;
 }
 
+/* The session has nothing that could hibernate any more. */
+static int check_there(const struct snp_session *session, struct snp_err *err)
+{
+    if (session->state == SNP_SESSION_CLOSING) {
+        return snp_fail(err, SNP_E_NOT_FOUND, "the session was destroyed");
+    }
+    return session->live.executor == NULL
+               ? snp_fail(err, SNP_E_PEER, "the sandbox ended: %s", session->live.loss)
+               : 0;
+}
+
 /* Who waited for this one is answered with it, or tries again what has failed. */
 static void end(struct snp_hibernation *h, const struct snp_err *err)
 {
@@ -71,7 +82,8 @@ static void end(struct snp_hibernation *h, const struct snp_err *err)
     session->unsaved.hibernation = NULL;
     h = tell(h, err);
     if (stays && err == NULL) {
-        (void)snp_fail(&awake, SNP_E_LIMIT, "the session was used meanwhile");
+        (void)snp_fail(&awake, SNP_E_LIMIT, "the session stayed awake");
+        (void)check_there(session, &awake);
         err = &awake; /* for those that wait: it is not hibernated */
     }
     while (h != NULL && (err == NULL || (session->state != SNP_SESSION_IDLE &&
@@ -106,7 +118,8 @@ static void leave(struct snp_hibernation *h)
 static bool needs_saving(const struct snp_session *session)
 {
     return session->unsaved.save != NULL || session->unsaved.is_dirty ||
-           snp_checkpoint_is_moving(session) || snp_checkpoint_lacks_image(session);
+           session->unsaved.n_putting > 0 || snp_checkpoint_is_moving(session) ||
+           snp_checkpoint_lacks_image(session);
 }
 
 /* Not now; but what runs in it may have ended when it would be idle for as long again. */
@@ -116,12 +129,10 @@ static void put_off(struct snp_session *session)
         snp_now_us() + session->server->options.session_idle_ms * 1000;
 }
 
-static int check_used(const struct snp_session *session, struct snp_err *err)
+static bool is_unused(const struct snp_session *session)
 {
     return session->state == SNP_SESSION_IDLE && !session->unsaved.is_dirty &&
-                   session->unsaved.n_putting == 0 && snp_prove_is_done(session)
-               ? 0
-               : snp_fail(err, SNP_E_LIMIT, "the session was used meanwhile");
+           session->unsaved.n_putting == 0;
 }
 
 /* Nobody asked for this one to sleep: then it loses nothing by it. */
@@ -172,20 +183,30 @@ static void stay(struct snp_hibernation *h, const struct snp_err *err)
     end(h, err);
 }
 
-/* It is as it was when it was tried. */
-static int check_unused(const struct snp_hibernation *h, struct snp_err *err)
+/* The session has changed: start again, but give way to other requests if none asked for this. */
+static void disturbed(struct snp_hibernation *h)
+{
+    struct snp_err why;
+
+    if (check_there(h->session, &why) < 0) {
+        stay(h, &why);
+    } else if (h->is_gentle) {
+        (void)snp_fail(&why, SNP_E_LIMIT, "a request used the session first");
+        stay(h, &why);
+    } else {
+        begin(h);
+    }
+}
+
+/* The session has not changed since the trial restore. */
+static bool is_as_tried(const struct snp_hibernation *h)
 {
     const struct snp_session *session = h->session;
-    bool is_same = session->durable.checkpoint == h->departure->trial->checkpoint &&
-                   session->epoch == h->epoch;
 
-    if (session->live.executor == NULL) {
-        is_same = is_same && session->state == SNP_SESSION_ASLEEP;
-    } else {
-        is_same = is_same && session->state == SNP_SESSION_IDLE && !session->unsaved.is_dirty &&
-                  session->unsaved.n_putting == 0;
-    }
-    return is_same ? 0 : snp_fail(err, SNP_E_LIMIT, "the session was used meanwhile");
+    return session->durable.checkpoint == h->departure->trial->checkpoint &&
+           session->epoch == h->epoch &&
+           (session->live.executor == NULL ? session->state == SNP_SESSION_ASLEEP
+                                           : is_unused(session));
 }
 
 static int check_losses(struct snp_departure *departure,
@@ -219,7 +240,9 @@ static void tried(void *ctx, const struct snp_err *err)
     if (err != NULL) {
         h->departure->has_losses = h->departure->stays;
         end(h, err);
-    } else if (check_unused(h, &why) < 0 || check_losses(h->departure, h->session, &why) < 0) {
+    } else if (!is_as_tried(h)) {
+        disturbed(h);
+    } else if (check_losses(h->departure, h->session, &why) < 0) {
         end(h, &why);
     } else if (h->departure->stays || h->session->live.executor == NULL) {
         end(h, NULL);
@@ -241,8 +264,9 @@ static void proven(void *ctx, const struct snp_err *err)
                            : "the session could not be restored when tried",
                        err->msg, session->server->is_ending ? "" : "; the session stays awake");
         stay(h, &why);
-    } else if (check_used(session, &why) < 0 ||
-               check_lost(h, session->durable.unrestorable, &why) < 0 ||
+    } else if (!is_unused(session) || !snp_prove_is_done(session)) {
+        disturbed(h);
+    } else if (check_lost(h, session->durable.unrestorable, &why) < 0 ||
                (!session->server->is_ending && check_room(session, &why) < 0)) {
         stay(h, &why);
     } else {
@@ -287,8 +311,8 @@ static void saved(void *ctx, const json_t *report, const struct snp_err *err)
         err = &why;
     } else if (err == NULL &&
                (session->state != SNP_SESSION_IDLE || session->unsaved.n_putting > 0)) {
-        (void)snp_fail(&why, SNP_E_LIMIT, "the session was used meanwhile");
-        err = &why;
+        disturbed(h);
+        return;
     } else if (err == NULL && check_lost(h, json_object_get(report, "lost"), &why) < 0) {
         err = &why;
     }

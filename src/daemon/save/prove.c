@@ -159,6 +159,8 @@ void snp_prove_elsewhere(struct snp_session *session,
                          snp_prove_done *done,
                          void *ctx)
 {
+    json_decref(SNP_TAKE_PTR(trial->failed)); /* of an earlier trial */
+    free(SNP_TAKE_PTR(trial->place->manifest));
     trial->checkpoint = session->durable.checkpoint;
     prove(session, trial, done, ctx);
 }

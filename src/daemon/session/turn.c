@@ -20,7 +20,7 @@ void snp_turns_run(struct snp_session *session)
 
     if (session->server->is_ending) {
         (void)snp_fail(&err, SNP_E_PEER, "the daemon is ending");
-        snp_turns_fail(session, &err);
+        snp_turns_fail(session, false, &err);
     }
     while (session->live.turns != NULL && is_time(session->live.turns, session)) {
         struct snp_turn *turn = session->live.turns;
@@ -30,21 +30,33 @@ void snp_turns_run(struct snp_session *session)
     }
 }
 
-void snp_turns_fail(struct snp_session *session, const struct snp_err *err)
+void snp_turns_fail(struct snp_session *session, bool is_cleared, const struct snp_err *err)
 {
-    while (session->live.turns != NULL) {
-        struct snp_turn *turn = session->live.turns;
+    struct snp_turn **at = &session->live.turns;
 
-        session->live.turns = turn->next;
+    while (*at != NULL) {
+        struct snp_turn *turn = *at;
+
+        if (is_cleared && turn->survives_clear) {
+            at = &turn->next;
+            continue;
+        }
+        *at = turn->next;
         turn->run(turn, session, err);
+        at = &session->live.turns; /* it may have changed */
     }
+}
+
+static int rank(const struct snp_turn *turn)
+{
+    return turn->is_first ? 0 : turn->is_time != NULL ? 1 : 2;
 }
 
 void snp_turn_ask(struct snp_session *session, struct snp_turn *turn)
 {
     struct snp_turn **at = &session->live.turns;
 
-    while (*at != NULL && (turn->is_time == NULL || (*at)->is_time != NULL)) {
+    while (*at != NULL && rank(*at) <= rank(turn)) {
         at = &(*at)->next;
     }
     turn->next = *at;
