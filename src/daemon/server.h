@@ -65,6 +65,8 @@ struct snp_hooks {
     void (*saved)(struct snp_session *session, bool is_made);
     /* The `unsaved` member for an answer about the session with this id: new, or NULL. */
     json_t *(*unsaved)(const struct snp_server *server, const char *id);
+    /* A request that a dead tier did not read is dispatched once more. */
+    void (*again)(struct snp_request *request, json_t *head, const char *raw, size_t raw_len);
     /* Its memory goes. */
     void (*forget)(struct snp_session *session);
     /* There may be room for one more executor. */

@@ -211,6 +211,10 @@ int snp_journal_known_keys(struct snp_tx *tx,
 int snp_journal_effect_add(struct snp_tx *tx,
                            const struct snp_journal_effect *row,
                            struct snp_err *err) SNP_NODISCARD;
+/* Remove the last effect of that session, kind and detail: it did not happen. */
+int snp_journal_effect_drop(struct snp_tx *tx,
+                            const struct snp_journal_effect *row,
+                            struct snp_err *err) SNP_NODISCARD;
 int snp_journal_effect_each(struct snp_tx *tx,
                             const char *session,
                             snp_journal_effect_fn each,

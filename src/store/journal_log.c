@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the journal only ever adds to: effects beyond the sandbox, events. */
+/* Effects beyond the sandbox, events. */
 
 #include "store/journal.h"
 #include "store/journal_priv.h"
@@ -17,6 +17,19 @@ int snp_journal_effect_add(struct snp_tx *tx,
                       " VALUES(?, ?, ?, ?, ?)",
                       "iitti", session, (int64_t)row->cell, row->kind, row->detail,
                       (int64_t)row->at_us);
+}
+
+int snp_journal_effect_drop(struct snp_tx *tx,
+                            const struct snp_journal_effect *row,
+                            struct snp_err *err)
+{
+    int64_t session = 0;
+
+    SNP_TRY(snp_session_row(tx, row->session, &session, NULL, err));
+    return snp_db_run(tx->db, NULL, err,
+                      "DELETE FROM effects WHERE row = (SELECT MAX(row) FROM effects"
+                      " WHERE session = ? AND kind = ? AND detail = ?)",
+                      "itt", session, row->kind, row->detail);
 }
 
 int snp_journal_effect_each(struct snp_tx *tx,

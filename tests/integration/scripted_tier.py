@@ -302,6 +302,10 @@ def handle(ident: int, head: Json, raw: bytes) -> None:
     if method == "open":
         sessions[head["session"]] = Session(head)
         send(2, ident, {"manifest": MANIFEST, "open_us": 1})
+        stop = (head["env"] or {}).get("STOP")  # once: what follows the first answer to open stays unread
+        if stop and not os.path.exists(stop):
+            with open(stop, "w"):
+                os.kill(os.getpid(), signal.SIGSTOP)
     elif method == "probe":
         send(2, ident, {"features": [{"name": "scripted", "ok": True, "detail": "yes", "cost": None,
                                       "fix": None}], "usable": True, **ABOUT})

@@ -627,8 +627,9 @@ def test_put_alone_is_saved_too(start: Callable[..., Daemon]) -> None:
     assert client.call("get", session="s", path="f", offset=0, length=9)[2] == b"data"
 
 
-def put(client: lib.Client, path: str, data: bytes = b"data") -> tuple[int, Json, bytes, list[tuple[Json, bytes]]]:
-    return client.call("put", data, session="s", path=path, offset=0, truncate=True, mode=0)
+def put(client: lib.Client, path: str, data: bytes = b"data",
+        session: str = "s") -> tuple[int, Json, bytes, list[tuple[Json, bytes]]]:
+    return client.call("put", data, session=session, path=path, offset=0, truncate=True, mode=0)
 
 
 def test_a_put_that_no_checkpoint_has_is_told(start: Callable[..., Daemon]) -> None:
@@ -912,11 +913,15 @@ def test_a_killed_tier_is_invisible_but_for_the_time(start: Callable[..., Daemon
     assert done["value"] == "1" and done["epoch"] == 2 and done["restored"]["cell"] == 1
 
 
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
+
 def stop_tier(daemon: Daemon) -> int:
     """Its requests stay unread from now on."""
     tier, = children(daemon.process.pid)
     os.kill(tier, signal.SIGSTOP)
-    assert wait_for(lambda: Path(f"/proc/{tier}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T")
+    assert wait_for(lambda: is_stopped(tier))
     return tier
 
 
@@ -936,6 +941,68 @@ def test_what_a_killed_tier_had_not_read_is_asked_of_the_next(start: Callable[..
         assert kind == RESPONSE, head
     assert head["value"] == "1" and head["restored"]["cell"] == 1
     assert [(cell["cell"], cell["status"]) for cell in history(client)] == [(2, "ok"), (1, "ok")]
+
+
+def test_a_file_that_a_killed_tier_had_not_read_is_put_by_the_next(start: Callable[..., Daemon]) -> None:
+    daemon = start(*LATER)
+    client = daemon.client()
+    client.run("globals().update(x=1)", "s")
+    put(client, "f", b"old")  # saves the session, too
+    for saves in (True, False):
+        assert client.call("checkpoint", session="s")[0] == RESPONSE
+        tier = stop_tier(daemon)
+        asked = client.send({"method": "put", "session": "s", "path": "f", "mode": 0o644, "offset": 0,
+                             "truncate": True, "more": not saves}, b"new")
+        assert client.call("history", session="s")[0] == RESPONSE  # the file is noted, and on its way
+        os.kill(tier, signal.SIGKILL)
+        kind, head, _, _ = client.end_of(asked)
+        assert kind == RESPONSE, head
+        assert client.call("get", session="s", path="f", offset=0, length=10)[2] == b"new"
+        done = result(client, "x")
+        assert done["value"] == "1" and done["epoch"] == 2 + (not saves), done
+        assert ("unsaved" in head) == (not saves), head
+    # A part before it that was read is missing: that is not hidden.
+    assert client.call("checkpoint", session="s")[0] == RESPONSE
+    client.call("put", b"new", session="s", path="f", mode=0o644, offset=0, more=True)
+    tier = stop_tier(daemon)
+    asked = client.send({"method": "put", "session": "s", "path": "f", "mode": 0o644, "offset": 3}, b"er")
+    assert client.call("history", session="s")[0] == RESPONSE
+    os.kill(tier, signal.SIGKILL)
+    kind, head, _, _ = client.end_of(asked)
+    assert kind == ERROR and "missing: 1 file put into it (f)" in head["message"], head
+    assert row(client)["state"] == "incomplete"
+
+
+def test_a_file_that_a_killed_tier_may_have_read_is_not_put_again(start: Callable[..., Daemon]) -> None:
+    daemon = start(*LATER)
+    client = daemon.client()
+    for name in ("s", "t"):
+        client.run("globals().update(x=1)", name)
+        put(client, "f", b"old", name)
+    tier = stop_tier(daemon)
+    first = client.send({"method": "put", "session": "s", "path": "f", "mode": 0o644, "offset": 0}, b"new")
+    assert client.call("history", session="s")[0] == RESPONSE
+    last = client.send({"method": "put", "session": "t", "path": "f", "mode": 0o644, "offset": 0}, b"new")
+    assert client.call("history", session="t")[0] == RESPONSE
+    os.kill(tier, signal.SIGKILL)
+    ends = {ident: kind for kind, ident, _, _ in (client.recv(), client.recv())}
+    assert ends == {first: ERROR, last: RESPONSE}
+    assert row(client)["state"] == "incomplete" and row(client, "t")["state"] == "idle"
+
+
+def test_an_unnamed_cell_that_a_killed_tier_had_not_read_runs_in_the_next(start: Callable[..., Daemon],
+                                                                          tmp_path: Path) -> None:
+    daemon, stop = start(*LATER), tmp_path / "stop"
+    client = daemon.client()
+    client.run("1")
+    tier, = children(daemon.process.pid)
+    asked = client.start("emit('once'), HEAD['cell']", env={"STOP": str(stop)})
+    assert wait_for(lambda: is_stopped(tier) and any(line["cells"] for line in daemon.client().call("sessions.list")
+                                                     [1]["sessions"]))
+    os.kill(tier, signal.SIGKILL)
+    kind, head, _, events = client.end_of(asked)
+    assert kind == RESPONSE and head["value"].endswith("1)"), head
+    assert events == [({"event": "stdout"}, b"once")]
 
 
 def test_a_cell_that_a_killed_tier_may_have_read_is_not_run_again(start: Callable[..., Daemon]) -> None:

@@ -323,6 +323,26 @@ static bool try_again(struct snp_exec *exec)
     return true;
 }
 
+/* The tier died before it read the cell that a session was opened for: begin with another session. */
+static bool begin_anew(struct snp_exec *exec)
+{
+    struct snp_request *request = exec->request;
+    snp_autojson json_t *head = NULL;
+    snp_autofree char *raw = NULL;
+
+    if (exec->head == NULL || exec->cell != 1 || exec->raw == NULL || exec->taken != NULL ||
+        request == NULL || request->is_again) {
+        return false;
+    }
+    head = SNP_TAKE_PTR(exec->head);
+    raw = SNP_TAKE_PTR(exec->raw);
+    request = snp_exec_take_request(exec);
+    request->is_again = true;
+    exec->session->server->hooks->again(request, head, raw, exec->raw_len);
+    finish(exec);
+    return true;
+}
+
 static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     struct snp_exec *exec = ctx;
@@ -335,7 +355,7 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         if (answer->is_unread && is_lasting(exec)) {
             exec->err.code = SNP_E_NOT_FOUND; /* as a tier says that has no such sandbox */
         }
-        if (try_again(exec)) {
+        if (try_again(exec) || (answer->is_unread && !is_lasting(exec) && begin_anew(exec))) {
             return 0;
         }
     }
@@ -407,10 +427,10 @@ static int exec_event(void *ctx, const struct snp_tier_answer *event, struct snp
     if (strcmp(snp_json_str(event->head, "event", ""), "call") == 0) {
         return snp_exec_call(exec, event, ret_bad);
     }
+    if (!exec->is_intent_due) {
+        snp_exec_drop_raw(exec); /* it has begun, and will not begin again */
+    }
     if (is_lasting(exec)) {
-        if (!exec->is_intent_due) {
-            snp_exec_drop_raw(exec); /* it has begun, and will not begin again */
-        }
         event_note(exec, event);
     }
     if (exec->request != NULL) {
@@ -546,7 +566,7 @@ int snp_cell_run(struct snp_exec *exec, struct snp_err *err)
     } else {
         r = exec_send(exec, err);
         if (r == 0) {
-            snp_exec_drop_raw(exec);
+            snp_exec_uncount_raw(exec);
         }
     }
     if (r < 0) {

@@ -53,10 +53,70 @@ struct handler {
     unsigned needs;
 };
 
+/* A request that goes on later, and what it came with. */
+struct kept {
+    struct snp_waiter waiter;
+    struct snp_work
+        work; /* its head and raw are owned; the session has one reference, or is NULL */
+};
+
+/* NULL: out of memory. */
+static struct kept *kept_new(const struct snp_work *work)
+{
+    struct kept *kept = calloc(1, sizeof(*kept));
+    char *raw = malloc(work->raw_len + 1);
+
+    if (kept == NULL || raw == NULL) {
+        free(kept);
+        free(raw);
+        return NULL;
+    }
+    if (work->raw_len > 0) {
+        memcpy(raw, work->raw, work->raw_len);
+    }
+    kept->work = *work;
+    kept->work.raw = raw;
+    (void)json_incref(work->head);
+    if (work->session != NULL) {
+        snp_session_ref(work->session);
+    }
+    return kept;
+}
+
+/* NULL: out of memory, and the request was ended. */
+static struct kept *work_keep(const struct snp_work *work)
+{
+    struct kept *kept = kept_new(work);
+
+    if (kept == NULL) {
+        snp_request_answer(work->request, NULL);
+    }
+    return kept;
+}
+
+static void kept_free(struct kept *kept)
+{
+    if (kept == NULL) {
+        return;
+    }
+    json_decref(kept->work.head);
+    free((char *)(uintptr_t)kept->work.raw);
+    snp_session_unref(kept->work.session);
+    free(kept);
+}
+
+/* The tier died before it read the request: dispatch that once more. kept: consumed. */
+static void kept_again(struct kept *kept)
+{
+    kept->work.request->is_again = true;
+    snp_dispatch(kept->work.request, kept->work.head, kept->work.raw, kept->work.raw_len);
+    kept_free(kept);
+}
+
 /* A method passed through to a tier. */
 struct passing {
     struct snp_request *request;  /* owned */
-    json_t *head;                 /* owned, as it came, if it can be asked again; or NULL */
+    struct kept *again;           /* owned: to dispatch it once more; or NULL */
     uint64_t raw_max;             /* bytes asked for */
     bool has_more;                /* more files follow; the session is saved with the last */
     struct snp_session *put_into; /* one reference, and counted in n_putting; or NULL */
@@ -67,7 +127,7 @@ struct passing {
 static void passing_free(struct passing *passing)
 {
     if (passing != NULL) {
-        json_decref(passing->head);
+        kept_free(passing->again);
         free(passing);
     }
 }
@@ -158,15 +218,54 @@ static void put_end(const struct passing *passing, json_t *answer)
                               kept); /* the save starts when no transfer is pending */
 }
 
+/* Its note is gone: the file is put again, but not a third time. */
+static void put_undone(void *ctx, const struct snp_err *err)
+{
+    struct kept *putting = ctx;
+    struct snp_session *session = putting->work.session;
+    struct snp_request *request = putting->work.request;
+
+    if (err == NULL && !request->is_again) {
+        kept_again(putting);
+        put_ended(session);
+        return;
+    }
+    if (err != NULL) {
+        snp_request_refuse(request, err->code,
+                           "the file was not put: the sandbox ended before it read the file, "
+                           "and the journal cannot be written (%.300s)",
+                           err->msg);
+    } else {
+        snp_request_refuse(request, SNP_E_PEER,
+                           "the file was not put: the sandbox ended twice before it read the "
+                           "file; put it again");
+    }
+    put_ended(session);
+    kept_free(putting);
+}
+
+/* The file certainly did not reach the session, which counts it in n_putting. putting: consumed. */
+static void put_undo(struct kept *putting)
+{
+    struct snp_err err;
+
+    if (snp_entry_put_undo(putting->work.session, snp_json_str(putting->work.head, "path", ""),
+                           put_undone, putting, &err) < 0) {
+        put_undone(putting, &err);
+    }
+}
+
 static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     struct passing *passing = ctx;
     struct snp_request *request = passing->request;
     int r = 0;
 
-    if (answer->is_unread && passing->head != NULL) {
-        request->is_again = true;
-        snp_dispatch(request, passing->head, NULL, 0);
+    if (answer->is_unread && passing->again != NULL && passing->put_into != NULL) {
+        put_undo(SNP_TAKE_PTR(passing->again));
+        passing->put_into = NULL;
+    } else if (answer->is_unread && passing->again != NULL) {
+        kept_again(SNP_TAKE_PTR(passing->again));
     } else if (answer->head == NULL) {
         snp_request_fail(request, answer->err);
     } else if (answer->raw_len > passing->raw_max) {
@@ -183,8 +282,8 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
     return r;
 }
 
-/* put_into: with its count in n_putting, if this puts a file; else NULL. */
-static void pass(const struct snp_work *work, struct snp_session *put_into)
+/* put_into: with its count in n_putting, if this puts a file; else NULL. again: consumed; or NULL. */
+static void pass(const struct snp_work *work, struct snp_session *put_into, struct kept *again)
 {
     json_t *head = json_copy(work->head);
     struct passing *passing = calloc(1, sizeof(*passing));
@@ -209,18 +308,17 @@ static void pass(const struct snp_work *work, struct snp_session *put_into)
         passing->request = work->request;
         passing->raw_max = (uint64_t)snp_json_int(head, "length", 0);
         passing->put_into = put_into;
-        if (work->raw_len == 0 && put_into == NULL && !work->request->is_again) {
-            passing->head = json_incref(work->head);
-        }
+        passing->again = again;
         passing->has_more =
             work->raw_len == SNP_FILE_CHUNK_MAX || snp_json_bool(head, "more", false);
         (void)json_object_del(head, "more"); /* only the daemon needs it */
         r = snp_tier_ask(work->tier, &call, &err);
     }
     if (r < 0) {
-        passing_free(passing);
         snp_request_fail(work->request, &err);
         put_ended(put_into);
+        free(passing);
+        kept_free(again);
         return;
     }
     if (work->session != NULL) {
@@ -233,43 +331,7 @@ static void pass(const struct snp_work *work, struct snp_session *put_into)
 
 static void run_pass(const struct snp_work *work)
 {
-    pass(work, NULL);
-}
-
-/* A request that goes on later, and what it came with. */
-struct kept {
-    struct snp_waiter waiter;
-    struct snp_work work; /* its head and raw are owned; the session has one reference */
-};
-
-/* NULL: out of memory, and the request was ended. */
-static struct kept *work_keep(const struct snp_work *work)
-{
-    struct kept *kept = calloc(1, sizeof(*kept));
-    char *raw = malloc(work->raw_len + 1);
-
-    if (kept == NULL || raw == NULL) {
-        free(kept);
-        free(raw);
-        snp_request_answer(work->request, NULL);
-        return NULL;
-    }
-    if (work->raw_len > 0) {
-        memcpy(raw, work->raw, work->raw_len);
-    }
-    kept->work = *work;
-    kept->work.raw = raw;
-    (void)json_incref(work->head);
-    snp_session_ref(work->session);
-    return kept;
-}
-
-static void kept_free(struct kept *kept)
-{
-    json_decref(kept->work.head);
-    free((char *)(uintptr_t)kept->work.raw);
-    snp_session_unref(kept->work.session);
-    free(kept);
+    pass(work, NULL, work->raw_len > 0 || work->request->is_again ? NULL : kept_new(work));
 }
 
 /* Its session has an executor now, or has had. */
@@ -294,14 +356,12 @@ static void put_noted(void *ctx, const struct snp_err *err)
                            "the file was not put: the journal cannot be written (%.300s)",
                            err->msg);
         put_ended(work->session);
+        kept_free(putting);
     } else if (!executor_find(work)) {
-        snp_request_refuse(work->request, SNP_E_PEER,
-                           "the file was not put: the session was lost meanwhile");
-        put_ended(work->session);
+        put_undo(putting);
     } else {
-        pass(work, work->session);
+        pass(work, work->session, putting);
     }
-    kept_free(putting);
 }
 
 static void run_put(const struct snp_work *work)

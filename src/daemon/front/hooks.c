@@ -4,6 +4,7 @@
 #include "daemon/cell/end.h"
 #include "daemon/cell/start.h"
 #include "daemon/cell/wake.h"
+#include "daemon/front/dispatch.h"
 #include "daemon/front/end.h"
 #include "daemon/front/recover.h"
 #include "daemon/save/journal_entry.h"
@@ -78,6 +79,7 @@ const struct snp_hooks snp_daemon_hooks = {
     .lost = snp_session_lost,
     .executor_gone = snp_memory_check,
     .saved = saved,
+    .again = snp_dispatch,
     .unsaved = unsaved,
     .forget = forget,
     .room = snp_room_serve,

@@ -659,19 +659,30 @@ void snp_entry_forgive(struct snp_session *session)
 
 /* Files --------------------------------------------------------------------------------------- */
 
-static int run_effect(struct snp_tx *tx, void *arg, struct snp_err *err)
+static struct snp_journal_effect effect_of(const struct snp_entry *entry)
 {
-    const struct snp_entry *entry = arg;
-    const struct snp_journal_effect effect = {
+    return (struct snp_journal_effect){
         .session = entry->id,
         .cell = entry->cell,
         .kind = entry->kind,
         .detail = entry->detail,
         .at_us = entry->now_us,
     };
+}
 
-    SNP_TRY(row_add(tx, entry, err));
+static int run_effect(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_journal_effect effect = effect_of(arg);
+
+    SNP_TRY(row_add(tx, arg, err));
     return snp_journal_effect_add(tx, &effect, err);
+}
+
+static int run_effect_undo(struct snp_tx *tx, void *arg, struct snp_err *err)
+{
+    const struct snp_journal_effect effect = effect_of(arg);
+
+    return snp_journal_effect_drop(tx, &effect, err);
 }
 
 /* detail: consumed. */
@@ -694,11 +705,12 @@ static struct snp_entry *effect_new(struct snp_session *session,
     return entry;
 }
 
-int snp_entry_put(struct snp_session *session,
-                  const char *path,
-                  snp_entry_done *done,
-                  void *ctx,
-                  struct snp_err *err)
+static int put_submit(struct snp_session *session,
+                      const char *path,
+                      snp_store_run_fn run,
+                      snp_entry_done *done,
+                      void *ctx,
+                      struct snp_err *err)
 {
     struct snp_entry *entry = effect_new(session, "put", json_pack("{s:s}", "path", path));
 
@@ -706,7 +718,25 @@ int snp_entry_put(struct snp_session *session,
     entry->done = done;
     entry->ctx = ctx;
     /* Synced, because the file itself may not be: without the entry, its loss would not be reported. */
-    return submit(session->server, entry, run_effect, SNP_DURABILITY_SYNCED, err);
+    return submit(session->server, entry, run, SNP_DURABILITY_SYNCED, err);
+}
+
+int snp_entry_put(struct snp_session *session,
+                  const char *path,
+                  snp_entry_done *done,
+                  void *ctx,
+                  struct snp_err *err)
+{
+    return put_submit(session, path, run_effect, done, ctx, err);
+}
+
+int snp_entry_put_undo(struct snp_session *session,
+                       const char *path,
+                       snp_entry_done *done,
+                       void *ctx,
+                       struct snp_err *err)
+{
+    return put_submit(session, path, run_effect_undo, done, ctx, err);
 }
 
 void snp_entry_puts_forgiven(struct snp_session *session)

@@ -94,6 +94,12 @@ int snp_entry_put(struct snp_session *session,
                   snp_entry_done *done,
                   void *ctx,
                   struct snp_err *err) SNP_NODISCARD;
+/* Remove that note: the file did not reach the session. */
+int snp_entry_put_undo(struct snp_session *session,
+                       const char *path,
+                       snp_entry_done *done,
+                       void *ctx,
+                       struct snp_err *err) SNP_NODISCARD;
 /* Files put before are given up. Best effort. */
 void snp_entry_puts_forgiven(struct snp_session *session);
 

@@ -35,6 +35,7 @@ void snp_exec_drop_raw(struct snp_exec *exec)
 void snp_exec_free(struct snp_exec *exec)
 {
     SNP_ASSERT(exec->request == NULL);
+    json_decref(exec->head);
     free(exec->raw);
     free(exec->record);
     snp_buf_done(&exec->events);

@@ -33,6 +33,7 @@ struct snp_exec {
     struct snp_session *session;   /* one reference */
     struct snp_executor *executor; /* that runs it; one reference; NULL = has not started */
     struct snp_exec_spec spec;     /* owned */
+    json_t *head; /* owned: its request, if it came without a session; or NULL */
     char *raw; /* owned: code, then standard input; gone once the cell is known to have begun */
     size_t raw_len;
     size_t waiting_bytes; /* of it count for the client */
