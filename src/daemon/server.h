@@ -130,6 +130,7 @@ struct snp_server {
     struct snp_import *imports;             /* that clients have begun; owned */
     unsigned n_saving;                      /* checkpoints being made */
     json_t *end_lost;                       /* owned: for who asked it to end; or NULL */
+    json_t *end_unsaved;                    /* owned: of these, sessions that were not saved */
     unsigned n_proving;                     /* checkpoints being tried (prove.h) */
     unsigned n_wanting;                     /* sessions that wait for room to wake */
     struct snp_tiers tiers;

@@ -1304,6 +1304,21 @@ def test_an_end_in_order_saves_all(start: Callable[..., Daemon]) -> None:
         assert client.run("x", f"s{n}") == str(n)
 
 
+def test_an_end_by_a_signal_names_what_it_could_not_save(start: Callable[..., Daemon]) -> None:
+    daemon = start(*LATER)
+    client = daemon.client()
+    for name, code in (("a", "torn(99)"), ("b", "torn(99)"), ("c", "globals().update(x=1)")):
+        client.run(code, name)
+    kill(daemon, signal.SIGTERM)
+    either = ("a, b", "b, a")  # the order in which saving them failed
+    assert any(f'end-unsaved sessions="{names}"' in daemon.text() for names in either)
+    client = start(*LATER).client()
+    event, = (one for one in client.call("journal.events")[1]["events"] if one["kind"].startswith("end_"))
+    assert event["kind"] == "end_unsaved" and any(f"ended: {names} (" in event["text"] for names in either), event
+    assert {line["name"]: line["state"] for line in client.call("sessions.list")[1]["sessions"]} == {
+        "a": "lost", "b": "lost", "c": "hibernated"}
+
+
 def test_an_end_in_order_waits_for_what_is_in_flight(start: Callable[..., Daemon], tmp_path: Path) -> None:
     daemon, go = start(*LATER), tmp_path / "go"
     client = daemon.client()

@@ -618,6 +618,9 @@ def test_doctor_warns_of_what_the_journal_lost() -> None:
     lost: Json = {"at": NOW, "kind": "journal_lost", "session": None, "text": "journal.db is new"}
     found = row(gc, lost)
     assert (found["status"], found["detail"]) == ("warning", lost["text"]) and "remove the file" in found["fix"]
+    unsaved: Json = {"at": NOW, "kind": "end_unsaved", "session": None, "text": "not saved when the daemon ended: a, b"}
+    found = row(gc, unsaved)
+    assert (found["status"], found["detail"]) == ("warning", unsaved["text"]) and "--recover" in found["fix"]
     harmless: list[list[Json]] = [[], [gc], [gc, {**damaged, "at": NOW - 30 * 86400}]]
     for harmless_events in harmless:
         assert row(*harmless_events)["status"] == "ok"

@@ -405,6 +405,8 @@ static const json_t *loss_find(const json_t *events,
          "`rerun` the cells after it, or `rollback` to a snapshot; check the disk"                                                               },
         {"unreadable_session",  "the session cannot be used",
          "use the version that wrote it, or `sessions destroy` it"                                                                               },
+        {"end_unsaved",         "what they did since they were last saved",
+         "`sessions` lists what is missing; `exec -s NAME --recover replay` runs cells again"                                                    },
         {"snapshot_lost",       "the snapshot",                                                    "`snapshot --wait` returns once it is on disk"},
     };
     double oldest = (double)time(NULL) - LOSS_SECONDS;

@@ -16,6 +16,7 @@
 #include "daemon/request.h"
 #include "daemon/save/checkpoint.h"
 #include "daemon/save/hibernate.h"
+#include "daemon/save/journal_entry.h"
 #include "daemon/save/memory.h"
 #include "daemon/save/prove.h"
 #include "daemon/save/unsaved.h"
@@ -90,10 +91,45 @@ static void journal_closed(void *arg)
     end_finish(arg);
 }
 
+/* "a, b and 3 more": the names of the rows, as many as fit; one always does. */
+static void names_of(const json_t *rows, char *out, size_t out_len)
+{
+    const size_t n = json_array_size(rows);
+    const size_t room = out_len - NAMES_REST;
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        const char *name = snp_json_str(json_array_get(rows, i), "session", "?");
+
+        if (i > 0 && used + strlen(", ") + strlen(name) >= room) {
+            (void)snprintf(out + used, out_len - used, " and %zu more", n - i);
+            return;
+        }
+        used += (size_t)snprintf(out + used, room - used, "%s%s", i == 0 ? "" : ", ", name);
+    }
+}
+
+/* The next daemon's `doctor` reports it; what is missing of each is in `sessions`. */
+static void end_report(struct snp_server *server)
+{
+    snp_autojson json_t *unsaved = SNP_TAKE_PTR(server->end_unsaved);
+    char names[NAMES_MAX];
+
+    if (json_array_size(unsaved) > 0) {
+        names_of(unsaved, names, sizeof(names));
+        snp_log(SNP_LOG_WARN, "end-unsaved", "sessions=\"%s\"", names);
+        snp_entry_event(server, "end_unsaved", NULL,
+                        "not saved when the daemon ended: %s (%.300s)", names,
+                        snp_json_str(json_array_get(unsaved, 0), "reason", ""));
+    }
+}
+
 /* Nothing runs any more; what waits to be written is written. */
 static void end_journal(struct snp_server *server)
 {
     if (server->store != NULL) {
+        end_report(server);
         snp_store_close(SNP_TAKE_PTR(server->store), journal_closed, server);
     }
 }
@@ -287,6 +323,7 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
         server->shutdown = request;
     } /* else server->shutdown is a request that waits for the saves */
     server->end_lost = json_array();
+    server->end_unsaved = json_array();
     uv_close((uv_handle_t *)&server->listener, NULL);
     snp_closep(&server->listen_fd);
     server->listen_fd = -1;
@@ -300,25 +337,6 @@ void snp_server_end(struct snp_server *server, struct snp_request *request)
     uv_close((uv_handle_t *)&server->intents, NULL);
     uv_close((uv_handle_t *)&server->waits, NULL);
     end_begin(server);
-}
-
-/* "a, b and 3 more": the names of the rows, as many as fit; one always does. */
-static void names_of(const json_t *rows, char *out, size_t out_len)
-{
-    const size_t n = json_array_size(rows);
-    const size_t room = out_len - NAMES_REST;
-    size_t used = 0;
-
-    out[0] = '\0';
-    for (size_t i = 0; i < n; i++) {
-        const char *name = snp_json_str(json_array_get(rows, i), "session", "?");
-
-        if (i > 0 && used + strlen(", ") + strlen(name) >= room) {
-            (void)snprintf(out + used, out_len - used, " and %zu more", n - i);
-            return;
-        }
-        used += (size_t)snprintf(out + used, room - used, "%s%s", i == 0 ? "" : ", ", name);
-    }
 }
 
 static void stop_settled(struct snp_server *server, bool is_saved)

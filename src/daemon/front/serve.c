@@ -531,6 +531,7 @@ void snp_server_run(struct snp_server *server)
     }
     (void)uv_loop_close(&server->loop);
     json_decref(SNP_TAKE_PTR(server->end_lost));
+    json_decref(SNP_TAKE_PTR(server->end_unsaved));
     for (size_t i = 0; i < server->sessions.n_slots; i++) {
         if (server->sessions.slots[i] != NULL) {
             snp_session_remove(server->sessions.slots[i]); /* lost with their tier */

@@ -128,15 +128,19 @@ void snp_lost_tell_end(const struct snp_session *session, const struct snp_err *
     size_t n = snp_lost_count(lost, &first);
 
     if (err != NULL || n > 0) {
-        (void)json_array_append_new(
-            server->end_lost, SNP_WRITE(snp_shutdown_row, .session = session->name,
-                                        .reason = err == NULL ? "" : err->msg, .lost = lost,
-                                        .image = session->durable.has_image));
+        snp_autojson json_t *row = SNP_WRITE(snp_shutdown_row, .session = session->name,
+                                             .reason = err == NULL ? "" : err->msg,
+                                             .lost = lost, .image = session->durable.has_image);
+
+        (void)json_array_append(server->end_lost, row);
+        if (err != NULL && session->unsaved.is_dirty) {
+            (void)json_array_append(server->end_unsaved, row);
+        }
+    }
+    if (n > 0) {
         snp_entry_event(server, "end_lost", session,
-                        "session %s: %zu items cannot be restored%s%.64s%s%.200s",
-                        session->name, n, n == 0 ? "" : ", first ",
-                        snp_json_str(first, "name", ""), err == NULL ? "" : "; ",
-                        err == NULL ? "" : err->msg);
+                        "session %s: %zu items cannot be restored, first %.64s", session->name,
+                        n, snp_json_str(first, "name", ""));
     }
     json_decref(lost);
 }
