@@ -28,6 +28,7 @@ struct snp_peer {
     struct snp_request *open[SNP_CAP_REQUESTS]; /* borrowed; NULL = free slot */
     size_t waiting_bytes;                       /* code and input of its waiting cells */
     pid_t pid;                                  /* as it was when it connected; for the log */
+    uint64_t room_turn; /* when a session last woke for it, of room_turns */
 };
 
 struct snp_request {
@@ -133,6 +134,7 @@ struct snp_server {
     json_t *end_unsaved;                    /* owned: of these, sessions that were not saved */
     unsigned n_proving;                     /* checkpoints being tried (prove.h) */
     unsigned n_wanting;                     /* sessions that wait for room to wake */
+    uint64_t room_turns;                    /* these have a number each (room.h) */
     struct snp_tiers tiers;
     unsigned n_tiers;             /* not yet let go by the loop, the above included */
     struct snp_request *shutdown; /* owned; who asked for the end, or NULL */

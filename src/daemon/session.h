@@ -159,6 +159,7 @@ struct snp_session_live {
     uint64_t memory_bytes;          /* what its last cell used at most */
     uint64_t measured_bytes; /* what it takes as last measured; 0 = not since its last cell */
     uint64_t copies_bytes;   /* of that its snapshots in memory have for themselves */
+    uint64_t wants_room;     /* its number among those that wait for room; 0 = it does not */
     bool is_measuring;
     bool is_leaving;   /* it is on its way to hibernate */
     bool is_told_lost; /* its last result said that the interpreter was lost */

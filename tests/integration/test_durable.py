@@ -1144,6 +1144,20 @@ def test_running_sessions_are_not_put_to_sleep(start: Callable[..., Daemon]) -> 
     assert running
 
 
+def test_room_is_given_to_one_client_after_the_other(start: Callable[..., Daemon], tmp_path: Path) -> None:
+    daemon, go, order = start("--live-max", "1", *LATER), tmp_path / "go", tmp_path / "order"
+    many, few = daemon.client(), daemon.client()
+    many.start(f"until({str(go)!r})", "busy")
+    assert wait_for(lambda: row(daemon.client(), "busy")["state"] == "running")
+    for name, client in [*((f"m{n}", many) for n in range(6)), ("f0", few), ("f1", few)]:
+        client.start(f"open({str(order)!r}, 'a').write('{name} ')", name)
+    assert (many.call("stats")[0], few.call("stats")[0]) == (RESPONSE, RESPONSE)  # all have come
+    go.touch()
+    assert wait_for(lambda: order.exists() and len(order.read_text().split()) == 8)
+    first, rest = order.read_text().split()[:4], order.read_text().split()[4:]
+    assert sorted(first) == ["f0", "f1", "m0", "m1"] and rest == ["m2", "m3", "m4", "m5"], (first, rest)
+
+
 def test_a_place_that_nobody_can_leave_is_said(start: Callable[..., Daemon]) -> None:
     client = start("--live-max", "1", *LATER).client()
     client.run("globals().update(lock=__import__('threading').Lock())", "s")

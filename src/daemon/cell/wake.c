@@ -52,8 +52,7 @@ struct snp_wake {
     unsigned pending;            /* steps under way */
     bool is_over;                /* aborted or done; freed when nothing is pending */
     bool is_replaying;
-    bool wants_room; /* the step after: there are as many executors as may be */
-    bool was_live;   /* the session had an executor before */
+    bool was_live; /* the session had an executor before */
     uint64_t begun_us;
     struct snp_missing_place place;
     struct snp_missing missing; /* owned */
@@ -118,10 +117,7 @@ static bool step_end(struct snp_wake *wake)
 
 static void wake_over(struct snp_wake *wake)
 {
-    if (wake->wants_room) {
-        wake->wants_room = false;
-        wake->session->server->n_wanting--;
-    }
+    snp_room_unwant(wake->session);
     wake->is_over = true;
     wake->session->live.wake = NULL;
 }
@@ -586,7 +582,7 @@ void snp_wake_go_on(struct snp_session *session)
 {
     struct snp_wake *wake = session->live.wake;
 
-    if (wake != NULL && wake->wants_room) {
+    if (wake != NULL && session->live.wants_room != 0) {
         executor_open(wake);
         return;
     }
@@ -880,16 +876,10 @@ static void executor_open(struct snp_wake *wake)
     int r = snp_room_find(session->server, &err);
 
     if (r == 1) {
-        if (!wake->wants_room) {
-            wake->wants_room = true;
-            session->server->n_wanting++;
-        }
+        snp_room_want(session);
         return;
     }
-    if (wake->wants_room) {
-        wake->wants_room = false;
-        session->server->n_wanting--;
-    }
+    snp_room_unwant(session);
     if (r == 0 && session->policy.project != NULL) {
         r = snp_session_project_check(session->policy.project, session->server->options.home,
                                       &err);

@@ -7,6 +7,7 @@
 #include "daemon/save/memory.h"
 #include "daemon/save/unsaved.h"
 #include "daemon/server.h"
+#include "daemon/session/exec.h"
 #include "daemon/session/life.h"
 #include "daemon/session/table.h"
 #include "store/job.h"
@@ -124,13 +125,73 @@ int snp_room_find(struct snp_server *server, struct snp_err *err)
     return err->code;
 }
 
+void snp_room_want(struct snp_session *session)
+{
+    if (session->live.wants_room == 0) {
+        session->live.wants_room = ++session->server->room_turns;
+        session->server->n_wanting++;
+    }
+}
+
+void snp_room_unwant(struct snp_session *session)
+{
+    if (session->live.wants_room != 0) {
+        session->live.wants_room = 0;
+        session->server->n_wanting--;
+    }
+}
+
+/* Whose cell the session wakes for; NULL: for none, or for that of a client that is gone. */
+static struct snp_peer *peer_of(const struct snp_session *session)
+{
+    const struct snp_exec *exec =
+        session->live.n_waiting == 0 ? NULL : session->live.waiting[0];
+
+    return exec == NULL || exec->request == NULL ? NULL : exec->request->peer;
+}
+
+/* That of the client whose turn was longest ago; of its sessions the one that has waited longest. */
+static struct snp_session *wanting_next(const struct snp_server *server)
+{
+    struct snp_session *found = NULL;
+    uint64_t found_turn = 0;
+
+    for (size_t i = 0; server->n_wanting > 0 && i < server->sessions.n_slots; i++) {
+        struct snp_session *session = server->sessions.slots[i];
+        const struct snp_peer *peer;
+        uint64_t turn;
+
+        if (session == NULL || session->live.wants_room == 0) {
+            continue;
+        }
+        peer = peer_of(session);
+        turn = peer == NULL ? 0 : peer->room_turn;
+        if (found == NULL || turn < found_turn ||
+            (turn == found_turn && session->live.wants_room < found->live.wants_room)) {
+            found = session;
+            found_turn = turn;
+        }
+    }
+    return found;
+}
+
 void snp_room_serve(struct snp_server *server)
 {
-    struct snp_sessions *table = &server->sessions;
+    struct snp_session *session;
 
-    for (size_t i = 0; server->n_wanting > 0 && i < table->n_slots; i++) {
-        if (table->slots[i] != NULL && table->slots[i]->live.wake != NULL) {
-            snp_session_go_on(table->slots[i]);
+    while ((session = wanting_next(server)) != NULL) {
+        struct snp_peer *peer = peer_of(session);
+        bool is_served;
+
+        snp_session_ref(session);
+        snp_session_go_on(session);
+        is_served = session->live.wants_room == 0;
+        snp_session_unref(session);
+        if (!is_served) {
+            return;
+        }
+        if (peer != NULL) {
+            peer->room_turn = ++server->room_turns;
         }
     }
 }

@@ -7,6 +7,7 @@
 #include "base/err.h"
 
 struct snp_server;
+struct snp_session;
 
 /*
  * Is there room for one more executor of a session that lasts? 0: there is. 1: there will be, when
@@ -15,7 +16,11 @@ struct snp_server;
  */
 int snp_room_find(struct snp_server *server, struct snp_err *err) SNP_NODISCARD;
 
-/* A session has come to rest: those that wait for room may go on. */
+/* The session waits for room to wake, or no longer does. */
+void snp_room_want(struct snp_session *session);
+void snp_room_unwant(struct snp_session *session);
+
+/* A session has come to rest: those that wait for room may go on, one of each client in turn. */
 void snp_room_serve(struct snp_server *server);
 
 /* Hibernate who has been idle for long, and the least recently used beyond the bounds. */
