@@ -89,11 +89,13 @@ char *snp_evidence_summary(const json_t *evidence)
     struct snp_buf out = SNP_BUF(TEXT_MAX);
     const json_t *runs = json_object_get(evidence, "runs");
     const json_t *risk = json_object_get(evidence, "risk");
+    const json_t *reasons = json_object_get(evidence, "reasons");
 
     (void)!snp_buf_addf(
-        &out, "# %s\n\nSession %s, patch %.16s.\n\n", snp_json_str(evidence, "verdict", ""),
+        &out, "# %s\n\nSession %s, patch %.16s.\n", snp_json_str(evidence, "verdict", ""),
         snp_json_str(evidence, "session", ""), snp_json_str(evidence, "sha256", ""));
-    reasons_write(json_object_get(evidence, "reasons"), false, &out);
+    (void)!snp_buf_adds(&out, json_array_size(reasons) == 0 ? "" : "\n");
+    reasons_write(reasons, false, &out);
     findings_write(json_object_get(evidence, "findings"), &out);
     if (json_is_object(risk)) {
         (void)!snp_buf_addf(&out, "\nRisk: %s (%s), by `%s` of `%s`: %s Automation: %s.\n",
