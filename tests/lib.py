@@ -66,6 +66,9 @@ def need(what: str, present: bool, why: str) -> None:
 # busy, so tools/test scales it by the speed it measured. A cell ends by itself after its time limit, by default
 # 30 s: a test that could take that for the event gives the cell a limit above PATIENCE.
 PATIENCE = float(os.environ.get("SNP_TEST_PATIENCE", "60"))
+# An alarm handler that raises, less and less often: a cell that is slower than the alarms succeeds in the end, too.
+LATE = ("import signal\nalarms = 0\ndef late(*_):\n    global alarms\n    alarms += 1\n"
+        "    if alarms % (1 + alarms // 1000) == 0:\n        raise TimeoutError\nsignal.signal(signal.SIGALRM, late)")
 
 
 def ways(error: Json) -> list[str]:

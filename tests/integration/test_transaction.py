@@ -729,7 +729,7 @@ def test_a_hangup_that_code_sends_ends_it(sandbox: lib.Sandbox, session: str) ->
 
 def test_handlers_that_raise_all_the_time_disturb_no_copy(sandbox: lib.Sandbox, session: str) -> None:
     """Copies are made while alarms come, and what is rolled back to has its signals."""
-    sandbox.exec("import signal\ndef late(*_): raise TimeoutError\nsignal.signal(signal.SIGALRM, late)", session)
+    sandbox.exec(lib.LATE, session)
     sandbox.exec("signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)", session)
     for _ in range(60):
         done = sandbox.exec("x", session)
