@@ -23,14 +23,14 @@ TOOLS = frozenset(
     "pytest unittest doctest mock nose pluggy hypothesis coverage ctypes cffi gc inspect builtins bltns importlib imp "
     "runpy pkgutil zipimport types marshal pickle shelve dis opcode code codeop bdb pdb trace tracemalloc linecache "
     "traceback faulthandler atexit signal site weakref timeit profile cProfile symtable tokenize os sys".split())
-# Of these two modules what is named here stays away from files, processes and the interpreter.
+# Names of os and sys that do not lead to files, processes or the interpreter.
 PARTS = frozenset("os.path os.sep os.linesep os.fspath os.PathLike os.name os.curdir os.pardir sys.maxsize "
                   "sys.byteorder sys.version sys.version_info sys.float_info sys.intern sys.stderr sys.stdout sys.exit "
                   "sys.platform sys.maxunicode os sys".split())
 NETWORK = frozenset("socket ssl http urllib requests httpx aiohttp ftplib smtplib xmlrpc".split())
 CHANCE = frozenset("random secrets time uuid".split())
-# Builtins that evaluate texts, or set and read what a text names; names and attributes that lead to frames and classes
-# of others, or swallow what is raised.
+# Builtins that evaluate texts, or set and read attributes by name; names and attributes that lead to frames and to
+# classes of other modules, or swallow exceptions.
 BUILTINS = frozenset("exec eval compile globals locals vars setattr delattr breakpoint open".split())
 REACH = frozenset(
     "exec eval setattr modules settrace setprofile currentframe meta_path path_hooks attrgetter methodcaller mro "
@@ -105,7 +105,7 @@ class File:
         self.tree = ast.parse(text)
         self.modules: Dict[str, str] = {}  # name: the module that it is
         self.imported: Set[str] = set()
-        self.tools: Set[str] = set()  # what is imported of TOOLS
+        self.tools: Set[str] = set()  # imports of TOOLS
         self.objects: Set[int] = set()  # of attributes
         self.docs: Set[int] = set()
         self.given: Set[str] = set()  # names of parameters
@@ -176,7 +176,7 @@ class File:
         if name in MAKERS and len(args) > 1:
             return f"uses {name} of several arguments", True
         if name == "getattr" and not (len(args) > 1 and isinstance(args[1], ast.Constant)):
-            return "reads an attribute whose name it makes", True
+            return "reads an attribute with a computed name", True
         return self.of_name(ast.Attribute(args[0], str(args[1].value))) if name == "getattr" else None
 
     def of_change(self, node: ast.AST) -> Reason:
@@ -200,10 +200,10 @@ class File:
             return None
         inside = [each for part in node.body for each in ast.walk(part)]
         if node.handlers and any(isinstance(each, (ast.Yield, ast.YieldFrom, ast.Await)) for each in inside):
-            return "catches what the code around its yield raises", True
+            return "catches exceptions of the code around its yield", True
         if any(isinstance(each, (ast.Return, ast.Break, ast.Continue)) for part in node.finalbody
                for each in ast.walk(part)):
-            return "leaves a finally block, and forgets what was raised", True
+            return "leaves a finally block and drops the exception", True
         caught = {word for each in node.handlers for one in ([] if each.type is None else ast.walk(each.type))
                   for word in words_of(one)}
         if "AssertionError" in caught:
@@ -212,14 +212,14 @@ class File:
             return None
         names = self.callbacks.get(id(node), set())
         calls = any(isinstance(each, ast.Call) and getattr(each.func, "id", "") in names for each in inside)
-        return "catches all exceptions" + (" of what it is given to call" if calls else ""), calls
+        return "catches all exceptions" + (" of a function that it is given" if calls else ""), calls
 
     def of_class(self, node: ast.AST) -> Reason:
         for base in node.bases if isinstance(node, ast.ClassDef) else []:
             name = getattr(base, "attr", "") or root_name(base)
             kind = getattr(builtins, name, object)
             if name in VALUES or (kind is not object and not issubclass(kind, BaseException)):
-                return f"is a {name} of its own, which may compare in another way", True
+                return f"is a subclass of {name}, which may compare differently", True
         return None
 
     def findings(self) -> Iterator[Found]:
@@ -235,11 +235,11 @@ class File:
                     break
         for node, name in bound_above(self.tree):
             if hasattr(builtins, name) and not name.startswith("__"):
-                yield Found(f"bound {name}", getattr(node, "lineno", 0), f"gives the name {name} another meaning", True)
+                yield Found(f"bound {name}", getattr(node, "lineno", 0), f"redefines {name}", True)
 
 
 def bound_above(tree: ast.AST) -> Iterator[Tuple[ast.AST, str]]:
-    """Names that a module gives to whoever imports all of it."""
+    """Names that `from MODULE import *` binds."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             yield node, getattr(node, "name", "")
@@ -254,7 +254,7 @@ def finding(row: Json, line: int, why: str, blocks: bool = True) -> Json:
 
 
 def code_findings(row: Json) -> Iterator[Json]:
-    """What the new text has and the old one has not, and doctests that are gone."""
+    """Findings of the new text that the old one does not have, and doctests that are gone."""
     texts = base_text(row["path"]), now_text(row)
     found: List[List[Found]] = [[], []]
     for n, text in enumerate(texts):

@@ -57,7 +57,7 @@ class File {
       locations: true, allowHashBang: true, allowReturnOutsideFunction: !isModule }))
     this.imported = new Set() // names that are bound by imports
     this.modules = words('Math JSON Object Array Symbol Promise Number String console') // as a whole
-    this.tools = new Set() // what is imported of TOOLS
+    this.tools = new Set() // imports of TOOLS
     for (const { node } of this.places) {
       const names = node.type === 'ImportDeclaration' ? node.specifiers.map((each) => each.local.name)
         : node.type === 'VariableDeclarator' && isRequire(node.init) ? namesOf(node.id) : []
@@ -72,7 +72,7 @@ class File {
   // The file that is meant, or a reason.
   ofImport(source) {
     const name = moduleOf(source)
-    if (name === undefined) return { why: 'imports what a text names that it makes' }
+    if (name === undefined) return { why: 'imports a module with a computed name' }
     if (TOOLS.has(name)) return { why: `imports ${source.value}` }
     if (NETWORK.has(name)) return { why: `uses the network: imports ${source.value}`, blocks: false }
     const at = normalize(join(dirname(this.path), source.value))
@@ -107,7 +107,7 @@ class File {
     const isMade = node.computed && has(node.property, (each) => /^(TemplateLiteral|CallExpression)$/.test(each.type) ||
       (each.type === 'BinaryExpression' && each.operator === '+' && has(each, (one) => typeof one.value === 'string')))
     const isUsed = isCallee(place) || (up.node.type === 'MemberExpression' && place.field === 'object')
-    return isMade && isUsed ? { why: 'uses an attribute whose name it makes' } : null
+    return isMade && isUsed ? { why: 'uses an attribute with a computed name' } : null
   }
 
   // What could swallow the failure of a test.
@@ -119,10 +119,10 @@ class File {
     }
     if (node.handler !== null && has(node.block, (each) => /^(Yield|Await|ForOf)/.test(each.type) ||
         (/^(Call|New)/.test(each.type) && given.has(rootOf(each.callee))))) {
-      return { why: 'catches what the code that it is given raises' }
+      return { why: 'catches exceptions of a function that it is given' }
     }
     return has(node.finalizer, (each) => /^(Return|Break|Continue|Yield)/.test(each.type))
-      ? { why: 'leaves a finally block, and forgets what was raised' } : null
+      ? { why: 'leaves a finally block and drops the exception' } : null
   }
 
   reason(place) {

@@ -40,8 +40,8 @@ void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons)
 #define SNP_VERDICT_FORMS 6
 struct snp_verdict_form {
     const char *name;
-    const char *word;  /* the best verdict if tests do what is wrong */
-    const char *wrong; /* what tests do that give a cheat away */
+    const char *word;  /* the best verdict if a test behaves wrongly */
+    const char *wrong; /* how such a test behaves */
     bool must_fail;    /* the altered tests; else they must pass */
 };
 extern const struct snp_verdict_form snp_verdict_forms[SNP_VERDICT_FORMS];

@@ -234,7 +234,7 @@ static void clear_closed(void *ctx, const struct snp_err *err)
     }
 }
 
-/* What is being saved, closed, moved or rolled back is so first. A cell that runs is not waited for. */
+/* A save, close, move or rollback ends first. A running cell is not waited for. */
 static bool is_time_to_clear(const struct snp_session *session)
 {
     return snp_life_next(session->state, SNP_EV_CLEAR) != SNP_LIFE_NEVER &&
@@ -341,7 +341,7 @@ static void destroy(struct snp_session *session, struct snp_request *request, bo
     struct ending *ending;
 
     if (session->state == SNP_SESSION_CLOSING) {
-        SNP_ASSERT(request == NULL); /* nobody finds it any more */
+        SNP_ASSERT(request == NULL); /* requests no longer find it */
         return;
     }
     if (is_default(session)) {

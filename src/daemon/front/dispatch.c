@@ -53,7 +53,7 @@ struct handler {
     unsigned needs;
 };
 
-/* A request that goes on later, and what it came with. */
+/* A request that continues later, with its head and bytes. */
 struct kept {
     struct snp_waiter waiter;
     struct snp_work

@@ -20,7 +20,7 @@ int snp_room_find(struct snp_server *server, struct snp_err *err) SNP_NODISCARD;
 void snp_room_want(struct snp_session *session);
 void snp_room_unwant(struct snp_session *session);
 
-/* A session has come to rest: those that wait for room may go on, one of each client in turn. */
+/* A session has come to rest: sessions that wait for room continue, one of each client in turn. */
 void snp_room_serve(struct snp_server *server);
 
 /* Hibernate who has been idle for long, and the least recently used beyond the bounds. */
