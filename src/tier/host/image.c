@@ -380,6 +380,13 @@ static void keeping_done(uv_work_t *work, int status)
     free(k);
 }
 
+void snp_image_wait(struct snp_supervisor *supervisor)
+{
+    while (snp_host_of(supervisor)->is_imaging) {
+        (void)uv_run(supervisor->loop, UV_RUN_ONCE);
+    }
+}
+
 bool snp_image_make(struct snp_supervisor *supervisor,
                     const char *name,
                     char *const *args,

@@ -37,4 +37,7 @@ bool snp_image_make(struct snp_supervisor *supervisor,
                     char *const *args,
                     int control_fd);
 
+/* Run the loop until the image that is being written is kept or given up. */
+void snp_image_wait(struct snp_supervisor *supervisor);
+
 #endif

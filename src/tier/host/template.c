@@ -970,6 +970,8 @@ void snp_templates_close(struct snp_supervisor *supervisor)
 {
     struct snp_err err;
 
+    /* A session that was saved with an image of its memory wakes exactly only beside it. */
+    snp_image_wait(supervisor);
     (void)snp_fail(&err, SNP_E_PEER, "the tier is ending");
     for (struct snp_template *t = snp_host_of(supervisor)->templates; t != NULL; t = t->next) {
         template_end(t, &err);
