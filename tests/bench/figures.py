@@ -285,6 +285,8 @@ def live(ctx: Context) -> None:
         ctx.times(f"live.next.{count}", f"new session to first result, base, while {count} live", times)
         session = take(runtime.bench("cell", runtime.socket, "live-0", ctx.runs(300, 100), "pass"))
         ctx.times(f"live.cell.{count}", f"cell in one of {count} live sessions", session)
+    few, most = (ctx.rows[f"live.next.{count}"]["value"] for count in (steps[0], steps[-1]))
+    ctx.add("live.flat", f"new session among {steps[-1]} live ones over one among {steps[0]}", "times", most / few, n=1)
     settle()
     used = (before - memory_available()) / opened
     pids = process_tree(runtime.tier_pid())

@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures as a document: with targets, and why a target was missed."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Sequence
 
 from runtime import Row
 
 Rows = dict[str, Row]
-TURNS = "## In turns"  # from there on docs/benchmarks.md is written by hand, and stays
+HEAD = """# Benchmarks
+
+`make bench` writes this page; `tools/bench --only GROUP` replaces one group. All samples are in `build/bench/`, one
+JSON object per line. The value of a time is its median. A run is named by its commit; the last table has its machine,
+and the load before and after it. The share of the processors that other programs used just before a group is in
+brackets: the higher it is, the less the times of the group mean.
+
+## Figures
+
+| figure | value | p95 | p99 | samples | target | run |
+|---|---:|---:|---:|---:|---|---|"""
 
 TITLES = {
     "floor": ("The floor", "A message of 300 bytes passes a chain of processes that only forward it: the time that "
@@ -17,20 +28,21 @@ TITLES = {
               "demand, one after the other, each ended before the next. `bwrap` has the same namespaces and a "
               "similar root, but no control groups, no Landlock and no filter; it starts an interpreter each time. "
               "Measured in turns. In this and the groups that follow cells are plain (no standby) and no disk is "
-              "waited for; group journal has the cost of both. All sessions stay awake and are not saved while idle."),
+              "waited for; Storage of a cell has the cost of both. All sessions stay awake and are not saved while "
+              "idle."),
     "refill": ("The pool", "Sessions are opened back to back, so the pool is filled while they run."),
     "cell": ("Cells", "From the request of a client in C to the whole result, in a named session without a standby. "
              "The outcome is handed to the kernel; nothing waits for a disk."),
     "clients": ("Programs in C, Python and TypeScript", "Cells by the libraries with their defaults, transactional and "
                 "synced, 5 ms after the one before; programs in turns. At once: each session runs its cells back to "
-                "back, in C from a process of its own, in Python from one event loop for all."),
+                "back, in C from separate processes, in Python from one event loop for all."),
     "process": ("Whole commands", "From the start of the command to its end, in turns."),
     "rate": ("Sessions per second", "Each client asks for a session, runs one cell and ends it, back to back; a "
-             "session counts once all its processes, files and control groups are gone."),
+             "session has ended once all its processes, files and control groups are gone."),
     "burst": ("Bursts", "A hundred clients are connected and wait; then all ask at once."),
     "speed": ("Speed inside", "The same interpreter and the same code inside and outside, in turns; medians."),
     "cold": ("Cold start", "No daemon runs; the first command starts daemon, tier and template."),
-    "journal": ("What is stored of a cell", "The same cell with and without a standby of the interpreter "
+    "journal": ("Storage of a cell", "The same cell with and without a standby of the interpreter "
                 "(transactional, plain), and with its outcome on disk (synced) or handed to the kernel (process) "
                 "before the answer. Transactional and synced are the defaults. The standby is made after the answer. "
                 "A cell that comes at once waits for the standby; the difference between the two lines of each kind "
@@ -48,10 +60,10 @@ TITLES = {
     "pressure": ("Under pressure", "Cells of one session, plain, 5 ms after the one before, beside sessions that do "
                  "their worst. Ends: whole commands, from the moment at which the cell had to end. The tests of these "
                  "wait for the event, however long it takes."),
-    "containers": ("Tiers and containers", "Containers are of a dockerd of the benchmark's own; a cell is what users "
-                   "get, transactional and synced. `docker exec` and `docker run` of the same image come in turns with "
-                   "it, in the same minute. A session's memory is the proportional share (Pss) of all its processes, "
-                   "with what the engine starts for its container."),
+    "containers": ("Tiers and containers", "Containers run on a separate dockerd; cells have the defaults of users, "
+                   "transactional and synced. `docker exec` and `docker run` of the same image run in turns "
+                   "with them, in the same minute. A session's memory is the proportional share (Pss) of all its "
+                   "processes, with what the engine starts for its container."),
     "retrieval": ("What a question finds", "The question is the first sentence of a function's documentation without "
                   "the function's own name; the answer is the function. All such documentation is taken out of the "
                   "copy that is indexed. Settings were chosen by half of the questions; these are of the other half."),
@@ -63,7 +75,7 @@ TITLES = {
                   "modules and of `self` or `this`, and calls of functions that the module defines or imports by a "
                   "relative path. `check` was written while looking at one half of them; the other was kept aside. "
                   "False alarms: errors in the same files without anything planted."),
-    "live": ("Many live sessions", "Sessions that have run one trivial cell and stay, all of template base."),
+    "live": ("Many live sessions", "Sessions of template base that have run one trivial cell and stay."),
 }
 
 FORK = ("creating the processes of a session takes the kernel that long: copying the warm interpreter's page tables "
@@ -80,7 +92,7 @@ def floor_reason(rows: Rows) -> str:
     three = rows.get("floor.3")
     pinned = rows.get("floor.3.pinned")
     if three is None or pinned is None:
-        return "a request passes client, daemon, supervisor and interpreter; group floor shows the least that takes"
+        return "a request passes client, daemon, supervisor and interpreter; The floor has the least that this takes"
     return (f"passing three sockets without any work takes {three['value']:.2f} ms here ({pinned['value']:.2f} on one "
             "processor); reading and checking JSON at each process, the kernel's counters and the interpreter add to "
             "it")
@@ -117,8 +129,9 @@ TARGETS: list[tuple[str, str, str, float | Callable[[Rows], float], str | Callab
     ("rate.base.2", "value", ">=", 350, FORK),
     ("burst.base", "value", "<=", 100, FORK),
     ("burst.base", "p95", "<=", 300, FORK),
-    ("live.memory", "value", "<=", 2, "a running interpreter writes to its pages (reference counts), and has page "
-     "tables, as its standby has"),
+    ("live.memory", "value", "<=", 2, "a running interpreter changes reference counters in its pages, and has "
+     "page tables, as its standby has"),
+    ("live.flat", "value", "<=", 1.25, "the kernel's lists of processes that share the interpreter's pages grow"),
     ("live.most", "value", ">=", 5000, lambda rows: str(rows["live.most"]["note"])),
     ("journal.transactional.synced.idle", "value", "<=", sync_target, idle_reason),
     ("journal.transactional.synced.soon", "value", "<=", sync_target, floor_reason),
@@ -155,7 +168,6 @@ TARGETS: list[tuple[str, str, str, float | Callable[[Rows], float], str | Callab
     ("speed.stat", "value", ">=", 85, "the filter and Landlock look at each call"),
     ("speed.files", "value", ">=", 85, "the filter and Landlock look at each call"),
 ]
-FLAT_AT_MOST = 1.25  # of a new session's time among few
 
 
 def is_reached(value: float, better: str, target: float) -> bool:
@@ -176,15 +188,6 @@ def judge(rows: Rows) -> list[Row]:
                       "member": "p50" if member == "value" and "p99" in row else member,
                       "better": better, "target": limit,
                       "reached": reached, "why": reason})
-    counts = sorted(int(key.rpartition(".")[2]) for key in rows if key.startswith("live.next."))
-    if len(counts) > 1:
-        few, most = (rows[f"live.next.{count}"]["value"] for count in (counts[0], counts[-1]))
-        reached = most / few <= FLAT_AT_MOST
-        found.append({"key": "live.flat",
-                      "text": f"new session among {counts[-1]} live ones over one among {counts[0]}",
-                      "member": "value", "unit": "times", "value": most / few, "better": "<=", "target": FLAT_AT_MOST,
-                      "reached": reached,
-                      "why": "" if reached else "the kernel's lists of who shares the interpreter's pages grow"})
     return found
 
 
@@ -194,90 +197,70 @@ def number(value: float, unit: str = "") -> str:
     return f"{text} {unit}".strip()
 
 
-def cells(item: Row) -> tuple[str, str, str]:
-    """Figure, measured, target."""
-    member = "" if item["member"] == "value" else f", {item['member']}"
+def goal(item: Row) -> str:
+    member = "" if item["member"] in ("value", "p50") else item["member"] + " "
     sign = "≤" if item["better"] == "<=" else "≥"
-    return item["text"] + member, number(item["value"], item["unit"]), f"{sign} {number(item['target'], item['unit'])}"
+    return f"{member}{sign} {number(item['target'])}"
 
 
-def verdicts(found: Sequence[Row]) -> str:
-    lines = ["| figure | measured | target | reached |", "|---|---:|---:|---|"]
-    reasons = list(dict.fromkeys(item["why"] for item in found if not item["reached"]))
-    for item in found:
-        end = "yes" if item["reached"] else f"no ({reasons.index(item['why']) + 1})"
-        lines.append("| " + " | ".join((*cells(item), end)) + " |")
-    lines += [""] + [f"{place}. Missed: {why}." for place, why in enumerate(reasons, 1)]
-    return "\n".join(lines).rstrip()
+def line(row: Row, found: Sequence[Row], run: str) -> str:
+    """A row of the table."""
+    text = row["text"] + (f" ({row['note']})" if row.get("note") else "")
+    value = "–" if row["value"] is None else number(row["value"], row["unit"])
+    ends = [number(row[part]) if part in row else "" for part in ("p95", "p99")]
+    goals = "; ".join(goal(item) + ("" if item["reached"] else ", missed")
+                      for item in found if item["key"] == row["key"])
+    return "| " + " | ".join((text, value, *ends, str(row["n"]), goals, run)) + " |"
 
 
-def table(rows: Sequence[Row]) -> str:
-    is_time = any("p95" in row for row in rows)
-    if is_time:
-        lines = ["| | p50 ms | p95 ms | p99 ms | samples |", "|---|---:|---:|---:|---:|"]
-    else:
-        lines = ["| | | samples | |", "|---|---:|---:|---|"]
-    for row in rows:
-        if is_time and "p95" in row:
-            lines.append(f"| {row['text']} | {number(row['value'])} | {number(row['p95'])} | {number(row['p99'])} | "
-                         f"{row['n']} |")
-        elif is_time:
-            text = row["text"] + (f" ({row['note']})" if row.get("note") else "")
-            value = "–" if row["value"] is None else number(row["value"], row["unit"])
-            lines.append(f"| {text} | {value} | | | {row['n']} |")
-        else:
-            note = row.get("note") or (f"p99 {number(row['p99'], 'ms')}" if "p99" in row else "")
-            lines.append(f"| {row['text']} | {number(row['value'], row['unit'])} | {row['n']} | {note} |")
-    return "\n".join(lines)
+class Page:
+    """docs/benchmarks.md: by title the lines of a group and how it was measured, by commit where it was measured."""
+
+    def __init__(self, text: str = "") -> None:
+        self.tables: dict[str, list[str]] = {}
+        self.notes: dict[str, str] = {}
+        self.runs: dict[str, str] = {}
+        table: list[str] = []
+        for one in text.splitlines():
+            head = re.match(r"(?:\| |- )\*\*(.+?)\*\*", one)
+            run = re.match(r"\| ([0-9a-f]{10}[^|]*) \| ", one)
+            if head and one.startswith("-"):
+                self.notes[head[1]] = one
+            elif head:
+                table = self.tables.setdefault(head[1], [])
+                table.append(one)
+            elif run:
+                self.runs[run[1]] = one
+            elif one.startswith("#"):
+                table = []
+            elif one.startswith("| "):
+                table.append(one)
+
+    def add(self, rows: Sequence[Row], found: Sequence[Row], run: str) -> None:
+        """The rows of one group, in place of older ones."""
+        title, note = TITLES[rows[0]["group"]]
+        keys = {row["key"] for row in rows}
+        missed = list(dict.fromkeys(item["why"] for item in found if item["key"] in keys and not item["reached"]))
+        self.tables[title] = [f"| **{title}** (others used {100 * rows[0]['busy_before']:.0f} %) |" + 6 * " |",
+                              *(line(row, found, run) for row in rows)]
+        self.notes[title] = f"- **{title}**: {note}" + "".join(f" Missed: {why}." for why in missed)
+
+    def __str__(self) -> str:
+        titles = [title for title, _ in TITLES.values() if title in self.tables]
+        rows = [row for title in titles for row in self.tables[title]]
+        runs = [text for run, text in self.runs.items() if any(row.endswith(f"| {run} |") for row in rows)]
+        return "\n".join([HEAD, *rows, "", "## How they are measured", "", *(self.notes[title] for title in titles), "",
+                          "## Runs", "", "| run | when | machine | load |", "|---|---|---|---|", *runs]) + "\n"
 
 
-HOLDS = {
-    "native": ("`native` (default)", "all: network, files, system calls, resources, disposal; host files and processes "
-               "cannot be seen"),
-    "runc": ("`docker` (runc)", "the same; memory and processes [approximately](docs/security/docker-tier.md)"),
-    "crun": ("`docker` (crun)", "as runc"),
-    "runsc": ("`docker` (gVisor)", "the same, and a kernel of its own; no seccomp profile of ours inside"),
-    "local": ("`local`", "the same as native but for the last, [without namespaces](docs/security/local-tier.md); "
-              "resources approximately"),
-}
-
-
-def tiers(rows: Rows) -> str:
-    """The table of README."""
-    lines = ["| tier | new session | cell | fork | memory of a session | CPU time | what holds |",
-             "|---|---:|---:|---:|---:|---:|---|"]
-    for key, (name, holds) in HOLDS.items():
-        found = [rows.get(f"containers.{what}.{key}") for what in ("start", "cell", "fork", "memory", "cpu")]
-        values = [row["value"] for row in found if row is not None and row["value"] is not None]
-        if len(values) == len(found):
-            start, cell, fork, memory, cpu = values
-            lines.append(f"| {name} | {start:.1f} ms | {cell:.1f} ms | {fork:.0f} ms | {memory:.0f} MB | {cpu:.2f} × | "
-                         f"{holds} |")
-    return "\n".join(lines)
-
-
-def markdown(machine: Row, rows: Rows, order: Sequence[str], failures: Mapping[str, str], is_quick: bool) -> str:
-    kind = "quick run: few samples" if is_quick else "full run"
-    parts = [f"""# Benchmarks
-
-Written by `make bench` ({kind}). All samples are in `build/bench/`, one JSON object per line.
-
-{machine['date']}, commit {machine['commit']}. {machine['cpus']} processors ({machine['cpu']}),
-{machine['memory_gib']} GiB, {machine['system']}, kernel {machine['kernel']}, Python {machine['python']},
-as {machine['user']}. The load was {machine['load']:.2f} at the start and {machine['load_after']:.2f} at the end.
-The title of each group says how much of the processors other programs used just before it. The higher that is,
-the less its times mean.
-
-## Targets
-
-{verdicts(judge(rows))}"""]
+def page(machine: Row, rows: Rows, order: Sequence[str], is_quick: bool, old: str = "") -> str:
+    """The page with what was measured; other groups are those of the old page."""
+    made, found = Page(old), judge(rows)
     for group in dict.fromkeys(rows[key]["group"] for key in order):
-        mine = [rows[key] for key in order if rows[key]["group"] == group]
-        title, text = TITLES[group]
-        parts.append(f"## {title} (others used {100 * mine[0]['busy_before']:.0f} %)\n\n{text}\n\n{table(mine)}")
-    if "containers.cell.native" in rows:
-        parts[-1] += "\n\nAs README has them:\n\n" + tiers(rows)
-    if failures:
-        lines = "\n".join(f"- {name}: {why}" for name, why in failures.items())
-        parts.append(f"## Not measured\n\n{lines}")
-    return "\n\n".join(parts) + "\n"
+        made.add([rows[key] for key in order if rows[key]["group"] == group], found, machine["commit"])
+    made.runs[machine["commit"]] = (
+        f"| {machine['commit']} | {machine['date']} | {machine['cpus']} processors ({machine['cpu']}), "
+        f"{machine['memory_gib']} GiB, {machine['system']}, kernel {machine['kernel']}, Python {machine['python']}, "
+        f"as {machine['user']}"
+        f"{'; quick, few samples' if is_quick else ''} | {machine['load']:.2f}, {machine['load_after']:.2f} |")
+    return str(made)
