@@ -126,7 +126,8 @@ static const char *difference(struct snp_store *store,
         }
         return was_used ? "does not belong to the contents beside it" : "is new";
     }
-    if (!was_used) {
+    /* One that has this id was cut off in its first opening, between the record and the next commit. */
+    if (!was_used && strcmp(record->id, database->id) != 0) {
         return "is new";
     }
     if (strcmp(record->id, database->id) != 0) {

@@ -955,6 +955,23 @@ TEST(a_kill_or_an_end_in_order_is_no_loss)
     rig_end(&rig);
 }
 
+/* As a power cut leaves it before the first commit after the record. */
+TEST(a_first_opening_that_was_cut_off_is_no_loss)
+{
+    struct rig rig;
+    sqlite3 *db;
+
+    begin(&rig);
+    rig_close(&rig);
+    db = plain_open(&rig);
+    plain_run(db, "DELETE FROM meta WHERE key = 'opened_us'");
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    rig_open(&rig);
+    assert_lost(&rig, 0, "");
+    assert_int_equal(names(&rig, "", "journal.db.broken-"), 0);
+    rig_end(&rig);
+}
+
 RUN(UNIT(without_room_the_job_fails_and_later_ones_work),
     UNIT(when_the_transaction_breaks_each_job_runs_by_itself),
     UNIT(a_folder_that_cannot_be_used_is_no_end),
@@ -976,4 +993,5 @@ RUN(UNIT(without_room_the_job_fails_and_later_ones_work),
     UNIT(another_database_is_reported_and_the_right_one_may_come_back),
     UNIT(a_log_that_was_removed_is_missed),
     UNIT(the_log_of_a_database_that_is_gone_is_set_aside),
-    UNIT(a_kill_or_an_end_in_order_is_no_loss))
+    UNIT(a_kill_or_an_end_in_order_is_no_loss),
+    UNIT(a_first_opening_that_was_cut_off_is_no_loss))
