@@ -577,7 +577,7 @@ def test_a_cell_that_could_not_be_saved_says_so(server: mcp.Server) -> None:
     assert server.box.cli("exec", "-s", "unsaved", "--checkpoint", "cell", "x = 1").returncode == 0
     code = "class K:\n    def __reduce__(self):\n        import os\n        os._exit(1)\nk = K()"
     text = server.text("execute_python", code=code, session_id="unsaved")
-    assert "[session] this cell could not be saved: " in text, text
+    assert "[session] not saved: this cell could not be saved: " in text, text
     assert "not on disk" not in server.text("execute_python", code="del k", session_id="unsaved")
     server.tool("destroy_session", session_id="unsaved")
 
@@ -595,7 +595,8 @@ def test_what_a_session_lost_is_told_with_the_ways_out() -> None:
         assert lib.wait_for(lambda: f"\n    [lost] {ways}" in server.text("list_sessions"))
         assert f"\n[lost] {ways}" in server.text("session_history", session_id="cut")
         assert 'recover="replay"' in server.error("snapshot_session", session_id="cut")
-        assert server.text("execute_python", code="x", session_id="cut", recover="replay").startswith("1\n[note]")
+        text = server.text("execute_python", code="x", session_id="cut", recover="replay")
+        assert text.startswith("1\n[session] restored: cells run again: 1\n[note]"), text
         assert "[lost]" not in server.text("list_sessions")
         # One of them ends the session when it is run again, for nothing protects what runs threads: it can be left out.
         code = "import threading, time\ny = 2\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
@@ -754,7 +755,7 @@ def test_a_killed_cell_is_undone(server: mcp.Server) -> None:
     server.tool("execute_python", code="n = 1", **name)
     result = server.data("execute_python", code="n = 2\nimport os; os.kill(os.getpid(), 9)", **name)
     assert result["isError"] is True and structured(result)["state"] == "rolled_back", result
-    assert "[session] rolled_back: variables and files are as before this cell" in mcp.text_of(result)
+    assert "[session] state: rolled back: variables and files are as before this cell" in mcp.text_of(result)
     assert server.text("execute_python", code="n", **name) == "1"
 
 

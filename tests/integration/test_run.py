@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
+import mcp
 from lib import PATIENCE, Json, Sandbox, some, wait_for
 from scripted_runs import Runs, call, turn, work
 
@@ -69,6 +70,30 @@ def test_the_model_gets_its_own_frames(runs: Runs) -> None:
     assert "'(' was never closed" in syntax["traceback"] and "traceback" not in fine
     assert slow["error"].startswith("Stopped at the time limit of a tool call (timeout: 2 s)\n"
                                     "KeyboardInterrupt (line 2)")
+
+
+@pytest.mark.parametrize("size, text", [
+    (1, "variables and files are as before this cell"),
+    (80 << 20, "variables are as before this cell; files stay as the cell left them")])
+def test_commands_mcp_and_runs_say_the_same_of_a_session(runs: Runs, size: int, text: str) -> None:
+    """A rollback leaves files of which the memory limit allows no copy."""
+    fill = f"n = 1; open('f', 'wb').write(bytes({size}))"
+    memory = ["--memory", "128m"]
+    die = "open('g', 'w').close()\nimport os; os.kill(os.getpid(), 9)"
+    said = []
+    for number, name in enumerate(("same-cli", "same-mcp")):
+        runs.box.exec(fill, name, options=memory)
+        if number == 0:
+            said.append(runs.cli("exec", "-s", name, die).stderr)
+        else:
+            with mcp.Server(runs.box) as server:
+                said.append(server.error("execute_python", code=die, session_id=name).replace("[session] ", ""))
+        runs.box.destroy(name)
+    result = runs.run(turn(call("execute_code", code=fill)), turn(call("execute_code", code=die)), turn(text="done"),
+                      options=memory)
+    said.append("\n".join(runs.results(result)[1]["session"]))
+    about = [[line for line in each.splitlines() if line.startswith(("state: ", "not undone: "))] for each in said]
+    assert about[0][0] == f"state: rolled back: {text}" and about[0] == about[1] == about[2], said
 
 
 def test_hints_are_ones_that_a_model_can_follow(runs: Runs) -> None:

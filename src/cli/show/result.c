@@ -25,6 +25,7 @@
 #include "cli/show/term.h"
 #include "repair/place.h"
 #include "text/hint.h"
+#include "text/outcome.h"
 #include "wire/result.h"
 
 enum {
@@ -452,7 +453,6 @@ struct shown {
     struct snp_result result;
     struct snp_result_added added;
     struct snp_result_error error;
-    struct snp_result_transaction transaction;
     struct snp_result_limit limit;
     struct snp_result_output output;
     const json_t *manifest; /* NULL = none */
@@ -463,7 +463,6 @@ static void shown_read(const json_t *head, struct shown *ret)
     snp_record_read(head, &snp_result_form, &ret->result);
     snp_record_read(head, &snp_result_added_form, &ret->added);
     snp_record_read(ret->result.error, &snp_result_error_form, &ret->error);
-    snp_record_read(ret->result.transaction, &snp_result_transaction_form, &ret->transaction);
     snp_record_read(ret->result.limit, &snp_result_limit_form, &ret->limit);
     snp_record_read(ret->result.output, &snp_result_output_form, &ret->output);
     ret->manifest = ret->result.manifest;
@@ -532,116 +531,22 @@ static void show_end(const struct shown *shown)
         notef(SNP_STYLE_YELLOW, "limit", "%s is %s; %s raises it%s", shown->limit.key,
               shown->limit.text, shown->limit.flag, is_anew ? " in a new session" : "");
     }
-    if (shown->result.restarted) {
-        note(SNP_STYLE_YELLOW, "restarted", "variables of earlier cells are gone, files stay");
-    }
 }
 
-/* What became of the session, where that is not what the code has left. */
-static void show_state(const struct shown *shown)
+/* What became of the session; a sandbox without a name is gone with its code. */
+static void show_session(const json_t *head, const struct shown *shown)
 {
-    const char *state = shown->result.state;
-    bool is_back = snp_streq(state, "rolled_back");
-    bool is_lost = snp_streq(state, "lost");
-    bool has_files = snp_streq(shown->transaction.workspace, "copied");
+    snp_autojson json_t *lines =
+        shown->added.name == NULL ? NULL : snp_need(snp_outcome(head, SIZE_MAX));
     size_t i;
-    json_t *text;
+    json_t *line;
 
-    if (shown->added.name == NULL) {
-        return; /* a sandbox without a name is gone with its code */
-    }
-    if (is_back) {
-        notef(SNP_STYLE_YELLOW, "state", "rolled back: variables%s are as before this cell",
-              has_files ? " and files" : "");
-    } else if (is_lost) {
-        notef(SNP_STYLE_YELLOW, "state",
-              "lost: variables are as at the session's start, files %s",
-              has_files ? "as before this cell" : "stay");
-    } else if (snp_streq(state, "restored_from_checkpoint")) {
-        note(SNP_STYLE_YELLOW, "state",
-             "lost: the session falls back to its last checkpoint, unless it was cleared or "
-             "destroyed meanwhile");
-    }
-    json_array_foreach(is_back || is_lost ? shown->transaction.notes : NULL, i, text)
+    json_array_foreach(lines, i, line)
     {
-        note(SNP_STYLE_DIM, "not undone", text_of(text, ""));
-    }
-}
+        const char *label = snp_json_str(line, "label", "");
 
-/* Of --checkpoint cell: that it was saved goes without saying. */
-static void show_unsaved(const struct shown *shown)
-{
-    SNP_READ(snp_result_saved, saved, shown->added.checkpoint);
-
-    if (saved.error != NULL) {
-        notef(SNP_STYLE_YELLOW, "not saved", "this cell could not be saved: %.300s",
-              saved.error);
-    }
-}
-
-/* "3, 4, 5" */
-static void list_cells(struct snp_buf *text, const json_t *cells)
-{
-    for (size_t i = 0; i < json_array_size(cells); i++) {
-        if (snp_buf_addf(text, "%s%lld", i == 0 ? "" : ", ",
-                         (long long)json_integer_value(json_array_get(cells, i))) < 0) {
-            return;
-        }
-    }
-}
-
-/* "files that were put later: a.csv, b.csv and 3 more" */
-static void show_missing_puts(const json_t *puts)
-{
-    size_t n = json_array_size(puts);
-    snp_autobuf struct snp_buf text = {0};
-    int r = 0;
-
-    snp_buf_init(&text, LINE_MAX_BYTES);
-    for (size_t i = 0; i < n && i < NAMES_SHOWN && r == 0; i++) {
-        r = snp_buf_addf(&text, "%s%.1000s", i == 0 ? "files that were put later: " : ", ",
-                         text_of(json_array_get(puts, i), "?"));
-    }
-    if (n > NAMES_SHOWN && r == 0) {
-        r = snp_buf_addf(&text, " and %zu more", n - NAMES_SHOWN);
-    }
-    if (n > 0 && r == 0) {
-        note(SNP_STYLE_YELLOW, "not restored", snp_need(snp_buf_cstr(&text)));
-    }
-}
-
-/* A session that was woken without anything to say of it is not worth a line. */
-static void show_restored(const struct shown *shown)
-{
-    SNP_READ(snp_result_restored, restored, shown->added.restored);
-    snp_autobuf struct snp_buf text = {0};
-    size_t i;
-    json_t *item;
-    int r = 0;
-
-    snp_buf_init(&text, LINE_MAX_BYTES);
-    if (json_array_size(restored.replayed) > 0) {
-        r = snp_buf_adds(&text, "cells run again: ");
-        list_cells(&text, restored.replayed);
-    }
-    if (json_array_size(restored.missing) > 0) {
-        r = restored.cell == 0
-                ? snp_buf_adds(&text, "an empty session; missing: cells ")
-                : snp_buf_addf(&text, "the state after cell %" PRIu64 "; missing: cells ",
-                               restored.cell);
-        list_cells(&text, restored.missing);
-    }
-    if (text.len > 0 && r == 0) {
-        note(SNP_STYLE_YELLOW, "restored", snp_need(snp_buf_cstr(&text)));
-    }
-    show_missing_puts(restored.missing_puts);
-    json_array_foreach(restored.failed, i, item)
-    {
-        notef(SNP_STYLE_YELLOW, "not restored", "%s: %s", snp_json_str(item, "name", "?"),
-              snp_json_str(item, "reason", "?"));
-    }
-    if (json_array_size(restored.failed) > 0 && restored.no_image != NULL) {
-        note(SNP_STYLE_YELLOW, "no image", restored.no_image);
+        note(snp_streq(label, "not undone") ? SNP_STYLE_DIM : SNP_STYLE_YELLOW, label,
+             snp_json_str(line, "text", ""));
     }
 }
 
@@ -884,9 +789,7 @@ int snp_view_finish(struct snp_view *view, json_t *head)
     (void)fflush(stdout);
     show_error(view, &shown);
     show_end(&shown);
-    show_state(&shown);
-    show_unsaved(&shown);
-    show_restored(&shown);
+    show_session(head, &shown);
     if (!view->is_quiet) {
         show_denials(&shown);
     }

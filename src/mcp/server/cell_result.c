@@ -16,6 +16,7 @@
 #include "mcp/server/session.h"
 #include "policy/tier_file.h"
 #include "text/hint.h"
+#include "text/outcome.h"
 #include "text/text.h"
 
 enum {
@@ -25,6 +26,7 @@ enum {
     VALUE_TEXT = 1500,
     DISPLAY_TEXT = 2000,
     LINE_TEXT = 200,
+    SESSION_TEXT = 400,
     LIST_SHOWN = 10, /* files of one kind */
     DENIALS_SHOWN = 5,
     PATH_TEXT = 160, /* bytes of a path to read_file */
@@ -380,75 +382,53 @@ static void limit_add(struct making *m)
     put(m, "limit", json_pack("{s:s, s:s}", "key", key, "value", text));
 }
 
-/* The session slept, or was lost and is back: what of it is missing. */
-static void restored_add(struct making *m)
+/* What became of the session: the sentences in text, the facts in data. */
+static void session_data_add(struct making *m)
 {
-    const json_t *restored = json_object_get(m->view->head, "restored");
-    const json_t *missing = json_object_get(restored, "missing");
-    const json_t *failed = json_object_get(restored, "failed");
-    size_t n_missing = json_array_size(missing);
-    size_t n_failed = json_array_size(failed);
+    const json_t *head = m->view->head;
+    const json_t *restored = json_object_get(head, "restored");
+    const char *state = snp_json_str(head, "state", "kept");
+    const char *error = snp_json_str(json_object_get(head, "checkpoint"), "error", NULL);
+    size_t n_missing = json_array_size(json_object_get(restored, "missing"));
+    size_t n_failed = json_array_size(json_object_get(restored, "failed"));
     size_t n_files = json_array_size(json_object_get(restored, "missing_puts"));
 
-    if (!json_is_object(restored) || n_missing + n_failed + n_files == 0) {
-        return; /* whole: nothing that needs to be known */
+    if (n_missing + n_failed + n_files > 0) {
+        put(m, "restored",
+            json_pack("{s:I, s:I, s:I}", "cell", snp_json_int(restored, "cell", 0),
+                      "missing_cells", (json_int_t)n_missing, "lost_variables",
+                      (json_int_t)n_failed));
     }
-    line_begin(m);
-    snp_say(&m->text, "[session] restored as it was after cell %lld",
-            (long long)snp_json_int(restored, "cell", 0));
-    if (n_missing > 0) {
-        snp_say(&m->text, "; %zu later cells are missing", n_missing);
-    }
-    if (n_files > 0) {
-        snp_say(&m->text, "; %zu files written to it later are missing", n_files);
-    }
-    for (size_t i = 0; i < n_failed && i < LIST_SHOWN; i++) {
-        snp_say(&m->text, i == 0 ? "; not restored: " : ", ");
-        snp_say_line(&m->text, snp_json_str(json_array_get(failed, i), "name", "?"), LINE_TEXT);
-    }
-    put(m, "restored",
-        json_pack("{s:I, s:I, s:I}", "cell", snp_json_int(restored, "cell", 0), "missing_cells",
-                  (json_int_t)n_missing, "lost_variables", (json_int_t)n_failed));
-}
-
-static void state_add(struct making *m)
-{
-    static const struct {
-        const char *state;
-        const char *text;
-    } rows[] = {
-        {"rolled_back",              "variables and files are as before this cell"   },
-        {"lost",                     "variables are lost, files are still there"     },
-        {"restored_from_checkpoint", "the session goes back to its latest checkpoint"},
-    };
-    const char *state = snp_json_str(m->view->head, "state", "kept");
-    const char *error =
-        snp_json_str(json_object_get(m->view->head, "checkpoint"), "error", NULL);
-    const char *unsaved = snp_json_str(json_object_get(m->view->head, "unsaved"), "text", NULL);
-
-    if (snp_json_bool(m->view->head, "restarted", false)) {
-        line_begin(m);
-        snp_say(&m->text,
-                "[session] restarted before this cell: variables of earlier cells are lost, "
-                "files are still there");
+    if (snp_json_bool(head, "restarted", false)) {
         put(m, "restarted", json_true());
     }
-    for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
-        if (strcmp(rows[i].state, state) == 0) {
-            line_begin(m);
-            snp_say(&m->text, "[session] %s: %s", state, rows[i].text);
-            put(m, "state", json_string(state));
-        }
+    if (strcmp(state, "kept") != 0) {
+        put(m, "state", json_string(state));
     }
+    if (error != NULL) {
+        put(m, "not_saved", snp_json_bytes(error, strlen(error)));
+    }
+}
+
+static void session_add(struct making *m)
+{
+    snp_autojson json_t *lines = snp_outcome(m->view->head, LIST_SHOWN);
+    const char *unsaved = snp_json_str(json_object_get(m->view->head, "unsaved"), "text", NULL);
+    size_t i;
+    json_t *line;
+
+    m->text.r = lines == NULL ? SNP_E_NOMEM : m->text.r;
+    json_array_foreach(lines, i, line)
+    {
+        line_begin(m);
+        snp_say(&m->text, "[session] %s: ", snp_json_str(line, "label", ""));
+        snp_say_string(&m->text, json_object_get(line, "text"), SESSION_TEXT >> m->halvings);
+    }
+    session_data_add(m);
     if (unsaved != NULL) {
         line_begin(m);
         snp_say(&m->text, "[session] %.300s", unsaved);
         put(m, "unsaved", snp_json_bytes(unsaved, strlen(unsaved)));
-    }
-    if (error != NULL) {
-        line_begin(m);
-        snp_say(&m->text, "[session] this cell could not be saved: %.300s", error);
-        put(m, "not_saved", snp_json_bytes(error, strlen(error)));
     }
     if (m->view->notes[0] != '\0') {
         line_begin(m);
@@ -523,9 +503,8 @@ static void make(struct making *m)
     rest_add(m);
     limit_add(m);
     denials_add(m);
-    restored_add(m);
     files_add(m);
-    state_add(m);
+    session_add(m);
 }
 
 static void making_done(struct making *m)

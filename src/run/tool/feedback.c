@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "run/tool/redact.h"
 #include "text/hint.h"
+#include "text/outcome.h"
 #include "text/text.h"
 #include "text/traceback.h"
 
@@ -20,6 +21,7 @@ enum {
     TRACE_TEXT = 1500,
     STRING_TEXT = 12500, /* of a tool's result; tools.py keeps to 12000 */
     DENIALS_SHOWN = 5,
+    NAMES_SHOWN = 10,
     DEPTH_MAX = 8,
     KEY_TEXT = 200,
     TOOL_MAX = 96 << 10, /* bytes of a tool's whole result */
@@ -146,11 +148,6 @@ static json_t *error_text(const json_t *result)
     } else if (text.len == 0) {
         r |= snp_buf_addf(&text, "the cell ended as: %s", status);
     }
-    if (snp_streq(snp_json_str(result, "state", ""), "rolled_back")) {
-        r |= snp_buf_adds(&text, "\nVariables and files are as before this cell.");
-    } else if (snp_streq(snp_json_str(result, "state", ""), "lost")) {
-        r |= snp_buf_adds(&text, "\nThe variables of the session are lost; files stay.");
-    }
     return r != 0 ? NULL : snp_feedback_text(snp_buf_bytes(&text), text.len, ERROR_TEXT);
 }
 
@@ -187,6 +184,27 @@ static json_t *denials_list(const json_t *result)
                        object, is_new ? "; " : "", is_new ? hint : "");
 
         if (i >= DENIALS_SHOWN || text == NULL ||
+            json_array_append_new(list, snp_feedback_text(text, strlen(text), 400)) < 0) {
+            break;
+        }
+    }
+    return list;
+}
+
+/* ["state: rolled back: variables and files are as before this cell"]; empty if it is as the code left it. */
+static json_t *session_list(const json_t *result)
+{
+    snp_autojson json_t *lines = snp_outcome(result, NAMES_SHOWN);
+    json_t *list = json_array();
+    size_t i;
+    json_t *line;
+
+    json_array_foreach(lines, i, line)
+    {
+        snp_autofree char *text = snp_format("%s: %s", snp_json_str(line, "label", ""),
+                                             snp_json_str(line, "text", ""));
+
+        if (text == NULL ||
             json_array_append_new(list, snp_feedback_text(text, strlen(text), 400)) < 0) {
             break;
         }
@@ -272,6 +290,7 @@ char *snp_feedback_cell(const json_t *result,
         r |= member_add(object, "traceback", traceback_text(result));
     }
     r |= member_add(object, "denials", denials_list(result));
+    r |= member_add(object, "session", session_list(result));
     r |= json_object_set_new(
         object, "execution_time_ms",
         json_integer((json_int_t)(snp_json_int(usage, "wall_us", 0) / 1000)));
