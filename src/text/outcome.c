@@ -165,3 +165,69 @@ json_t *snp_outcome(const json_t *result, size_t most)
     add_restored(lines, json_object_get(result, "restored"), most);
     return lines;
 }
+
+/* Denials --------------------------------------------------------------------------------- */
+
+static void say_denial(struct snp_say *out, const json_t *denial)
+{
+    static const struct {
+        const char *member;
+        const char *before;
+    } parts[] = {
+        {"control",   ""  },
+        {"operation", ": "},
+        {"object",    " " },
+    };
+    const char *rule = snp_json_str(denial, "rule", "");
+    const long long count = snp_json_int(denial, "count", 1);
+
+    for (size_t i = 0; i < SNP_ARRAY_LEN(parts); i++) {
+        const char *part = snp_json_str(denial, parts[i].member, "");
+
+        snp_say(out, "%s%.*s", part[0] == '\0' ? "" : parts[i].before, NAME_BYTES, part);
+    }
+    if (count > 1) {
+        snp_say(out, " (%lld times)", count);
+    }
+    snp_say(out, "%s%.*s [%s]", rule[0] == '\0' ? "" : ", ", NAME_BYTES, rule,
+            snp_json_str(denial, "source", "?"));
+}
+
+json_t *snp_outcome_denials(const json_t *result,
+                            enum snp_hint_reader reader,
+                            const char *told,
+                            size_t most)
+{
+    const bool has_limit = json_is_object(json_object_get(result, "limit"));
+    const json_t *denials = json_object_get(result, "denials");
+    uint64_t n_more = (uint64_t)snp_json_int(result, "denials_dropped", 0);
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < json_array_size(denials); i++) {
+        const json_t *denial = json_array_get(denials, i);
+        const char *hint = snp_hint_of(denial, reader);
+        struct snp_say text = SNP_SAY(LINE_BYTES);
+
+        if (has_limit && strcmp(snp_json_str(denial, "source", ""), "limit") == 0) {
+            continue;
+        }
+        if (json_array_size(list) >= most) {
+            n_more++;
+            continue;
+        }
+        say_denial(&text, denial);
+        add(list, "denied", &text);
+        if (hint != NULL && !snp_streq(hint, told)) {
+            (void)json_object_set_new(json_array_get(list, json_array_size(list) - 1), "hint",
+                                      json_string(hint));
+            told = hint;
+        }
+    }
+    if (n_more > 0) {
+        struct snp_say rest = SNP_SAY(LINE_BYTES);
+
+        snp_say(&rest, "%llu more", (unsigned long long)n_more);
+        add(list, "denied", &rest);
+    }
+    return list;
+}

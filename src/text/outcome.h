@@ -8,6 +8,7 @@
  */
 
 #include "base/json.h"
+#include "text/hint.h"
 
 /*
  * Lines in the order of printing, [{label, text}]: labels are "restarted", "state", "not undone", "not saved",
@@ -16,5 +17,16 @@
  * owns it; NULL = out of memory. result: as in docs/result.md.
  */
 json_t *snp_outcome(const json_t *result, size_t most);
+
+/*
+ * The refused operations of a result, [{text, hint}]: text as "network: connect 1.1.1.1:443 (2 times), no network
+ * [guest]", of which operation, object and rule are untrusted; hint, if there is one and the reader has not just had it,
+ * for the reader. told: the hint that has a line already, or NULL. A refusal by the limit that ended the cell is left
+ * out, as `limit` reports it. At most `most`, then one with the number of the others. Ownership as above.
+ */
+json_t *snp_outcome_denials(const json_t *result,
+                            enum snp_hint_reader reader,
+                            const char *told,
+                            size_t most);
 
 #endif

@@ -96,6 +96,20 @@ def test_commands_mcp_and_runs_say_the_same_of_a_session(runs: Runs, size: int, 
     assert about[0][0] == f"state: rolled back: {text}" and about[0] == about[1] == about[2], said
 
 
+def test_commands_mcp_and_runs_say_the_same_of_denials(runs: Runs) -> None:
+    code = "import socket\nfor port in 80, 81:\n    try: socket.create_connection(('192.0.2.1', port))\n" \
+           "    except OSError: pass\nopen('/etc/shadow')"
+    with mcp.Server(runs.box) as server:
+        said = [runs.cli("exec", code).stderr.replace("denied: ", "[denied] "),
+                server.error("execute_python", code=code, session_id="denied")]
+    runs.box.destroy("denied")
+    result = runs.run(turn(call("execute_code", code=code)), turn(text="done"))
+    said.append("\n".join("[denied] " + line for line in runs.results(result)[0]["denials"]))
+    about = [[line.partition(";")[0] for line in each.splitlines() if line.startswith("[denied] ")] for each in said]
+    assert about[0] == about[1] == about[2] and len(about[0]) == 2, said
+    assert "[denied] network: connect 192.0.2.1:80, no network [guest]" in about[0], said
+
+
 def test_hints_are_ones_that_a_model_can_follow(runs: Runs) -> None:
     """A path, a package, the network, memory, time, disk: said once, and nothing that only its user can type."""
     lines = ["open('/home/me/data.csv')", "import no_such_package",

@@ -550,45 +550,24 @@ static void show_session(const json_t *head, const struct shown *shown)
     }
 }
 
-/* told: the hint that has a line already; the one that has it now is returned. */
-static const char *show_denial(const struct snp_result_denial *denial, const char *told)
+/* A hint that is a sentence has a line, a phrase ends the line of its denial. */
+static void show_denials(const json_t *head, const struct shown *shown)
 {
-    const char *object = text_of(denial->object, "");
-    const char *rule = text_of(denial->rule, "");
-    const char *hint = text_of(denial->hint, "");
-    bool is_sentence;
-    char times[32] = "";
-
-    hint = snp_streq(hint, told) ? "" : hint;
-    is_sentence = hint[0] >= 'A' && hint[0] <= 'Z';
-    if (denial->count > 1) {
-        (void)snprintf(times, sizeof(times), " (%" PRIu64 " times)", denial->count);
-    }
-    notef(SNP_STYLE_YELLOW, "denied", "%s: %s%s%s%s%s%s%s%s [%s]", denial->control,
-          text_of(denial->operation, "?"), object[0] != '\0' ? " " : "", object, times,
-          rule[0] != '\0' ? ", " : "", rule, is_sentence || hint[0] == '\0' ? "" : "; ",
-          is_sentence ? "" : hint, denial->source);
-    if (is_sentence) {
-        note(SNP_STYLE_YELLOW, "hint", hint);
-    }
-    return is_sentence ? hint : told;
-}
-
-static void show_denials(const struct shown *shown)
-{
-    const char *told = text_of(shown->error.hint, "");
+    snp_autojson json_t *list = snp_need(
+        snp_outcome_denials(head, SNP_HINT_PERSON, text_of(shown->error.hint, NULL), SIZE_MAX));
     size_t i;
-    json_t *item;
+    json_t *line;
 
-    json_array_foreach(shown->result.denials, i, item)
+    json_array_foreach(list, i, line)
     {
-        SNP_READ(snp_result_denial, denial, item);
-        if (shown->result.limit == NULL || !snp_streq(denial.source, "limit")) {
-            told = show_denial(&denial, told);
-        } /* else it has its line already */
-    }
-    if (shown->result.denials_dropped > 0) {
-        notef(SNP_STYLE_YELLOW, "denied", "%" PRIu64 " more", shown->result.denials_dropped);
+        const char *hint = snp_json_str(line, "hint", "");
+        bool is_sentence = hint[0] >= 'A' && hint[0] <= 'Z';
+
+        notef(SNP_STYLE_YELLOW, "denied", "%s%s%s", snp_json_str(line, "text", ""),
+              hint[0] == '\0' || is_sentence ? "" : "; ", is_sentence ? "" : hint);
+        if (is_sentence) {
+            note(SNP_STYLE_YELLOW, "hint", hint);
+        }
     }
 }
 
@@ -791,7 +770,7 @@ int snp_view_finish(struct snp_view *view, json_t *head)
     show_end(&shown);
     show_session(head, &shown);
     if (!view->is_quiet) {
-        show_denials(&shown);
+        show_denials(head, &shown);
     }
     if (shown.output.handle != NULL && !view->is_quiet) {
         notef(SNP_STYLE_DIM, "full output", "snipara-sandbox output %s", shown.output.handle);

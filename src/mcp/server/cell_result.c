@@ -318,49 +318,24 @@ static void files_add(struct making *m)
     put_some(m, "files", data);
 }
 
-/* "network: connect 1.1.1.1:80; no network; HINT" */
-static void denial_say(struct snp_say *text, const json_t *denial, const char *told)
-{
-    static const struct {
-        const char *member;
-        const char *before;
-    } parts[] = {
-        {"control",   ""  },
-        {"operation", ": "},
-        {"object",    " " },
-        {"rule",      "; "},
-    };
-    const char *hint = snp_hint_of(denial, SNP_HINT_MODEL);
-
-    for (size_t i = 0; i < SNP_ARRAY_LEN(parts); i++) {
-        const json_t *part = json_object_get(denial, parts[i].member);
-
-        snp_say(text, "%s", json_string_length(part) > 0 ? parts[i].before : "");
-        snp_say_string(text, part, LINE_TEXT);
-    }
-    if (hint != NULL && !snp_streq(hint, told)) {
-        snp_say(text, "; ");
-        snp_say_line(text, hint, LINE_TEXT);
-    }
-}
-
 static void denials_add(struct making *m)
 {
-    const json_t *denials = json_object_get(m->view->head, "denials");
-    bool has_limit = json_is_object(json_object_get(m->view->head, "limit"));
-    const char *told =
-        snp_hint_of(json_object_get(m->view->head, "error"), SNP_HINT_MODEL); /* has its line */
-    size_t n = json_array_size(denials);
+    const json_t *head = m->view->head;
+    const char *told = snp_hint_of(json_object_get(head, "error"), SNP_HINT_MODEL);
+    snp_autojson json_t *list =
+        snp_outcome_denials(head, SNP_HINT_MODEL, told, DENIALS_SHOWN); /* told: has its line */
     json_t *data = json_array();
+    size_t i;
+    json_t *line;
 
-    for (size_t i = 0; i < n && json_array_size(data) < DENIALS_SHOWN; i++) {
-        const json_t *denial = json_array_get(denials, i);
+    m->text.r = list == NULL ? SNP_E_NOMEM : m->text.r;
+    json_array_foreach(list, i, line)
+    {
+        const char *hint = snp_json_str(line, "hint", NULL);
         snp_autosay struct snp_say text = SNP_SAY(BUILD_MAX);
 
-        if (has_limit && snp_streq(snp_json_str(denial, "source", ""), "limit")) {
-            continue; /* is told as the limit */
-        }
-        denial_say(&text, denial, told);
+        snp_say_string(&text, json_object_get(line, "text"), SESSION_TEXT >> m->halvings);
+        snp_say(&text, "%s%s", hint == NULL ? "" : "; ", hint == NULL ? "" : hint);
         line_begin(m);
         snp_say(&m->text, "[denied] %s", snp_say_cstr(&text));
         (void)json_array_append_new(data, snp_text_json(&text.buf));

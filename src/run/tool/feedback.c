@@ -20,6 +20,7 @@ enum {
     ERROR_TEXT = 1500,
     TRACE_TEXT = 1500,
     STRING_TEXT = 12500, /* of a tool's result; tools.py keeps to 12000 */
+    LINE_TEXT = 400,
     DENIALS_SHOWN = 5,
     NAMES_SHOWN = 10,
     DEPTH_MAX = 8,
@@ -166,27 +167,32 @@ static json_t *traceback_text(const json_t *result)
     return snp_feedback_text(own.len == 0 ? "" : snp_buf_bytes(&own), own.len, TRACE_TEXT);
 }
 
-/* "filesystem: open /etc/shadow", at most five. */
+/* Cells ------------------------------------------------------------------------------------- */
+
+/* Takes text; NULL = out of memory, and no line. */
+static void line_append(json_t *list, char *text)
+{
+    if (text != NULL) {
+        (void)json_array_append_new(list, snp_feedback_text(text, strlen(text), LINE_TEXT));
+    }
+    free(text);
+}
+
+/* ["filesystem: open /etc/shadow [guest]; HINT"] */
 static json_t *denials_list(const json_t *result)
 {
-    const json_t *denials = json_object_get(result, "denials");
-    const char *said = hint_of(result);
+    snp_autojson json_t *lines =
+        snp_outcome_denials(result, SNP_HINT_MODEL, hint_of(result), DENIALS_SHOWN);
     json_t *list = json_array();
+    size_t i;
+    json_t *line;
 
-    for (size_t i = 0; i < json_array_size(denials); i++) {
-        const json_t *denial = json_array_get(denials, i);
-        const char *hint = snp_hint_of(denial, SNP_HINT_MODEL);
-        const char *object = snp_json_str(denial, "object", "");
-        bool is_new = hint != NULL && !snp_streq(hint, said);
-        snp_autofree char *text =
-            snp_format("%s: %s%s%s%s%s", snp_json_str(denial, "control", "?"),
-                       snp_json_str(denial, "operation", ""), object[0] == '\0' ? "" : " ",
-                       object, is_new ? "; " : "", is_new ? hint : "");
+    json_array_foreach(lines, i, line)
+    {
+        const char *hint = snp_json_str(line, "hint", NULL);
 
-        if (i >= DENIALS_SHOWN || text == NULL ||
-            json_array_append_new(list, snp_feedback_text(text, strlen(text), 400)) < 0) {
-            break;
-        }
+        line_append(list, snp_format("%s%s%s", snp_json_str(line, "text", ""),
+                                     hint == NULL ? "" : "; ", hint == NULL ? "" : hint));
     }
     return list;
 }
@@ -201,18 +207,11 @@ static json_t *session_list(const json_t *result)
 
     json_array_foreach(lines, i, line)
     {
-        snp_autofree char *text = snp_format("%s: %s", snp_json_str(line, "label", ""),
-                                             snp_json_str(line, "text", ""));
-
-        if (text == NULL ||
-            json_array_append_new(list, snp_feedback_text(text, strlen(text), 400)) < 0) {
-            break;
-        }
+        line_append(list, snp_format("%s: %s", snp_json_str(line, "label", ""),
+                                     snp_json_str(line, "text", "")));
     }
     return list;
 }
-
-/* Cells ------------------------------------------------------------------------------------- */
 
 static int member_add(json_t *object, const char *name, json_t *value)
 {
