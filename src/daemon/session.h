@@ -68,7 +68,7 @@ struct snp_place {
     char *rootfs;     /* owned, or NULL */
     bool has_network; /* as the user has asked; few tiers give one */
     bool allow_degraded;
-    char *manifest; /* owned, JSON, of the latest executor; NULL until it was open once */
+    json_t *manifest; /* owned: of the latest executor; NULL until it was open once */
     const struct snp_limits *limits; /* borrowed, for a trial; NULL = the session's */
 };
 
@@ -88,7 +88,7 @@ struct snp_session_policy {
     bool require_exact;
     bool transaction;                 /* its tier makes copies to go back to */
     char owner[SNP_PROCESS_MARK_MAX]; /* it ends with this process; "" = it lasts */
-    char *manifest; /* owned, JSON, of the latest executor; NULL until it was open once */
+    json_t *manifest; /* owned: of the latest executor; NULL until it was open once */
 };
 
 /* What the journal has of it, and so outlives executors. Written by save/. */

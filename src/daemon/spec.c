@@ -437,14 +437,11 @@ static int guarantees_fit(const struct snp_exec_spec *spec,
                           const struct snp_session_policy *policy,
                           struct snp_err *err)
 {
-    snp_autojson json_t *manifest = NULL;
-
     if (json_array_size(spec->guarantees) == 0) {
         return 0;
     }
-    manifest = policy->manifest == NULL ? NULL : json_loads(policy->manifest, 0, NULL);
     SNP_TRY(snp_tier_guarantees(policy->tier, policy->rootfs, spec->guarantees, err));
-    return snp_guarantees_in(policy->tier->name, manifest, spec->guarantees, err);
+    return snp_guarantees_in(policy->tier->name, policy->manifest, spec->guarantees, err);
 }
 
 int snp_exec_spec_fits(struct snp_exec_spec *spec,

@@ -25,7 +25,7 @@
 #include "cli/show/term.h"
 #include "repair/place.h"
 #include "text/hint.h"
-#include "text/outcome.h"
+#include "text/summary.h"
 #include "wire/result.h"
 
 enum {
@@ -537,7 +537,7 @@ static void show_end(const struct shown *shown)
 static void show_session(const json_t *head, const struct shown *shown)
 {
     snp_autojson json_t *lines =
-        shown->added.name == NULL ? NULL : snp_need(snp_outcome(head, SIZE_MAX));
+        shown->added.name == NULL ? NULL : snp_need(snp_summary_session(head, SIZE_MAX));
     size_t i;
     json_t *line;
 
@@ -554,7 +554,7 @@ static void show_session(const json_t *head, const struct shown *shown)
 static void show_denials(const json_t *head, const struct shown *shown)
 {
     snp_autojson json_t *list = snp_need(
-        snp_outcome_denials(head, SNP_HINT_PERSON, text_of(shown->error.hint, NULL), SIZE_MAX));
+        snp_summary_denials(head, SNP_HINT_PERSON, text_of(shown->error.hint, NULL), SIZE_MAX));
     size_t i;
     json_t *line;
 

@@ -47,24 +47,17 @@ static bool is_lasting(const struct snp_exec *exec)
 }
 
 /* The answer, at last. */
-static void tell(struct snp_exec *exec, const json_t *checkpoint)
+static void tell(struct snp_exec *exec, json_t *checkpoint)
 {
-    snp_autobuf struct snp_buf whole = {0};
     struct snp_request *request = snp_exec_take_request(exec);
-    int r = exec->record == NULL
-                ? exec->err.code
-                : snp_reply_whole(exec->session, exec->record, exec->has_manifest, checkpoint,
-                                  exec->spec.not_applied, &whole);
 
-    if (r < 0 && exec->err.code == SNP_OK) {
-        (void)snp_fail(&exec->err, (enum snp_code)r, "no room for the answer");
-    }
     if (exec->ended != NULL) {
-        exec->ended(exec->ctx, r < 0 ? NULL : exec->record, &exec->err);
-    } else if (r < 0) {
+        exec->ended(exec->ctx, exec->record, &exec->err);
+    } else if (exec->record == NULL) {
         snp_request_fail(request, &exec->err);
     } else {
-        snp_request_pass(request, snp_buf_bytes(&whole), whole.len, NULL, 0);
+        snp_request_answer(request, snp_reply_whole(exec->session, exec->record, checkpoint,
+                                                    exec->spec.not_applied));
     }
 }
 
@@ -128,7 +121,7 @@ static void outcome_written(void *ctx, const struct snp_err *err)
         (void)snp_err_wrap(&exec->err, "cell %llu is not in the journal (%.200s)",
                            (unsigned long long)exec->cell, err->msg);
     } else if (err != NULL) {
-        free(SNP_TAKE_PTR(exec->record));
+        json_decref(SNP_TAKE_PTR(exec->record));
         (void)snp_fail(
             &exec->err, err->code == SNP_E_NOMEM ? SNP_E_NOMEM : SNP_E_LIMIT,
             "cell %llu ran, but the journal could not record its outcome (%.240s) and shows it "
@@ -191,7 +184,6 @@ static int result_take(struct snp_exec *exec,
                        const struct snp_tier_answer *answer,
                        struct snp_err *ret_bad)
 {
-    snp_autobuf struct snp_buf record = {0};
     const char *state;
     int r = answer_check(exec, answer, ret_bad);
 
@@ -210,18 +202,11 @@ static int result_take(struct snp_exec *exec,
         return 0;
     }
     state = state_after(exec, answer->head);
-    r = snp_reply_record(exec, answer, state, &record);
-    if (r == 0) {
-        const char *text = snp_buf_cstr(&record);
-
-        exec->record = text == NULL ? NULL : strdup(text);
-        r = exec->record == NULL ? SNP_E_NOMEM : 0;
-    }
-    if (r < 0) {
-        (void)snp_fail(&exec->err, (enum snp_code)r, "no room for the answer");
+    exec->record = snp_reply_record(exec, answer, state);
+    if (exec->record == NULL) {
+        (void)snp_fail(&exec->err, SNP_E_NOMEM, "out of memory");
         return 0;
     }
-    exec->has_manifest = json_object_get(answer->head, "manifest") != NULL;
     json_decref(SNP_TAKE_PTR(exec->session->live.restored));
     exec->falls_back = state != NULL && exec->session->durable.checkpoint != 0;
     return 0;
@@ -368,7 +353,7 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
         (void)snp_err_wrap(&exec->err, "cell killed, session lost");
     }
     if (exec->taken != NULL) { /* whether the tier could still give a result is chance */
-        free(SNP_TAKE_PTR(exec->record));
+        json_decref(SNP_TAKE_PTR(exec->record));
         (void)snp_fail(&exec->err, SNP_E_PEER, "cell killed: %s", exec->taken);
     }
     /* Of one whose session was cleared or destroyed the journal has no row. */
@@ -388,7 +373,7 @@ static int exec_done(void *ctx, const struct snp_tier_answer *answer, struct snp
             .status = snp_json_str(answer->head, "status", ""),
             .state = snp_json_str(answer->head, "state", ""),
             .wall_us = (uint64_t)snp_json_int(usage, "wall_us", 0),
-            .result = strdup(exec->record),
+            .result = snp_json_text(exec->record),
         };
     }
     snp_entry_end(exec, &outcome, outcome_written);

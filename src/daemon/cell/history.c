@@ -250,15 +250,9 @@ static void events_send(struct query *query)
 static json_t *result_whole(struct query *query)
 {
     const char *record = query->result.len == 0 ? NULL : snp_buf_cstr(&query->result);
-    snp_autobuf struct snp_buf whole = {0};
     snp_autojson json_t *has = record == NULL ? NULL : json_loads(record, 0, NULL);
 
-    if (has == NULL ||
-        snp_reply_whole(query->session, record, json_object_get(has, "manifest") != NULL, NULL,
-                        NULL, &whole) < 0) {
-        return NULL;
-    }
-    return json_loadb(snp_buf_bytes(&whole), whole.len, 0, NULL);
+    return has == NULL ? NULL : snp_reply_whole(query->session, has, NULL, NULL);
 }
 
 /* Its row, with code and input after it. */

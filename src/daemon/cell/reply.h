@@ -2,13 +2,8 @@
 #ifndef SNP_DAEMON_CELL_REPLY_H
 #define SNP_DAEMON_CELL_REPLY_H
 
-/*
- * The texts made of a tier's result: what the journal keeps, and what the client gets. The tier's
- * text is taken as it came wherever it can be, since most of it is of no concern to us.
- */
+/* A tier's result as the journal keeps it, and as the client gets it. */
 
-#include "base/buf.h"
-#include "base/err.h"
 #include "base/json.h"
 
 struct snp_exec;
@@ -16,23 +11,20 @@ struct snp_session;
 struct snp_tier_answer;
 
 /*
- * The record of a result that has been checked: the tier's members, the session's id, the epoch,
- * what was restored. state: instead of the tier's, or NULL. A JSON object in text.
+ * The record of a result that has been checked: the tier's members, which are changed in place, the session's id, the
+ * epoch, `restored`. state: instead of the tier's, or NULL. New reference; NULL = out of memory.
  */
-int snp_reply_record(const struct snp_exec *exec,
-                     const struct snp_tier_answer *answer,
-                     const char *state,
-                     struct snp_buf *text) SNP_NODISCARD;
+json_t *snp_reply_record(const struct snp_exec *exec,
+                         const struct snp_tier_answer *answer,
+                         const char *state);
 
 /*
- * A record as clients get it: with the session's name, its manifest unless the record has
- * one, `checkpoint` (borrowed; NULL = none was asked for), and `not_applied` (borrowed, or NULL).
+ * A record as clients get it: with the session's name, its manifest unless the record has one, and `checkpoint` and
+ * `not_applied` unless they are NULL. All borrowed; record is not changed. New reference; NULL = out of memory.
  */
-int snp_reply_whole(const struct snp_session *session,
-                    const char *record,
-                    bool has_manifest,
-                    const json_t *checkpoint,
-                    const json_t *not_applied,
-                    struct snp_buf *text) SNP_NODISCARD;
+json_t *snp_reply_whole(const struct snp_session *session,
+                        json_t *record,
+                        json_t *checkpoint,
+                        json_t *not_applied);
 
 #endif

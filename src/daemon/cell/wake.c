@@ -471,12 +471,11 @@ static bool is_lost(const json_t *result)
 }
 
 /* A cell was run again. Whether to go on is looked at once it has let go of the session. */
-static void replay_ended(void *ctx, const char *result, const struct snp_err *err)
+static void replay_ended(void *ctx, const json_t *head, const struct snp_err *err)
 {
     struct snp_wake *wake = ctx;
     const struct snp_session *session = wake->session;
     const struct snp_missing_cell *was = &wake->missing.cells[wake->replayed];
-    snp_autojson json_t *head = result == NULL ? NULL : json_loads(result, 0, NULL);
     const char *status = snp_json_str(head, "status", "unknown");
 
     wake->pending--;
@@ -484,10 +483,10 @@ static void replay_ended(void *ctx, const char *result, const struct snp_err *er
         wake_release(wake);
         return;
     }
-    if (result == NULL && session->live.executor != NULL) {
+    if (head == NULL && session->live.executor != NULL) {
         wake->err = *err;
         (void)snp_err_wrap(&wake->err, "replay of cell %llu", (unsigned long long)was->cell);
-    } else if (result == NULL || is_lost(head)) {
+    } else if (head == NULL || is_lost(head)) {
         fail_replay(&wake->err, session, "Replaying cell %llu ended session %.64s",
                     (unsigned long long)was->cell, session->name);
     } else if (strcmp(was->status, "unknown") != 0 && strcmp(was->status, "running") != 0 &&

@@ -37,7 +37,7 @@ static void moving_free(struct moving *moving)
 {
     free(moving->place.instead_of);
     free(moving->place.rootfs);
-    free(moving->place.manifest);
+    json_decref(moving->place.manifest);
     json_decref(moving->trial.failed);
     snp_session_unref(moving->session);
     free(moving);

@@ -47,7 +47,7 @@ static void setting_free(struct setting *setting)
     json_decref(setting->asked);
     json_decref(setting->at_wake);
     json_decref(setting->trial.failed);
-    free(setting->place.manifest);
+    json_decref(setting->place.manifest);
     snp_session_unref(setting->session);
     free(setting);
 }
@@ -260,7 +260,7 @@ static void try_out(struct setting *setting, const struct snp_limits *wanted)
         return;
     }
     json_decref(setting->trial.failed);
-    free(setting->place.manifest);
+    json_decref(setting->place.manifest);
     setting->limits = *wanted;
     setting->place = (struct snp_place){.tier = policy->tier,
                                         .instead_of = policy->instead_of,

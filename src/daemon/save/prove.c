@@ -98,7 +98,7 @@ static int trial_open(struct snp_proof *proof, const json_t *manifest, struct sn
     SNP_TRY(snp_state_key_check_elsewhere(proof->session, manifest, err));
     SNP_TRY(snp_guarantees_in(trial->place->tier->name, manifest,
                               proof->session->policy.guarantees, err));
-    trial->place->manifest = snp_json_text(manifest);
+    trial->place->manifest = json_deep_copy(manifest);
     SNP_TRY_MEMORY(trial->place->manifest, err);
     if (proof->checkpoint == 0) {
         trial_note(proof, json_array()); /* nothing to restore */
@@ -160,7 +160,7 @@ void snp_prove_elsewhere(struct snp_session *session,
                          void *ctx)
 {
     json_decref(SNP_TAKE_PTR(trial->failed)); /* of an earlier trial */
-    free(SNP_TAKE_PTR(trial->place->manifest));
+    json_decref(SNP_TAKE_PTR(trial->place->manifest));
     trial->checkpoint = session->durable.checkpoint;
     prove(session, trial, done, ctx);
 }

@@ -37,7 +37,7 @@ void snp_exec_free(struct snp_exec *exec)
     SNP_ASSERT(exec->request == NULL);
     json_decref(exec->head);
     free(exec->raw);
-    free(exec->record);
+    json_decref(exec->record);
     snp_buf_done(&exec->events);
     snp_exec_spec_done(&exec->spec);
     snp_executor_unref(exec->executor);

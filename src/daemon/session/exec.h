@@ -20,7 +20,7 @@ struct snp_request;
 struct snp_session;
 
 /* The end of a cell that no client waits for. result: its JSON, borrowed; NULL = see err. */
-typedef void snp_exec_ended(void *ctx, const char *result, const struct snp_err *err);
+typedef void snp_exec_ended(void *ctx, const json_t *result, const struct snp_err *err);
 
 /*
  * One cell. It is in session->live.waiting or is session->live.running, holds one reference of its
@@ -45,8 +45,7 @@ struct snp_exec {
         asked_us; /* monotonic: it waits since then, and nobody has been told; 0 = no matter */
     bool was_put_back; /* its executor was gone when it came there */
 
-    char *record;      /* owned: its result as the journal has it; NULL = err counts */
-    bool has_manifest; /* record has one of its own */
+    json_t *record;    /* owned: its result as the journal has it; NULL = see err */
     bool falls_back;   /* its interpreter was lost: the session goes back to its checkpoint */
     const char *taken; /* why its session was taken from it while it ran; or NULL */
     struct snp_err err;

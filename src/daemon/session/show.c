@@ -26,7 +26,6 @@ json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
 {
     uint64_t idle_us = session->state == SNP_SESSION_IDLE ? snp_now_us() - session->used_us : 0;
     snp_autojson json_t *limits = NULL;
-    snp_autojson json_t *manifest = NULL;
     struct snp_sessions_show_answer row = {
         .id = session->id,
         .name = session->name[0] == '\0' ? NULL : session->name,
@@ -54,9 +53,7 @@ json_t *snp_session_to_json(const struct snp_session *session, bool with_policy)
         return snp_record_write(&snp_session_row_form, &row); /* the first members of it */
     }
     limits = snp_limits_to_json(&session->policy.limits);
-    manifest =
-        session->policy.manifest == NULL ? NULL : json_loads(session->policy.manifest, 0, NULL);
     row.limits = limits;
-    row.manifest = manifest;
+    row.manifest = session->policy.manifest;
     return snp_record_write(&snp_sessions_show_answer_form, &row);
 }

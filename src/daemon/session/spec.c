@@ -49,13 +49,13 @@ int snp_session_policy_opened(struct snp_session *session,
                               struct snp_err *err)
 {
     struct snp_session_policy *policy = &session->policy;
-    char *text;
+    json_t *copy;
 
     SNP_TRY(snp_guarantees_in(policy->tier->name, manifest, policy->guarantees, err));
-    text = snp_json_text(manifest);
-    SNP_TRY_MEMORY(text, err);
-    free(policy->manifest);
-    policy->manifest = text;
+    copy = json_deep_copy(manifest);
+    SNP_TRY_MEMORY(copy, err);
+    json_decref(policy->manifest);
+    policy->manifest = copy;
     (void)snprintf(policy->template_name, sizeof(policy->template_name), "%s",
                    snp_json_str(manifest, "template", ""));
     return 0;
@@ -100,8 +100,6 @@ static char *spec_text(const struct snp_session *session,
                        uint64_t accepted_from,
                        const char *owner)
 {
-    json_t *manifest =
-        session->policy.manifest == NULL ? NULL : json_loads(session->policy.manifest, 0, NULL);
     snp_autojson json_t *spec = json_pack(
         "{s:i, s:i, s:s, s:b, s:s, s:s?, s:s?, s:b, s:O, s:o, s:b, s:b, s:b, s:i, s:I, s:I, "
         "s:o, s:s*}",
@@ -113,7 +111,8 @@ static char *spec_text(const struct snp_session *session,
         session->policy.allow_degraded, "require_exact", session->policy.require_exact,
         "transaction", session->policy.transaction, "checkpoint", (int)session->unsaved.when,
         "accepted", (json_int_t)accepted_cell, "accepted_from", (json_int_t)accepted_from,
-        "manifest", manifest, "owner", owner[0] == '\0' ? NULL : owner);
+        "manifest", json_incref(session->policy.manifest), "owner",
+        owner[0] == '\0' ? NULL : owner);
 
     return spec == NULL ? NULL : snp_json_text(spec);
 }
@@ -188,7 +187,7 @@ int snp_session_spec_read(struct snp_session *session, const char *text, struct 
     session->durable.accepted_cell = (uint64_t)snp_json_int(spec, "accepted", 0);
     session->durable.accepted_from = (uint64_t)snp_json_int(spec, "accepted_from", 0);
     session->durable.state_format = (uint64_t)snp_json_int(spec, "format", 0);
-    session->policy.manifest = snp_json_text(json_object_get(spec, "manifest"));
+    session->policy.manifest = json_incref(json_object_get(spec, "manifest"));
     if (failed || session->policy.manifest == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
@@ -242,7 +241,7 @@ static int key_check(const struct snp_session *session,
 {
     static const char *const members[] = {"template", "template_hash", "packages", "rootfs"};
     const size_t n = SNP_ARRAY_LEN(members) - (is_elsewhere ? 1 : 0);
-    snp_autojson json_t *then = json_loads(session->policy.manifest, 0, NULL);
+    const json_t *then = session->policy.manifest;
     char was[32];
     char is[32];
 

@@ -140,7 +140,7 @@ void snp_session_unref(struct snp_session *session)
     json_decref(session->durable.missing);
     json_decref(session->durable.checkpoint_lost);
     json_decref(session->durable.unrestorable);
-    free(session->policy.manifest);
+    json_decref(session->policy.manifest);
     free(session);
 }
 

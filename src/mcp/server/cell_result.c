@@ -16,7 +16,7 @@
 #include "mcp/server/session.h"
 #include "policy/tier_file.h"
 #include "text/hint.h"
-#include "text/outcome.h"
+#include "text/summary.h"
 #include "text/text.h"
 
 enum {
@@ -323,7 +323,7 @@ static void denials_add(struct making *m)
     const json_t *head = m->view->head;
     const char *told = snp_hint_of(json_object_get(head, "error"), SNP_HINT_MODEL);
     snp_autojson json_t *list =
-        snp_outcome_denials(head, SNP_HINT_MODEL, told, DENIALS_SHOWN); /* told: has its line */
+        snp_summary_denials(head, SNP_HINT_MODEL, told, DENIALS_SHOWN); /* told: has its line */
     json_t *data = json_array();
     size_t i;
     json_t *line;
@@ -387,7 +387,7 @@ static void session_data_add(struct making *m)
 
 static void session_add(struct making *m)
 {
-    snp_autojson json_t *lines = snp_outcome(m->view->head, LIST_SHOWN);
+    snp_autojson json_t *lines = snp_summary_session(m->view->head, LIST_SHOWN);
     const char *unsaved = snp_json_str(json_object_get(m->view->head, "unsaved"), "text", NULL);
     size_t i;
     json_t *line;

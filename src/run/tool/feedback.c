@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "run/tool/redact.h"
 #include "text/hint.h"
-#include "text/outcome.h"
+#include "text/summary.h"
 #include "text/text.h"
 #include "text/traceback.h"
 
@@ -182,7 +182,7 @@ static void line_append(json_t *list, char *text)
 static json_t *denials_list(const json_t *result)
 {
     snp_autojson json_t *lines =
-        snp_outcome_denials(result, SNP_HINT_MODEL, hint_of(result), DENIALS_SHOWN);
+        snp_summary_denials(result, SNP_HINT_MODEL, hint_of(result), DENIALS_SHOWN);
     json_t *list = json_array();
     size_t i;
     json_t *line;
@@ -200,7 +200,7 @@ static json_t *denials_list(const json_t *result)
 /* ["state: rolled back: variables and files are as before this cell"]; empty if it is as the code left it. */
 static json_t *session_list(const json_t *result)
 {
-    snp_autojson json_t *lines = snp_outcome(result, NAMES_SHOWN);
+    snp_autojson json_t *lines = snp_summary_session(result, NAMES_SHOWN);
     json_t *list = json_array();
     size_t i;
     json_t *line;

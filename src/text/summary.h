@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SNP_TEXT_OUTCOME_H
-#define SNP_TEXT_OUTCOME_H
+#ifndef SNP_TEXT_SUMMARY_H
+#define SNP_TEXT_SUMMARY_H
 
 /*
  * What the result of a cell says of its session: was it rolled back, restarted, restored, saved. People and models
@@ -16,7 +16,7 @@
  * `most` of what was not restored are named, the others counted. [] = the session is as the code left it. The caller
  * owns it; NULL = out of memory. result: as in docs/result.md.
  */
-json_t *snp_outcome(const json_t *result, size_t most);
+json_t *snp_summary_session(const json_t *result, size_t most);
 
 /*
  * The refused operations of a result, [{text, hint}]: text as "network: connect 1.1.1.1:443 (2 times), no network
@@ -24,7 +24,7 @@ json_t *snp_outcome(const json_t *result, size_t most);
  * for the reader. told: the hint that has a line already, or NULL. A refusal by the limit that ended the cell is left
  * out, as `limit` reports it. At most `most`, then one with the number of the others. Ownership as above.
  */
-json_t *snp_outcome_denials(const json_t *result,
+json_t *snp_summary_denials(const json_t *result,
                             enum snp_hint_reader reader,
                             const char *told,
                             size_t most);

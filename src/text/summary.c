@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "text/outcome.h"
+#include "text/summary.h"
 
 #include <string.h>
 
@@ -147,7 +147,7 @@ static void add_restored(json_t *lines, const json_t *restored, size_t most)
     }
 }
 
-json_t *snp_outcome(const json_t *result, size_t most)
+json_t *snp_summary_session(const json_t *result, size_t most)
 {
     const char *error = snp_json_str(json_object_get(result, "checkpoint"), "error", NULL);
     json_t *lines = json_array();
@@ -193,7 +193,7 @@ static void say_denial(struct snp_say *out, const json_t *denial)
             snp_json_str(denial, "source", "?"));
 }
 
-json_t *snp_outcome_denials(const json_t *result,
+json_t *snp_summary_denials(const json_t *result,
                             enum snp_hint_reader reader,
                             const char *told,
                             size_t most)
