@@ -17,13 +17,13 @@ enum {
 };
 
 /* A verb and the words that lead to it ("sessions list"); verb NULL is the program itself. */
-struct place {
+struct verb_path {
     const char *path;
     const struct snp_verb *verb;
     const struct snp_verb *const *below; /* NULL for a verb with options of its own */
 };
 
-typedef void (*visit_fn)(const struct place *place);
+typedef void (*visit_fn)(const struct verb_path *place);
 
 static void visit_all(const struct snp_verb *const *verbs, const char *path, visit_fn visit)
 {
@@ -31,7 +31,7 @@ static void visit_all(const struct snp_verb *const *verbs, const char *path, vis
         char own[PATH_MAX_BYTES];
         (void)snprintf(own, sizeof(own), "%s%s%s", path, path[0] == '\0' ? "" : " ",
                        (*verbs)->name);
-        const struct place place = {own, *verbs, (*verbs)->verbs};
+        const struct verb_path place = {own, *verbs, (*verbs)->verbs};
         visit(&place);
         if ((*verbs)->verbs != NULL) {
             visit_all((*verbs)->verbs, own, visit);
@@ -87,7 +87,7 @@ struct arguments {
     bool after_first;  /* the first one is a file */
 };
 
-static const struct arguments *arguments_of(const struct place *place)
+static const struct arguments *arguments_of(const struct verb_path *place)
 {
     static const struct arguments rows[] = {
         {"sessions show",    session_names,  NULL,            false, false},
@@ -159,7 +159,7 @@ static void put_quoted(const char *text, char also)
 
 /* ---- bash and zsh: the path of the command, as a case over the words so far ---- */
 
-static void put_path_pattern(const struct place *place)
+static void put_path_pattern(const struct verb_path *place)
 {
     (void)printf("|'%s'", place->path);
 }
@@ -172,7 +172,7 @@ static void put_path_walk(const struct snp_verb *const *verbs)
 }
 
 /* Lines that offer fixed values after an option: `'exec --template') WORDS`. */
-static void put_value_case(const struct place *place, const struct snp_opt *opt)
+static void put_value_case(const struct verb_path *place, const struct snp_opt *opt)
 {
     const char *const *choices = choices_of(opt);
     const char *names = names_of_option(opt);
@@ -197,7 +197,7 @@ static void put_value_case(const struct place *place, const struct snp_opt *opt)
     (void)fputs("' is_value=1 ;;\n", stdout);
 }
 
-static void put_value_cases(const struct place *place)
+static void put_value_cases(const struct verb_path *place)
 {
     for (size_t i = 0; place->below == NULL && i < place->verb->spec.n_options; i++) {
         put_value_case(place, &place->verb->spec.options[i]);
@@ -223,7 +223,7 @@ static void bash_options(const struct snp_opt_spec *spec)
     }
 }
 
-static void bash_case(const struct place *place)
+static void bash_case(const struct verb_path *place)
 {
     const struct arguments *arguments = arguments_of(place);
 
@@ -291,7 +291,7 @@ static void zsh_words(const struct snp_verb *const *verbs)
     }
 }
 
-static void zsh_case(const struct place *place)
+static void zsh_case(const struct verb_path *place)
 {
     const struct arguments *arguments = arguments_of(place);
 
@@ -406,7 +406,7 @@ static void fish_option(const char *path, const char *prefix, const struct snp_o
     (void)fputs("'\n", stdout);
 }
 
-static void fish_place(const struct place *place)
+static void fish_place(const struct verb_path *place)
 {
     const struct arguments *arguments = arguments_of(place);
 

@@ -11,8 +11,8 @@
 
 #include "cli/cli.h"
 
-#define ADDRESS(name) &snp_verb_##name,
-static const struct snp_verb *const verbs[] = {SNP_VERBS(ADDRESS) NULL};
+#define VERB_ADDRESS(name) &snp_verb_##name,
+static const struct snp_verb *const verbs[] = {SNP_VERBS(VERB_ADDRESS) NULL};
 static const struct snp_verb *const inner[] = {&snp_verb_serve_run, NULL};
 
 /* Descriptors 0 to 2 are open, so that no file is ever opened in their place. */

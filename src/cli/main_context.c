@@ -7,15 +7,15 @@
 
 #include "cli/context/context.h"
 
-#define COPY(name)    struct snp_verb name = snp_verb_context_##name;
-#define SET_RUN(name) name.run = snp_context_##name;
-#define ADDRESS(name) &(name),
+#define COPY(name)         struct snp_verb name = snp_verb_context_##name;
+#define SET_RUN(name)      name.run = snp_context_##name;
+#define COPY_ADDRESS(name) &(name),
 
 int main(int argc, char **argv)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     SNP_CONTEXT_VERBS(COPY)
-    const struct snp_verb *const below[] = {SNP_CONTEXT_VERBS(ADDRESS) NULL};
+    const struct snp_verb *const below[] = {SNP_CONTEXT_VERBS(COPY_ADDRESS) NULL};
     struct snp_verb context = snp_verb_context;
     const struct snp_verb *const verbs[] = {&context, NULL};
     int exit_code = SNP_EXIT_FAILED;

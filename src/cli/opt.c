@@ -24,7 +24,7 @@ enum {
     USAGE_MAX_BYTES = 128,
 };
 
-struct slot {
+struct option_slot {
     const char *text;   /* borrowed from argv; NULL = not given */
     const char **items; /* owned, of lists; NULL-terminated */
     size_t n_items;
@@ -36,7 +36,7 @@ struct slot {
 
 struct snp_opts {
     const struct snp_opt_spec *spec; /* borrowed */
-    struct slot slots[OPTIONS_MAX];
+    struct option_slot slots[OPTIONS_MAX];
     const char **args; /* owned array of borrowed texts, NULL-terminated */
     size_t n_args;
     size_t args_before_dashes;
@@ -45,7 +45,7 @@ struct snp_opts {
 };
 
 /* The words still to be read. */
-struct words {
+struct argument_cursor {
     int argc;
     char *const *argv;
     int at;
@@ -98,7 +98,7 @@ static int unknown_long(const struct snp_opt_spec *spec,
                     nearest);
 }
 
-static void list_append(struct slot *slot, const char *text)
+static void list_append(struct option_slot *slot, const char *text)
 {
     const char **grown = snp_need(realloc(slot->items, (slot->n_items + 2) * sizeof(*grown)));
     grown[slot->n_items++] = text;
@@ -109,7 +109,7 @@ static void list_append(struct slot *slot, const char *text)
 static int set_value(struct snp_opts *opts, size_t i, const char *text, struct snp_err *err)
 {
     const struct snp_opt *opt = &opts->spec->options[i];
-    struct slot *slot = &opts->slots[i];
+    struct option_slot *slot = &opts->slots[i];
     if (opt->type == SNP_OPT_INT && snp_parse_i64(text, &slot->integer) < 0) {
         return snp_fail(err, SNP_E_INVALID, "--%s: expected a whole number, got '%.*s'",
                         opt->name, TEXT_SHOWN, text);
@@ -134,7 +134,7 @@ static void set_switch(struct snp_opts *opts, size_t i, bool is_on)
 }
 
 /* The value of an option that was not joined to it: the next word. */
-static int next_value(struct words *words,
+static int next_value(struct argument_cursor *words,
                       const char *shown,
                       const struct snp_opt *opt,
                       const char **ret,
@@ -160,7 +160,7 @@ static int find_negated(const struct snp_opt_spec *spec, const char *name, size_
 }
 
 static int read_long(struct snp_opts *opts,
-                     struct words *words,
+                     struct argument_cursor *words,
                      const char *name,
                      struct snp_err *err)
 {
@@ -193,7 +193,7 @@ static int read_long(struct snp_opts *opts,
 
 /* A word of short options: -abc, -ovalue, -o value. */
 static int read_shorts(struct snp_opts *opts,
-                       struct words *words,
+                       struct argument_cursor *words,
                        const char *letters,
                        struct snp_err *err)
 {
@@ -233,7 +233,7 @@ static bool is_help(const struct snp_opt_spec *spec, const char *word)
     return snp_streq(word, "--help") || (snp_streq(word, "-h") && find_short(spec, 'h') < 0);
 }
 
-static int read_words(struct snp_opts *opts, struct words *words, struct snp_err *err)
+static int read_words(struct snp_opts *opts, struct argument_cursor *words, struct snp_err *err)
 {
     int r = 0;
     bool only_args = false;
@@ -326,7 +326,7 @@ int snp_opts_parse(const struct snp_opt_spec *spec,
     snp_cleanup(snp_opts_freep) struct snp_opts *opts = snp_need(calloc(1, sizeof(*opts)));
     opts->spec = spec;
     opts->args = snp_need(calloc((size_t)argc + 1, sizeof(*opts->args)));
-    struct words words = {argc, argv, 0};
+    struct argument_cursor words = {argc, argv, 0};
     int r = read_words(opts, &words, err);
     if (r == 0 && !opts->want_help) {
         r = check_args(opts, err);
@@ -358,7 +358,7 @@ bool snp_opts_help(const struct snp_opts *opts)
     return opts->want_help;
 }
 
-static const struct slot *slot_by_name(const struct snp_opts *opts, const char *name)
+static const struct option_slot *slot_by_name(const struct snp_opts *opts, const char *name)
 {
     int i = find_long(opts->spec, name, strlen(name));
     SNP_ASSERT(i >= 0);
@@ -372,7 +372,7 @@ bool snp_opts_given(const struct snp_opts *opts, const char *name)
 
 bool snp_opts_flag(const struct snp_opts *opts, const char *name, bool fallback)
 {
-    const struct slot *slot = slot_by_name(opts, name);
+    const struct option_slot *slot = slot_by_name(opts, name);
     return slot->is_given ? slot->is_on : fallback;
 }
 
@@ -383,13 +383,13 @@ const char *snp_opts_str(const struct snp_opts *opts, const char *name)
 
 int64_t snp_opts_int(const struct snp_opts *opts, const char *name, int64_t fallback)
 {
-    const struct slot *slot = slot_by_name(opts, name);
+    const struct option_slot *slot = slot_by_name(opts, name);
     return slot->is_given ? slot->integer : fallback;
 }
 
 double snp_opts_float(const struct snp_opts *opts, const char *name, double fallback)
 {
-    const struct slot *slot = slot_by_name(opts, name);
+    const struct option_slot *slot = slot_by_name(opts, name);
     return slot->is_given ? slot->number : fallback;
 }
 
@@ -397,7 +397,7 @@ size_t snp_opts_list(const struct snp_opts *opts,
                      const char *name,
                      const char *const **ret_items)
 {
-    const struct slot *slot = slot_by_name(opts, name);
+    const struct option_slot *slot = slot_by_name(opts, name);
     *ret_items = (const char *const *)slot->items;
     return slot->n_items;
 }

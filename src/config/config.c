@@ -33,7 +33,7 @@ enum {
 static const char *const file_names[] = {"snipara-sandbox.toml", "rlm.toml"};
 static const char *const table_names[] = {"snipara_sandbox", "rlm"};
 
-struct slot {
+struct config_slot {
     json_t *value;      /* owned; NULL = none */
     char *source;       /* owned; NULL = default */
     const char **items; /* owned array of borrowed texts, of lists; NULL-terminated */
@@ -41,19 +41,19 @@ struct slot {
 };
 
 /* A file of the working folder. */
-struct file {
-    char *path;               /* owned; NULL = none */
-    struct snp_source source; /* its text only while it is parsed */
+struct config_file {
+    char *path;                    /* owned; NULL = none */
+    struct snp_config_text source; /* its text only while it is parsed */
     enum snp_trust trust;
     json_t *asks; /* owned; see struct snp_config_source; NULL = nothing */
 };
 
 struct snp_config {
-    struct slot slots[SNP_KEY_N];
+    struct config_slot slots[SNP_KEY_N];
     const char *const *environ; /* borrowed; NULL = the process's */
     json_t *dotenv;             /* owned; NULL = no file */
-    struct file toml;
-    struct file env;
+    struct config_file toml;
+    struct config_file env;
     json_t *tools; /* owned; NULL = none */
     char *warnings[WARNINGS_MAX + 1];
     size_t n_warnings;
@@ -66,12 +66,12 @@ static int out_of_memory(struct snp_err *err)
 
 /* ---- slots ---- */
 
-static void slot_clear(struct slot *slot)
+static void slot_clear(struct config_slot *slot)
 {
     json_decref(slot->value);
     free(slot->source);
     free(slot->items);
-    *slot = (struct slot){0};
+    *slot = (struct config_slot){0};
 }
 
 /* The texts of a list value as an array; NULL for an empty list. */
@@ -93,13 +93,13 @@ static int list_items(const json_t *list, const char ***ret)
 }
 
 /* Replace a slot; takes over value, also on failure. source NULL = default. */
-static int slot_set(struct slot *slot,
+static int slot_set(struct config_slot *slot,
                     json_t *value,
                     enum snp_config_origin origin,
                     const char *source,
                     struct snp_err *err)
 {
-    struct slot made = {.value = value, .origin = origin};
+    struct config_slot made = {.value = value, .origin = origin};
     if (source != NULL) {
         made.source = strdup(source);
         if (made.source == NULL) {
@@ -167,7 +167,7 @@ static void warn_dotenv(void *arg, unsigned line, const char *what)
 /* ---- what needs the user's word ---- */
 
 /* Keep a name the user is asked for, and what it is set to. */
-static void asks_add(struct file *file, const char *name, json_t *shown)
+static void asks_add(struct config_file *file, const char *name, json_t *shown)
 {
     if (file->asks == NULL) {
         file->asks = json_object();
@@ -176,7 +176,7 @@ static void asks_add(struct file *file, const char *name, json_t *shown)
 }
 
 /* May the file set the key to the value, which is written there as name = given? said: by the user, or NULL. */
-static bool is_allowed(struct file *file,
+static bool is_allowed(struct config_file *file,
                        enum snp_config_key key,
                        const json_t *said,
                        const char *name,
@@ -212,7 +212,7 @@ static int read_file(struct snp_config *config,
                      const char *cwd,
                      struct snp_err *err)
 {
-    struct file *file = &config->toml;
+    struct config_file *file = &config->toml;
     if (config_path != NULL) {
         file->path = join(cwd, config_path);
         if (file->path == NULL) {
@@ -319,7 +319,7 @@ static int load_file(struct snp_config *config,
                      struct snp_err *err)
 {
     snp_autojson json_t *document = NULL;
-    const struct file *file = &config->toml;
+    const struct config_file *file = &config->toml;
     int r = read_file(config, config_path, cwd, err);
     if (r < 0) {
         return snp_err_wrap(err, "configuration");
@@ -372,7 +372,7 @@ static void ask_for_providers(struct snp_config *config)
 
 static int load_dotenv(struct snp_config *config, const char *cwd, struct snp_err *err)
 {
-    struct file *file = &config->env;
+    struct config_file *file = &config->env;
     snp_autofree char *foreign = NULL;
     snp_autofree char *dir =
         config->toml.path == NULL ? strdup(cwd) : folder_of(config->toml.path);
@@ -507,8 +507,8 @@ static int apply_docker_limits(struct snp_config *config, struct snp_err *err)
     int r = 0;
     for (size_t i = 0; r == 0 && i < SNP_ARRAY_LEN(docker_limits); i++) {
         enum snp_config_key key = SNP_KEY_OF_LIMIT(docker_limits[i].to);
-        const struct slot *from = &config->slots[docker_limits[i].from];
-        struct slot *to = &config->slots[key];
+        const struct config_slot *from = &config->slots[docker_limits[i].from];
+        struct config_slot *to = &config->slots[key];
         if (from->origin <=
             to->origin) { /* what a file says of one is no more than what the environment says of the other */
             continue;
@@ -576,7 +576,7 @@ int snp_config_load(const struct snp_config_request *request,
     return 0;
 }
 
-static void file_done(struct file *file)
+static void file_done(struct config_file *file)
 {
     free(file->path);
     snp_source_done(&file->source);
@@ -621,9 +621,9 @@ int snp_config_set(struct snp_config *config,
 }
 
 /* The slot of a key whose type is one of two. */
-static const struct slot *slot_of(const struct snp_config *config,
-                                  enum snp_config_key key,
-                                  unsigned types)
+static const struct config_slot *slot_of(const struct snp_config *config,
+                                         enum snp_config_key key,
+                                         unsigned types)
 {
     SNP_ASSERT((types & (1U << snp_config_info(key)->type)) != 0);
     return &config->slots[key];
@@ -654,7 +654,7 @@ size_t snp_config_list(const struct snp_config *config,
                        enum snp_config_key key,
                        const char *const **ret_items)
 {
-    const struct slot *slot = slot_of(config, key, 1U << SNP_CONFIG_LIST);
+    const struct config_slot *slot = slot_of(config, key, 1U << SNP_CONFIG_LIST);
     *ret_items = (const char *const *)slot->items;
     return json_array_size(slot->value);
 }
@@ -674,7 +674,7 @@ enum snp_config_origin snp_config_origin(const struct snp_config *config,
 void snp_config_limits(const struct snp_config *config, struct snp_limits *ret)
 {
     for (int i = 0; i < SNP_LIMIT_N; i++) {
-        const struct slot *slot = &config->slots[SNP_KEY_OF_LIMIT(i)];
+        const struct config_slot *slot = &config->slots[SNP_KEY_OF_LIMIT(i)];
         ret->value[i] = (uint64_t)json_integer_value(slot->value);
     }
 }
@@ -731,8 +731,8 @@ bool snp_config_is_chosen(const struct snp_config *config, enum snp_config_key k
 
 /* ---- what was ignored ---- */
 
-static const struct file *file_of(const struct snp_config *config,
-                                  enum snp_config_file_kind kind)
+static const struct config_file *file_of(const struct snp_config *config,
+                                         enum snp_config_file_kind kind)
 {
     return kind == SNP_FILE_TOML ? &config->toml : &config->env;
 }
@@ -741,7 +741,7 @@ void snp_config_source_of(const struct snp_config *config,
                           enum snp_config_file_kind kind,
                           struct snp_config_source *ret)
 {
-    const struct file *file = file_of(config, kind);
+    const struct config_file *file = file_of(config, kind);
     *ret = (struct snp_config_source){file->path, &file->source, file->trust, file->asks};
 }
 
@@ -777,7 +777,7 @@ char *snp_config_ignored(const struct snp_config *config,
                          enum snp_config_file_kind kind,
                          bool providers)
 {
-    const struct file *file = file_of(config, kind);
+    const struct config_file *file = file_of(config, kind);
     snp_autobuf struct snp_buf names = {0};
     const char *name = NULL;
     json_t *value = NULL;
@@ -908,7 +908,7 @@ static json_t *ignored_to_json(const struct snp_config *config)
     const char *name = NULL;
     json_t *value = NULL;
     for (int kind = 0; kind < SNP_FILE_N; kind++) {
-        const struct file *file = file_of(config, (enum snp_config_file_kind)kind);
+        const struct config_file *file = file_of(config, (enum snp_config_file_kind)kind);
         json_object_foreach(file->trust == SNP_TRUST_GIVEN ? NULL : file->asks, name, value)
         {
             if (is_missed(config, name, true)) {

@@ -246,8 +246,8 @@ const char *snp_config_env_file(const struct snp_config *config);
 
 /* A file that was read: its content and the user's word for it, and what it sets that needs that: {name: value as text}. */
 struct snp_config_source {
-    const char *path;                /* NULL = there is none */
-    const struct snp_source *source; /* without its text */
+    const char *path;                     /* NULL = there is none */
+    const struct snp_config_text *source; /* without its text */
     enum snp_trust trust;
     const json_t *asks; /* an object; secrets are told of, not shown */
 };

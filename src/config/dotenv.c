@@ -16,7 +16,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-struct cursor {
+struct dotenv_cursor {
     const char *at;
     const char *end;
 };
@@ -32,7 +32,7 @@ static bool is_name_byte(char c, bool is_first)
            (!is_first && c >= '0' && c <= '9');
 }
 
-static void skip_blanks(struct cursor *cur)
+static void skip_blanks(struct dotenv_cursor *cur)
 {
     while (cur->at < cur->end && is_blank(*cur->at)) {
         cur->at++;
@@ -40,7 +40,7 @@ static void skip_blanks(struct cursor *cur)
 }
 
 /* "export " before a name. */
-static void skip_export(struct cursor *cur)
+static void skip_export(struct dotenv_cursor *cur)
 {
     static const char word[] = "export";
     size_t n = sizeof(word) - 1;
@@ -52,7 +52,7 @@ static void skip_export(struct cursor *cur)
 }
 
 /* The name and its `=`; NULL if there is none, else what to call it in *ret (caller frees). */
-static const char *read_name(struct cursor *cur, char **ret)
+static const char *read_name(struct dotenv_cursor *cur, char **ret)
 {
     const char *start = cur->at;
     while (cur->at < cur->end && is_name_byte(*cur->at, cur->at == start)) {
@@ -72,7 +72,7 @@ static const char *read_name(struct cursor *cur, char **ret)
 }
 
 /* One quoted part, the cursor on its opening quote. */
-static const char *read_quoted(struct cursor *cur, struct snp_buf *out)
+static const char *read_quoted(struct dotenv_cursor *cur, struct snp_buf *out)
 {
     char quote = *cur->at++;
     while (cur->at < cur->end && *cur->at != quote) {
@@ -94,7 +94,7 @@ static const char *read_quoted(struct cursor *cur, struct snp_buf *out)
 }
 
 /* Everything up to the end of line or a comment; blanks at the end are dropped. */
-static const char *read_value(struct cursor *cur, struct snp_buf *out)
+static const char *read_value(struct dotenv_cursor *cur, struct snp_buf *out)
 {
     size_t kept = 0; /* length up to the last byte that is no unquoted blank */
     bool after_blank = true;
@@ -124,7 +124,7 @@ static const char *read_value(struct cursor *cur, struct snp_buf *out)
 }
 
 /* One line, without its newline. NULL, or what is wrong with it. */
-static const char *read_line(struct cursor *cur, struct snp_buf *value, json_t *object)
+static const char *read_line(struct dotenv_cursor *cur, struct snp_buf *value, json_t *object)
 {
     snp_autofree char *name = NULL;
     skip_blanks(cur);
@@ -164,7 +164,7 @@ int snp_dotenv_parse(const char *text,
     unsigned line = 0;
     for (const char *at = text; at < end;) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
-        struct cursor cur = {at, newline == NULL ? end : newline};
+        struct dotenv_cursor cur = {at, newline == NULL ? end : newline};
         snp_autobuf struct snp_buf value = {0};
         snp_buf_init(&value, SNP_DOTENV_MAX_BYTES);
         const char *fault = read_line(&cur, &value, object);
@@ -191,7 +191,7 @@ static bool to_parent(char *dir)
 
 /* Does the search end here? *ret_r: whether the file could be read. */
 static bool is_nearest(const char *path,
-                       struct snp_source *ret,
+                       struct snp_config_text *ret,
                        char **ret_foreign,
                        int *ret_r,
                        struct snp_err *err)
@@ -207,7 +207,7 @@ static bool is_nearest(const char *path,
 
 int snp_dotenv_find(const char *dir,
                     char **ret_path,
-                    struct snp_source *ret,
+                    struct snp_config_text *ret,
                     char **ret_foreign,
                     struct snp_err *err)
 {

@@ -41,7 +41,7 @@ int snp_dotenv_parse(const char *text,
  */
 int snp_dotenv_find(const char *dir,
                     char **ret_path,
-                    struct snp_source *ret,
+                    struct snp_config_text *ret,
                     char **ret_foreign,
                     struct snp_err *err) SNP_NODISCARD;
 

@@ -76,10 +76,13 @@ static int check_owners(int fd, const char *path, bool *is_foreign, struct snp_e
     return 0;
 }
 
-int snp_source_read(
-    const char *path, size_t max, struct snp_source *ret, bool *is_foreign, struct snp_err *err)
+int snp_source_read(const char *path,
+                    size_t max,
+                    struct snp_config_text *ret,
+                    bool *is_foreign,
+                    struct snp_err *err)
 {
-    struct snp_source source = {0};
+    struct snp_config_text source = {0};
     struct stat st;
     snp_autoclose int fd = -1;
 
@@ -103,10 +106,10 @@ int snp_source_read(
     return 0;
 }
 
-void snp_source_done(struct snp_source *source)
+void snp_source_done(struct snp_config_text *source)
 {
     free(source->text);
-    *source = (struct snp_source){0};
+    *source = (struct snp_config_text){0};
 }
 
 /* ---- records ---- */
@@ -161,7 +164,7 @@ static int read_record(const char *path, json_t **ret, struct snp_err *err)
     return r < 0 ? r : snp_json_parse(text, n, ret, err);
 }
 
-static enum snp_trust compare(const json_t *record, const struct snp_source *source)
+static enum snp_trust compare(const json_t *record, const struct snp_config_text *source)
 {
     bool is_same = snp_streq(snp_json_str(record, "sha256", NULL), source->hash) &&
                    snp_json_int(record, "owner", -1) == (int64_t)source->owner;
@@ -169,7 +172,7 @@ static enum snp_trust compare(const json_t *record, const struct snp_source *sou
     return is_same ? SNP_TRUST_GIVEN : SNP_TRUST_CHANGED;
 }
 
-enum snp_trust snp_trust_of(const char *path, const struct snp_source *source)
+enum snp_trust snp_trust_of(const char *path, const struct snp_config_text *source)
 {
     snp_autofree char *real = NULL;
     snp_autofree char *record_path = NULL;
@@ -184,7 +187,7 @@ enum snp_trust snp_trust_of(const char *path, const struct snp_source *source)
 }
 
 int snp_trust_add(const char *path,
-                  const struct snp_source *source,
+                  const struct snp_config_text *source,
                   const char *by,
                   struct snp_err *err)
 {
@@ -214,7 +217,7 @@ int snp_trust_add(const char *path,
 int snp_trust_add_own(
     const char *path, const void *bytes, size_t n, const char *by, struct snp_err *err)
 {
-    struct snp_source source = {.owner = geteuid()};
+    struct snp_config_text source = {.owner = geteuid()};
     int r = hash_bytes(bytes, n, source.hash, err);
 
     return r < 0 ? r : snp_trust_add(path, &source, by, err);
@@ -238,7 +241,7 @@ int snp_trust_revoke(const char *path, struct snp_err *err)
 
 static const char *state_of(const json_t *record)
 {
-    struct snp_source source = {0};
+    struct snp_config_text source = {0};
     struct snp_err err;
     bool is_foreign = false;
 

@@ -25,7 +25,7 @@ enum {
 };
 
 /* A file as it was read, once: what is parsed is what is hashed. */
-struct snp_source {
+struct snp_config_text {
     char *text; /* owned; NUL-terminated */
     size_t len;
     uid_t owner;
@@ -39,16 +39,16 @@ struct snp_source {
  */
 int snp_source_read(const char *path,
                     size_t max,
-                    struct snp_source *ret,
+                    struct snp_config_text *ret,
                     bool *is_foreign,
                     struct snp_err *err) SNP_NODISCARD;
-void snp_source_done(struct snp_source *source);
+void snp_source_done(struct snp_config_text *source);
 
 /* What the user has said of this content under this path. Without a state folder: nothing. */
-enum snp_trust snp_trust_of(const char *path, const struct snp_source *source);
+enum snp_trust snp_trust_of(const char *path, const struct snp_config_text *source);
 /* Remember it; by says who did ("trust", "init"). */
 int snp_trust_add(const char *path,
-                  const struct snp_source *source,
+                  const struct snp_config_text *source,
                   const char *by,
                   struct snp_err *err) SNP_NODISCARD;
 /* The same for bytes that we have just written. */

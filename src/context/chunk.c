@@ -44,13 +44,13 @@ void snp_chunks_done(struct snp_chunks *chunks)
 }
 
 /* Lines are counted forwards: chunks come in the order in which they begin, their ends do not. */
-struct lines {
+struct line_counter {
     const char *text;
     uint32_t at;
     uint32_t line;
 };
 
-static uint32_t line_of(struct lines *lines, uint32_t at)
+static uint32_t line_of(struct line_counter *lines, uint32_t at)
 {
     while (lines->at < at) {
         const char *end = memchr(lines->text + lines->at, '\n', at - lines->at);
@@ -65,13 +65,13 @@ static uint32_t line_of(struct lines *lines, uint32_t at)
     return lines->line;
 }
 
-static void lines_set(struct lines *lines, const char *text, struct snp_chunk *chunk)
+static void lines_set(struct line_counter *lines, const char *text, struct snp_chunk *chunk)
 {
-    struct lines inside;
+    struct line_counter inside;
     uint32_t end = chunk->all.end;
 
     chunk->lines[0] = line_of(lines, chunk->all.start);
-    inside = (struct lines){text, lines->at, lines->line};
+    inside = (struct line_counter){text, lines->at, lines->line};
     while (end > chunk->all.start && (text[end - 1] == '\n' || text[end - 1] == '\r')) {
         end--; /* its last line is the one that it has text in */
     }
@@ -220,7 +220,7 @@ int snp_chunks_make(const char *text,
                     size_t n_items,
                     struct snp_chunks *ret)
 {
-    struct lines lines = {text, 0, 1};
+    struct line_counter lines = {text, 0, 1};
     int r;
 
     *ret = (struct snp_chunks){.items = calloc(1, sizeof(*ret->items)), .n = 1};

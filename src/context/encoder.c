@@ -41,7 +41,7 @@ static const char mark[16] = "snipara-use-1";
 #define BLANK   "\xe2\x96\x81"
 #define BLANK_N 3
 
-struct piece {
+struct vocabulary_piece {
     float score;
     unsigned char n;
     char text[PIECE_BYTES - 5];
@@ -56,7 +56,7 @@ struct layer {
 struct snp_encoder {
     void *map;
     size_t size;
-    const struct piece *pieces;
+    const struct vocabulary_piece *pieces;
     uint16_t *slots; /* owned: number of a piece + 1, by the hash of its text */
     const float *table, *steps, *dense, *dense_bias, *top, *top_bias;
     struct layer layers[LAYERS];
@@ -67,12 +67,12 @@ struct snp_encoder {
 
 /* The file ------------------------------------------------------------------------------- */
 
-struct cursor {
+struct weights_cursor {
     const float *at;
     size_t n; /* taken */
 };
 
-static const float *take(struct cursor *cursor, size_t n)
+static const float *take(struct weights_cursor *cursor, size_t n)
 {
     const float *at = cursor->at + cursor->n;
 
@@ -83,9 +83,10 @@ static const float *take(struct cursor *cursor, size_t n)
 /* In the order in which tools/semantic writes them. */
 static size_t weights_place(struct snp_encoder *e)
 {
-    struct cursor c = {(const float *)(const void *)((const char *)e->map + sizeof(mark) +
-                                                     TEXTS * sizeof(struct piece)),
-                       0};
+    struct weights_cursor c = {
+        (const float *)(const void *)((const char *)e->map + sizeof(mark) +
+                                      TEXTS * sizeof(struct vocabulary_piece)),
+        0};
 
     e->table = take(&c, (size_t)PIECES * EMBED);
     e->steps = take(&c, EMBED / 2);
@@ -110,7 +111,7 @@ static size_t weights_place(struct snp_encoder *e)
     }
     e->top = take(&c, (size_t)WIDE * SNP_VECTOR_LEN);
     e->top_bias = take(&c, SNP_VECTOR_LEN);
-    return sizeof(mark) + TEXTS * sizeof(struct piece) + c.n * sizeof(float);
+    return sizeof(mark) + TEXTS * sizeof(struct vocabulary_piece) + c.n * sizeof(float);
 }
 
 static uint32_t slot_of(const char *text, size_t n)
@@ -125,9 +126,10 @@ static uint32_t slot_of(const char *text, size_t n)
 
 static bool pieces_place(struct snp_encoder *e)
 {
-    e->pieces = (const struct piece *)(const void *)((const char *)e->map + sizeof(mark));
+    e->pieces =
+        (const struct vocabulary_piece *)(const void *)((const char *)e->map + sizeof(mark));
     for (size_t i = RESERVED; i < TEXTS; i++) {
-        const struct piece *piece = &e->pieces[i];
+        const struct vocabulary_piece *piece = &e->pieces[i];
         uint32_t slot;
 
         if (piece->n == 0 || piece->n > sizeof(piece->text)) {
@@ -222,7 +224,7 @@ static int piece_find(const struct snp_encoder *e, const char *text, size_t n)
 {
     for (uint32_t slot = slot_of(text, n); e->slots[slot] != 0;
          slot = (slot + 1) & (SLOTS - 1)) {
-        const struct piece *piece = &e->pieces[e->slots[slot] - 1];
+        const struct vocabulary_piece *piece = &e->pieces[e->slots[slot] - 1];
 
         if (piece->n == n && memcmp(piece->text, text, n) == 0) {
             return e->slots[slot] - 1;
@@ -455,13 +457,13 @@ static void attend(const float *qkv, size_t at, size_t n, size_t width, float *r
 }
 
 /* Texts that go through together: text i has the pieces from starts[i] to starts[i + 1]. */
-struct batch {
+struct text_batch {
     size_t n;
     size_t starts[SNP_ENCODE_TEXTS_MAX + 1];
     uint16_t pieces[ROWS_MAX];
 };
 
-static void layer(struct snp_encoder *e, const struct layer *l, const struct batch *batch)
+static void layer(struct snp_encoder *e, const struct layer *l, const struct text_batch *batch)
 {
     size_t rows = batch->starts[batch->n];
     size_t width = l->width;
@@ -503,7 +505,7 @@ static void layer(struct snp_encoder *e, const struct layer *l, const struct bat
 }
 
 /* The pieces of the table, with their places in the text as waves. */
-static void embed(struct snp_encoder *e, const struct batch *batch)
+static void embed(struct snp_encoder *e, const struct text_batch *batch)
 {
     for (size_t text = 0; text < batch->n; text++) {
         for (size_t row = batch->starts[text]; row < batch->starts[text + 1]; row++) {
@@ -519,7 +521,9 @@ static void embed(struct snp_encoder *e, const struct batch *batch)
     }
 }
 
-static void run(struct snp_encoder *e, const struct batch *batch, float (*ret)[SNP_VECTOR_LEN])
+static void run(struct snp_encoder *e,
+                const struct text_batch *batch,
+                float (*ret)[SNP_VECTOR_LEN])
 {
     embed(e, batch);
     for (size_t i = 0; i < LAYERS; i++) {
@@ -555,7 +559,7 @@ void snp_encode(struct snp_encoder *encoder,
                 size_t n,
                 float (*ret)[SNP_VECTOR_LEN])
 {
-    struct batch batch = {0};
+    struct text_batch batch = {0};
     size_t first = 0;
 
     for (size_t i = 0; i < n; i++) {

@@ -203,7 +203,7 @@ static int pack(const float *numbers, size_t len, int64_t chunk, struct snp_buf 
 }
 
 /* One file's chunks on their way into its row. */
-struct making {
+struct file_vectors {
     struct snp_encoding *encoding;
     struct snp_buf texts[SNP_ENCODE_TEXTS_MAX];
     int64_t ids[SNP_ENCODE_TEXTS_MAX];
@@ -216,7 +216,7 @@ struct making {
     uint64_t committed_us;
 };
 
-static void making_free(struct making *m)
+static void making_free(struct file_vectors *m)
 {
     for (size_t i = 0; m != NULL && i < SNP_ENCODE_TEXTS_MAX; i++) {
         snp_buf_done(&m->texts[i]);
@@ -226,7 +226,7 @@ static void making_free(struct making *m)
     }
     free(m);
 }
-SNP_DEFINE_CLEANUP(struct making *, making_free)
+SNP_DEFINE_CLEANUP(struct file_vectors *, making_free)
 
 static void hash_of(const char *text, unsigned char ret[SHA256_DIGEST_LENGTH])
 {
@@ -235,7 +235,7 @@ static void hash_of(const char *text, unsigned char ret[SHA256_DIGEST_LENGTH])
 
 /* A vector that was made of the text that comes next before. 1: there is none. */
 static int known_find(struct snp_index *index,
-                      struct making *m,
+                      struct file_vectors *m,
                       int64_t chunk,
                       struct snp_err *err)
 {
@@ -267,7 +267,7 @@ static int known_find(struct snp_index *index,
 }
 
 static int known_add(struct snp_index *index,
-                     const struct making *m,
+                     const struct file_vectors *m,
                      const char *text,
                      size_t len,
                      struct snp_err *err)
@@ -304,7 +304,7 @@ static int len_settle(struct snp_index *index,
                                    (int64_t)len);
 }
 
-static int flush(struct snp_index *index, struct making *m, struct snp_err *err)
+static int flush(struct snp_index *index, struct file_vectors *m, struct snp_err *err)
 {
     const char *texts[SNP_ENCODE_TEXTS_MAX];
     const float *numbers = NULL;
@@ -331,7 +331,7 @@ static int flush(struct snp_index *index, struct making *m, struct snp_err *err)
 }
 
 /* Of two equal texts an endpoint needs but one. */
-static bool is_asked(const struct making *m)
+static bool is_asked(const struct file_vectors *m)
 {
     const struct snp_buf *next = &m->texts[m->n];
 
@@ -346,7 +346,7 @@ static bool is_asked(const struct making *m)
 
 /* The texts of a file, for what is flushed next, or now if there is room for no more. */
 static int file_add(struct snp_index *index,
-                    struct making *m,
+                    struct file_vectors *m,
                     int64_t file,
                     struct snp_err *err)
 {
@@ -378,7 +378,7 @@ static int file_add(struct snp_index *index,
 }
 
 static int file_encode(struct snp_index *index,
-                       struct making *m,
+                       struct file_vectors *m,
                        int64_t file,
                        struct snp_err *err)
 {
@@ -433,7 +433,7 @@ static int known_forget(struct snp_index *index, struct snp_err *err)
 }
 
 /* One request for the texts of many small files: their vectors are then known. */
-static int look_ahead(struct snp_index *index, struct making *m, struct snp_err *err)
+static int look_ahead(struct snp_index *index, struct file_vectors *m, struct snp_err *err)
 {
     int64_t files[AHEAD_MAX];
     size_t n = 0;
@@ -462,7 +462,7 @@ static int look_ahead(struct snp_index *index, struct making *m, struct snp_err 
 }
 
 static int next_encode(struct snp_index *index,
-                       struct making *m,
+                       struct file_vectors *m,
                        struct snp_meaning_report *ret,
                        struct snp_err *err)
 {
@@ -485,7 +485,7 @@ static int next_encode(struct snp_index *index,
 }
 
 static int update(struct snp_index *index,
-                  struct making *m,
+                  struct file_vectors *m,
                   uint64_t limit_us,
                   snp_meaning_progress_fn progress,
                   struct snp_meaning_report *ret,
@@ -515,7 +515,7 @@ int snp_meaning_update(struct snp_index *index,
                        struct snp_meaning_report *ret,
                        struct snp_err *err)
 {
-    snp_cleanup(making_freep) struct making *m = calloc(1, sizeof(*m));
+    snp_cleanup(making_freep) struct file_vectors *m = calloc(1, sizeof(*m));
     int r;
 
     *ret = (struct snp_meaning_report){0};

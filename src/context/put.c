@@ -15,13 +15,13 @@ enum {
 };
 
 /* What is searched for one chunk. */
-struct row {
+struct search_row {
     struct snp_buf name;
     struct snp_buf head;
     struct snp_buf body;
 };
 
-static void row_done(struct row *row)
+static void row_done(struct search_row *row)
 {
     snp_buf_done(&row->name);
     snp_buf_done(&row->head);
@@ -36,7 +36,7 @@ static int range_add(struct snp_buf *out, const char *text, struct snp_parse_ran
     return snp_buf_adds(out, "\n");
 }
 
-static int row_make(struct row *row,
+static int row_make(struct search_row *row,
                     const struct snp_chunks *chunks,
                     size_t i,
                     const char *text,
@@ -93,7 +93,7 @@ static int words_forget(struct snp_index *index,
                         struct snp_err *err)
 {
     snp_cleanup(snp_chunks_done) struct snp_chunks chunks = {0};
-    snp_cleanup(row_done) struct row row = ROW_NEW;
+    snp_cleanup(row_done) struct search_row row = ROW_NEW;
     snp_autofree int64_t *ids = NULL;
     snp_autofree char *text = NULL;
     size_t n;
@@ -160,7 +160,7 @@ int snp_put_file(struct snp_index *index,
 }
 
 /* What chunks are of. */
-struct source {
+struct chunk_source {
     int64_t file;
     const char *path;
     const char *text;
@@ -168,9 +168,9 @@ struct source {
 };
 
 static int chunk_put(struct snp_index *index,
-                     const struct source *source,
+                     const struct chunk_source *source,
                      size_t i,
-                     struct row *row,
+                     struct search_row *row,
                      struct snp_err *err)
 {
     const struct snp_chunk *chunk = &source->chunks->items[i];
@@ -232,7 +232,7 @@ int snp_put(struct snp_index *index,
             const struct snp_chunks *chunks,
             struct snp_err *err)
 {
-    snp_cleanup(row_done) struct row row = ROW_NEW;
+    snp_cleanup(row_done) struct search_row row = ROW_NEW;
     int64_t file = put->id;
     int64_t first = 0;
 
@@ -241,7 +241,7 @@ int snp_put(struct snp_index *index,
     SNP_TRY(snp_db_run(&index->db, NULL, err, "INSERT INTO content(file, text) VALUES(?, ?)",
                        "ib", file, text, n));
     SNP_TRY(snp_db_number(&index->db, 0, &first, err, "SELECT max(id) FROM chunk", ""));
-    struct source source = {file, put->path, text, chunks};
+    struct chunk_source source = {file, put->path, text, chunks};
     for (size_t i = 0; i < chunks->n; i++) {
         SNP_TRY(chunk_put(index, &source, i, &row, err));
     }

@@ -45,7 +45,7 @@ char *snp_section_heading(const struct snp_section *section)
 }
 
 /* One file of which text is told. */
-struct file {
+struct quoted_file {
     int64_t id;
     char *path; /* owned */
     char *text; /* owned */
@@ -57,7 +57,7 @@ struct pack {
     struct snp_index *index;
     const struct snp_query *query;
     struct snp_hits hits;
-    struct file *files; /* owned */
+    struct quoted_file *files; /* owned */
     size_t n_files;
     struct {
         int64_t file;
@@ -79,10 +79,10 @@ static void pack_free(struct pack *pack)
 }
 SNP_DEFINE_CLEANUP(struct pack *, pack_free)
 
-static int file_of(struct pack *pack, int64_t id, struct file **ret, struct snp_err *err)
+static int file_of(struct pack *pack, int64_t id, struct quoted_file **ret, struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
-    struct file *file;
+    struct quoted_file *file;
 
     for (size_t i = 0; i < pack->n_files; i++) {
         if (pack->files[i].id == id) {
@@ -150,7 +150,7 @@ static char *why_text(const struct pack *pack, const struct snp_hit *hit)
 
 /* Its content in a form, and what that costs. */
 static int content_set(struct snp_section *section,
-                       const struct file *file,
+                       const struct quoted_file *file,
                        size_t i,
                        enum snp_section_form form,
                        struct snp_err *err)
@@ -205,7 +205,7 @@ static bool is_begun(const struct pack *pack, int64_t file, const struct snp_chu
 /* The largest form that may be and fits: 1; none does: 0. */
 static int form_choose(struct pack *pack,
                        struct snp_section *section,
-                       const struct file *file,
+                       const struct quoted_file *file,
                        size_t i,
                        size_t rank,
                        struct snp_err *err)
@@ -244,7 +244,7 @@ static int section_add(struct pack *pack,
     struct snp_section *section = &answer->items[answer->n];
     struct snp_buf title = SNP_BUF(SKELETON_BYTES_MAX);
     const struct snp_chunk *chunk;
-    struct file *file;
+    struct quoted_file *file;
     int64_t i = 0;
     int r;
 

@@ -32,7 +32,7 @@ enum {
 #define NS      INT64_C(1000000000)
 
 /* What the index has of a file. */
-struct known {
+struct indexed_file {
     char *path; /* owned */
     struct snp_put put;
     bool is_seen;
@@ -52,7 +52,7 @@ struct refresh {
     struct snp_index_report *report;
     snp_index_progress_fn progress;
     void *arg;
-    struct known *known;
+    struct indexed_file *known;
     size_t n_known;
     struct snp_parse parse;
     struct pending pending;
@@ -76,7 +76,7 @@ static int known_read(struct refresh *f, struct snp_err *err)
                    " FROM file ORDER BY path",
                    "");
     while (r == 0 && f->n_known < (size_t)n && (r = snp_db_step(&rows, err)) > 0) {
-        struct known *known = &f->known[f->n_known];
+        struct indexed_file *known = &f->known[f->n_known];
         const char *path = snp_col_text(&rows, 0);
         size_t len;
         const void *hash = snp_col_bytes(&rows, 9, &len);
@@ -105,7 +105,7 @@ static int known_read(struct refresh *f, struct snp_err *err)
 
 static int by_path(const void *key, const void *item)
 {
-    return strcmp(key, ((const struct known *)item)->path);
+    return strcmp(key, ((const struct indexed_file *)item)->path);
 }
 
 /* Taken as plain text by a build without the parser, and now there is one. */
@@ -251,7 +251,7 @@ static int nameless(struct refresh *f, const struct pending *p, struct snp_err *
 }
 
 static int changed(struct refresh *f,
-                   const struct known *known,
+                   const struct indexed_file *known,
                    struct pending *p,
                    struct snp_err *err)
 {
@@ -287,7 +287,8 @@ static int on_file(void *arg,
                    struct snp_err *err)
 {
     struct refresh *f = arg;
-    struct known *known = bsearch(path, f->known, f->n_known, sizeof(*f->known), by_path);
+    struct indexed_file *known =
+        bsearch(path, f->known, f->n_known, sizeof(*f->known), by_path);
     snp_cleanup(pending_done) struct pending p = {
         .put = {.path = path,
                 .id = known == NULL ? 0 : known->put.id,

@@ -12,7 +12,7 @@ enum {
     STEPS = 50000000, /* of all searches together: about a second */
 };
 
-struct search {
+struct text_search {
     struct snp_regex *regex;
     char *literal; /* owned; a pattern without operators, which is found faster */
     uint64_t steps;
@@ -28,7 +28,7 @@ static char lower(char c)
     return (char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
 }
 
-static int prepare(struct search *s, const char *pattern, struct snp_err *err)
+static int prepare(struct text_search *s, const char *pattern, struct snp_err *err)
 {
     snp_autofree char *small = strdup(pattern);
 
@@ -47,7 +47,7 @@ static int prepare(struct search *s, const char *pattern, struct snp_err *err)
     return snp_regex_new(small, strlen(small), &s->regex, err);
 }
 
-static bool is_match(struct search *s, const char *line, size_t n)
+static bool is_match(struct text_search *s, const char *line, size_t n)
 {
     bool found = false;
 
@@ -62,14 +62,14 @@ static bool is_match(struct search *s, const char *line, size_t n)
     return found;
 }
 
-static bool is_over(const struct search *s)
+static bool is_over(const struct text_search *s)
 {
     return s->steps == 0 || s->result->matches >= s->what->max_results ||
            snp_now_us() > s->deadline;
 }
 
 static int one_text(
-    struct search *s, const char *path, const char *text, size_t n, struct snp_err *err)
+    struct text_search *s, const char *path, const char *text, size_t n, struct snp_err *err)
 {
     uint32_t number = 0;
 
@@ -117,10 +117,10 @@ int snp_search(struct snp_index *index,
                struct snp_err *err)
 {
     snp_autorows struct snp_rows rows = {0};
-    struct search s = {.steps = STEPS,
-                       .deadline = snp_now_us() + SNP_SEARCH_MS * UINT64_C(1000),
-                       .what = what,
-                       .result = ret};
+    struct text_search s = {.steps = STEPS,
+                            .deadline = snp_now_us() + SNP_SEARCH_MS * UINT64_C(1000),
+                            .what = what,
+                            .result = ret};
     int r;
 
     *ret = (struct snp_search_result){0};

@@ -27,7 +27,7 @@ struct level {
     size_t path_len;             /* of the path to it, with its slash */
 };
 
-struct walk {
+struct project_walk {
     snp_walk_fn fn; /* NULL: folders are asked for */
     int (*of_folder)(void *arg, int dir_fd, struct snp_err *err); /* NULL: files are */
     void *arg;
@@ -37,7 +37,10 @@ struct walk {
     char path[SNP_WALK_PATH_MAX];
 };
 
-static int folder(struct walk *w, int dir_fd, const struct level *above, size_t path_len);
+static int folder(struct project_walk *w,
+                  int dir_fd,
+                  const struct level *above,
+                  size_t path_len);
 
 static struct snp_ignore *rules_read(int dir_fd, const char *name)
 {
@@ -54,7 +57,7 @@ static struct snp_ignore *rules_read(int dir_fd, const char *name)
 }
 
 /* The nearest file that says anything decides. */
-static bool is_ignored(const struct walk *w, const struct level *level, bool is_folder)
+static bool is_ignored(const struct project_walk *w, const struct level *level, bool is_folder)
 {
     for (; level != NULL; level = level->above) {
         for (size_t i = 0; i < SNP_ARRAY_LEN(level->rules); i++) {
@@ -71,7 +74,10 @@ static bool is_ignored(const struct walk *w, const struct level *level, bool is_
     return false;
 }
 
-static int descend(struct walk *w, int dir_fd, const char *name, const struct level *level)
+static int descend(struct project_walk *w,
+                   int dir_fd,
+                   const char *name,
+                   const struct level *level)
 {
     size_t len = strlen(w->path);
     snp_autoclose int fd =
@@ -86,7 +92,10 @@ static int descend(struct walk *w, int dir_fd, const char *name, const struct le
     return folder(w, fd, level, len + 1);
 }
 
-static int entry(struct walk *w, int dir_fd, const char *name, const struct level *level)
+static int entry(struct project_walk *w,
+                 int dir_fd,
+                 const char *name,
+                 const struct level *level)
 {
     struct stat st;
     bool is_folder;
@@ -128,12 +137,12 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-struct names {
+struct name_list {
     char **items;
     size_t n;
 };
 
-static void names_done(struct names *names)
+static void names_done(struct name_list *names)
 {
     for (size_t i = 0; i < names->n; i++) {
         free(names->items[i]);
@@ -142,7 +151,7 @@ static void names_done(struct names *names)
 }
 
 /* 0, or SNP_E_NOMEM. A folder that cannot be read has none. */
-static int names_read(struct walk *w, int dir_fd, struct names *ret)
+static int names_read(struct project_walk *w, int dir_fd, struct name_list *ret)
 {
     int again = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = again < 0 ? NULL : fdopendir(again);
@@ -180,10 +189,13 @@ static int names_read(struct walk *w, int dir_fd, struct names *ret)
     return r;
 }
 
-static int folder(struct walk *w, int dir_fd, const struct level *above, size_t path_len)
+static int folder(struct project_walk *w,
+                  int dir_fd,
+                  const struct level *above,
+                  size_t path_len)
 {
     struct level level = {.above = above, .path_len = path_len};
-    snp_cleanup(names_done) struct names names = {0};
+    snp_cleanup(names_done) struct name_list names = {0};
     unsigned depth = 0;
     int r;
 
@@ -221,11 +233,11 @@ static int folder(struct walk *w, int dir_fd, const struct level *above, size_t 
 }
 
 static int walk(int dir_fd,
-                const struct walk *what,
+                const struct project_walk *what,
                 struct snp_walk_left *ret_left,
                 struct snp_err *err)
 {
-    struct walk *w = malloc(sizeof(*w));
+    struct project_walk *w = malloc(sizeof(*w));
     int r;
 
     SNP_TRY_MEMORY(w, err);
@@ -241,7 +253,7 @@ static int walk(int dir_fd,
 int snp_walk(
     int dir_fd, snp_walk_fn fn, void *arg, struct snp_walk_left *ret_left, struct snp_err *err)
 {
-    return walk(dir_fd, &(struct walk){.fn = fn, .arg = arg}, ret_left, err);
+    return walk(dir_fd, &(struct project_walk){.fn = fn, .arg = arg}, ret_left, err);
 }
 
 int snp_walk_folders(int dir_fd,
@@ -251,5 +263,5 @@ int snp_walk_folders(int dir_fd,
 {
     struct snp_walk_left unused;
 
-    return walk(dir_fd, &(struct walk){.of_folder = fn, .arg = arg}, &unused, err);
+    return walk(dir_fd, &(struct project_walk){.of_folder = fn, .arg = arg}, &unused, err);
 }

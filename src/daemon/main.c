@@ -35,10 +35,6 @@
 #include "daemon/front/serve.h"
 #include "daemon/server.h"
 
-#ifndef SNP_VERSION
-#    define SNP_VERSION "0.1.0"
-#endif
-
 enum {
     LOCK_WAIT_MS = 9000, /* for a daemon that is about to end */
     LOCK_STEP_MS = 10,
@@ -59,7 +55,7 @@ struct options {
 };
 
 /* Paths and descriptors that live as long as the process. */
-struct places {
+struct daemon_paths {
     char *socket;
     char *state;
     char *home;
@@ -179,7 +175,7 @@ enum unit {
 };
 
 /* What the command line says, else the environment, else a default. */
-struct setting {
+struct daemon_setting {
     const char *flag; /* without its dashes */
     const char *env;  /* or NULL */
     enum unit unit;
@@ -189,7 +185,7 @@ struct setting {
 #define OPTION_AT(member) offsetof(struct options, server.member)
 
 /* clang-format off */
-static const struct setting settings[] = {
+static const struct daemon_setting settings[] = {
     {"idle",                NULL,                                  UNIT_SECONDS, OPTION_AT(idle_ms)},
     {"session-idle",        "SNIPARA_SANDBOX_SESSION_IDLE",        UNIT_SECONDS, OPTION_AT(session_idle_ms)},
     {"checkpoint-after",    "SNIPARA_SANDBOX_CHECKPOINT_AFTER",    UNIT_SECONDS, OPTION_AT(checkpoint_after_ms)},
@@ -203,7 +199,7 @@ static const struct setting settings[] = {
 /* clang-format on */
 
 /* name: of where the text came from. */
-static int setting_read(const struct setting *setting,
+static int setting_read(const struct daemon_setting *setting,
                         const char *name,
                         const char *text,
                         struct options *options,
@@ -325,7 +321,7 @@ static char *home_find(void)
 }
 
 static int places_find(const struct options *options,
-                       struct places *places,
+                       struct daemon_paths *places,
                        struct snp_err *err)
 {
     int r = 0;
@@ -354,7 +350,7 @@ static int places_find(const struct options *options,
     return r;
 }
 
-static void places_done(struct places *places)
+static void places_done(struct daemon_paths *places)
 {
     free(places->socket);
     free(places->state);
@@ -385,7 +381,10 @@ static bool answers(const char *path)
 }
 
 /* *ret_held false: another daemon runs and answers. A socket of systemd's answers always. */
-static int lock_take(struct places *places, bool is_given, bool *ret_held, struct snp_err *err)
+static int lock_take(struct daemon_paths *places,
+                     bool is_given,
+                     bool *ret_held,
+                     struct snp_err *err)
 {
     snp_autofree char *path = snp_format("%s.lock", places->socket);
     uint64_t deadline = snp_now_us() + (uint64_t)LOCK_WAIT_MS * 1000;
@@ -575,7 +574,9 @@ static int leave_starter(struct snp_err *err)
     return pid < 0 || setsid() < 0 ? snp_fail_sys(err, errno, "leave who started it") : 0;
 }
 
-static int serve(const struct options *options, struct places *places, struct snp_err *err)
+static int serve(const struct options *options,
+                 struct daemon_paths *places,
+                 struct snp_err *err)
 {
     struct snp_server_options server_options = options->server;
     snp_autofree struct snp_server *server = NULL;
@@ -615,7 +616,7 @@ static int serve(const struct options *options, struct places *places, struct sn
 
 static int run(const struct options *options, struct snp_err *err)
 {
-    struct places places = {.lock_fd = -1};
+    struct daemon_paths places = {.lock_fd = -1};
     int r = setuid_refuse(err);
 
     SNP_THEN(r, places_find(options, &places, err));

@@ -38,7 +38,7 @@ enum {
 
 _Static_assert(SNP_CAP_TIER_CALLS == 1 << SLOT_BITS, "a slot fits its bits");
 
-struct call {
+struct tier_call {
     uint32_t id; /* 0 = free slot */
     uint32_t next_free;
     uint64_t deadline_us;
@@ -65,7 +65,7 @@ struct snp_tier {
     uint32_t n_calls;
     uint32_t n_slots;    /* slots ever used */
     uint32_t first_free; /* of a chain through next_free; SNP_CAP_TIER_CALLS ends it */
-    struct call calls[SNP_CAP_TIER_CALLS];
+    struct tier_call calls[SNP_CAP_TIER_CALLS];
 };
 
 /* Lifetime ------------------------------------------------------------------------- */
@@ -141,7 +141,7 @@ static void exit_overdue(uv_timer_t *timer)
 
 /* Calls ------------------------------------------------------------------------------ */
 
-static struct call *call_find(struct snp_tier *tier, uint32_t id)
+static struct tier_call *call_find(struct snp_tier *tier, uint32_t id)
 {
     uint32_t slot = id & (SNP_CAP_TIER_CALLS - 1);
 
@@ -149,7 +149,7 @@ static struct call *call_find(struct snp_tier *tier, uint32_t id)
                                                                          : NULL;
 }
 
-static struct call *call_new(struct snp_tier *tier)
+static struct tier_call *call_new(struct snp_tier *tier)
 {
     uint32_t slot = tier->first_free;
 
@@ -166,7 +166,7 @@ static struct call *call_new(struct snp_tier *tier)
     return &tier->calls[slot];
 }
 
-static void call_free(struct snp_tier *tier, struct call *call)
+static void call_free(struct snp_tier *tier, struct tier_call *call)
 {
     call->next_free = tier->first_free;
     call->id = 0;
@@ -176,7 +176,7 @@ static void call_free(struct snp_tier *tier, struct call *call)
 
 /* End a call: its slot is free before the callee runs, which may ask again. */
 static int call_done(struct snp_tier *tier,
-                     struct call *call,
+                     struct tier_call *call,
                      const struct snp_tier_answer *answer,
                      struct snp_err *ret_bad)
 {
@@ -191,7 +191,7 @@ static int call_done(struct snp_tier *tier,
 }
 
 static int response_take(struct snp_tier *tier,
-                         struct call *call,
+                         struct tier_call *call,
                          const struct snp_tier_answer *answer,
                          struct snp_err *ret_bad)
 {
@@ -243,7 +243,7 @@ static int handle_frame(struct snp_tier *tier,
                         const struct snp_frame *frame,
                         struct snp_err *ret_bad)
 {
-    struct call *call = call_find(tier, frame->id);
+    struct tier_call *call = call_find(tier, frame->id);
     snp_autojson json_t *head = NULL;
     struct snp_tier_answer answer;
     struct snp_err failure;
@@ -514,7 +514,7 @@ int snp_tier_ask(struct snp_tier *tier, const struct snp_tier_call *asked, struc
     snp_autoclose int fd = asked->has_fd ? asked->fd : -1;
     struct snp_frame frame = {
         .type = SNP_RPC_REQUEST, .raw = asked->raw, .raw_len = asked->raw_len};
-    struct call *call;
+    struct tier_call *call;
     uint64_t begin;
 
     SNP_TRY_MEMORY(head, err);

@@ -50,7 +50,7 @@ static inline const char *snp_body_text(struct snp_body *b)
     return text;
 }
 
-struct snp_request {
+struct snp_guest_request {
     uint8_t type;
     uint32_t id;
     int fd;            /* passed with it, or -1 */
@@ -60,7 +60,7 @@ struct snp_request {
 };
 
 /* The request that in begins with; false: it is not whole yet. One that is too long ends the process. */
-static inline bool snp_request_take(const struct snp_buf *in, struct snp_request *ret)
+static inline bool snp_request_take(const struct snp_buf *in, struct snp_guest_request *ret)
 {
     struct snp_body b = {.at = snp_buf_bytes(in), .end = snp_buf_bytes(in) + in->len};
     uint32_t len;
@@ -68,7 +68,7 @@ static inline bool snp_request_take(const struct snp_buf *in, struct snp_request
     if (in->len < SNP_INIT_HEADER_LEN) {
         return false;
     }
-    *ret = (struct snp_request){.fd = -1, .frame = b.at};
+    *ret = (struct snp_guest_request){.fd = -1, .frame = b.at};
     len = (uint32_t)snp_body_take(&b, 4);
     ret->id = (uint32_t)snp_body_take(&b, 8);
     ret->type = (uint8_t)snp_body_take(&b, 4);

@@ -62,14 +62,14 @@ struct channel {
     struct snp_buf out; /* to be written to fd */
 };
 
-struct pair {
+struct socket_pair {
     uint32_t id; /* 0 = free */
     ino_t ends[2];
     int half_fd; /* owned, inside: the one nobody has asked for yet; -1 = none */
 };
 
 /* A read end that was passed, which may be passed again. */
-struct reader {
+struct passed_reader {
     uint32_t id; /* of its channel; 0 = free */
     ino_t inode; /* outside */
     int fd;      /* inside; owned; -1 = none */
@@ -81,9 +81,9 @@ struct snp_channels {
     struct channel *list;
     uint32_t next_id;
     uint32_t next_pair;
-    struct pair pairs[PAIRS_MAX];
+    struct socket_pair pairs[PAIRS_MAX];
     size_t at_pair;
-    struct reader readers[READERS_MAX];
+    struct passed_reader readers[READERS_MAX];
     size_t at_reader;
     unsigned in_events; /* of in_fd and out_fd; one entry if they are the same */
     unsigned out_events;
@@ -238,10 +238,10 @@ static ino_t inode_of(int fd)
 
 void snp_channels_pair(struct snp_channels *cs, const int ends[2])
 {
-    struct pair *pair = &cs->pairs[cs->at_pair++ % PAIRS_MAX];
+    struct socket_pair *pair = &cs->pairs[cs->at_pair++ % PAIRS_MAX];
 
     cs->next_pair = cs->next_pair == UINT32_MAX ? 1 : cs->next_pair + 1;
-    *pair = (struct pair){.id = cs->next_pair, .half_fd = -1};
+    *pair = (struct socket_pair){.id = cs->next_pair, .half_fd = -1};
     pair->ends[0] = inode_of(ends[0]);
     pair->ends[1] = inode_of(ends[1]);
 }
@@ -251,7 +251,7 @@ static uint32_t pair_of(const struct snp_channels *cs, int fd)
     const ino_t inode = inode_of(fd);
 
     for (size_t i = 0; inode != 0 && i < PAIRS_MAX; i++) {
-        const struct pair *pair = &cs->pairs[i];
+        const struct socket_pair *pair = &cs->pairs[i];
         if (pair->id != 0 && (pair->ends[0] == inode || pair->ends[1] == inode)) {
             return pair->id;
         }
@@ -266,7 +266,7 @@ static uint32_t pair_of(const struct snp_channels *cs, int fd)
 static int take_half(struct snp_channels *cs, uint32_t id, bool is_of_init)
 {
     const int on = 1;
-    struct pair *pair;
+    struct socket_pair *pair;
     int ends[2]; /* kept, given */
 
     for (size_t i = 0; i < PAIRS_MAX; i++) {
@@ -281,7 +281,7 @@ static int take_half(struct snp_channels *cs, uint32_t id, bool is_of_init)
     (void)setsockopt(ends[is_of_init ? 1 : 0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
     pair = &cs->pairs[cs->at_pair++ % PAIRS_MAX];
     snp_closep(&pair->half_fd);
-    *pair = (struct pair){.id = id, .half_fd = ends[0]};
+    *pair = (struct socket_pair){.id = id, .half_fd = ends[0]};
     return ends[1];
 }
 
@@ -289,10 +289,10 @@ static int take_half(struct snp_channels *cs, uint32_t id, bool is_of_init)
 
 static void remember_reader(struct snp_channels *cs, uint32_t id, ino_t inode, int fd)
 {
-    struct reader *reader = &cs->readers[cs->at_reader++ % READERS_MAX];
+    struct passed_reader *reader = &cs->readers[cs->at_reader++ % READERS_MAX];
 
     snp_closep(&reader->fd);
-    *reader = (struct reader){.id = id, .inode = inode, .fd = fd};
+    *reader = (struct passed_reader){.id = id, .inode = inode, .fd = fd};
 }
 
 /* The channel of a pipe that was passed before; 0 = it was not. */

@@ -7,7 +7,7 @@
  * orders. guest/module/freeze.c writes it, guest/thaw maps it into a new process of the same
  * program. The same build on both sides, so plain records.
  *
- * Order: struct snp_image_label (the supervisor's), struct snp_image, maps, runs, files, large
+ * Order: struct snp_template_image_label (the supervisor's), struct snp_template_image, maps, runs, files, large
  * parts, text, and the bytes of all runs one after the other.
  */
 
@@ -15,39 +15,39 @@
 #include <stdint.h>
 #include <linux/prctl.h>
 
-#define SNP_IMAGE_MAGIC UINT64_C(0x314547414d49504e)
+#define SNP_TEMPLATE_IMAGE_MAGIC UINT64_C(0x314547414d49504e)
 
 enum {
-    SNP_IMAGE_FD = 7, /* of a template that is started with an image */
-    SNP_IMAGE_MAPS_MAX = 4096,
-    SNP_IMAGE_RUNS_MAX = 32768,
-    SNP_IMAGE_FILES_MAX = 8192,
-    SNP_IMAGE_LARGE_MAX = 512,
-    SNP_IMAGE_TEXT_MAX = 1 << 20,
-    SNP_IMAGE_RUN_BYTES =
+    SNP_TEMPLATE_IMAGE_FD = 7, /* of a template that is started with an image */
+    SNP_TEMPLATE_IMAGE_MAPS_MAX = 4096,
+    SNP_TEMPLATE_IMAGE_RUNS_MAX = 32768,
+    SNP_TEMPLATE_IMAGE_FILES_MAX = 8192,
+    SNP_TEMPLATE_IMAGE_LARGE_MAX = 512,
+    SNP_TEMPLATE_IMAGE_TEXT_MAX = 1 << 20,
+    SNP_TEMPLATE_IMAGE_RUN_BYTES =
         512
         << 10, /* of one run, so that what is read is still in the cache when it is checked */
-    SNP_IMAGE_SIGNALS = 64,
-    SNP_IMAGE_VECTOR = 64, /* of the auxiliary vector */
+    SNP_TEMPLATE_IMAGE_SIGNALS = 64,
+    SNP_TEMPLATE_IMAGE_VECTOR = 64, /* of the auxiliary vector */
 };
 
 /* Who may use it. */
-struct snp_image_label {
+struct snp_template_image_label {
     uint64_t magic;
     uint64_t key[2];
     uint64_t born_s; /* since 1970 */
     uint64_t len;    /* of what follows */
 };
 
-enum snp_image_kind {
-    SNP_IMAGE_MEMORY, /* of no file */
-    SNP_IMAGE_STACK,  /* of the first thread: it grows */
-    SNP_IMAGE_FILE,
-    SNP_IMAGE_SHARED, /* a file's, read only */
-    SNP_IMAGE_KERNEL, /* the kernel's code and data (vdso): moved */
+enum snp_template_image_kind {
+    SNP_TEMPLATE_IMAGE_MEMORY, /* of no file */
+    SNP_TEMPLATE_IMAGE_STACK,  /* of the first thread: it grows */
+    SNP_TEMPLATE_IMAGE_FILE,
+    SNP_TEMPLATE_IMAGE_SHARED, /* a file's, read only */
+    SNP_TEMPLATE_IMAGE_KERNEL, /* the kernel's code and data (vdso): moved */
 };
 
-struct snp_image_map {
+struct snp_template_image_map {
     uint64_t start;
     uint64_t end;
     uint64_t offset;
@@ -59,20 +59,20 @@ struct snp_image_map {
 };
 
 /* Pages that are not as in their file, or not zero. */
-struct snp_image_run {
+struct snp_template_image_run {
     uint64_t start;
     uint64_t len;
     uint64_t hash; /* XXH3-64 */
 };
 
 /* Memory that lies in large pages. */
-struct snp_image_large {
+struct snp_template_image_large {
     uint64_t start;
     uint64_t len;
 };
 
 /* What must be as it was, or all is loaded anew. */
-struct snp_image_file {
+struct snp_template_image_file {
     int64_t size; /* -1: it is not there; -2: a folder */
     int64_t changed
         [4]; /* modified and changed: seconds, nanoseconds each; in /etc, which is copied: XXH3-64 of the content */
@@ -81,14 +81,14 @@ struct snp_image_file {
 };
 
 /* As the kernel takes it. */
-struct snp_image_signal {
+struct snp_template_image_signal {
     uint64_t handler;
     uint64_t flags;
     uint64_t restorer;
     uint64_t mask;
 };
 
-struct snp_image {
+struct snp_template_image {
     uint64_t magic;
     uint64_t tables_hash; /* of what is between this record and the bytes of runs */
     uint64_t hash;        /* of this record, with 0 here */
@@ -106,9 +106,9 @@ struct snp_image {
     uint64_t sequences;     /* its area for restartable sequences; 0 = none */
     uint64_t sequences_len;
     uint64_t signal_mask;
-    struct snp_image_signal signals[SNP_IMAGE_SIGNALS];
+    struct snp_template_image_signal signals[SNP_TEMPLATE_IMAGE_SIGNALS];
     struct prctl_mm_map memory;
-    uint64_t vector[SNP_IMAGE_VECTOR];
+    uint64_t vector[SNP_TEMPLATE_IMAGE_VECTOR];
 };
 
 #endif

@@ -108,7 +108,7 @@ static int project_find(const char *given, char **ret, struct snp_err *err)
 
 /* Running code ----------------------------------------------------------------------------- */
 
-struct request {
+struct exec_call {
     struct snp_exec_request exec;
     json_t *limits; /* owned, as all here */
     json_t *env;
@@ -118,7 +118,7 @@ struct request {
     char *rootfs; /* with the engine of DOCKER_HOST */
 };
 
-static void request_done(struct request *rq)
+static void request_done(struct exec_call *rq)
 {
     json_decref(rq->limits);
     json_decref(rq->env);
@@ -130,7 +130,7 @@ static void request_done(struct request *rq)
 
 /* What a session has that the call itself has no member for. */
 static int defaults_take(const struct snipara_session *with,
-                         struct request *rq,
+                         struct exec_call *rq,
                          struct snp_err *err)
 {
     json_t *guarantees = json_array();
@@ -148,7 +148,7 @@ static int defaults_take(const struct snipara_session *with,
  * image it is a default, for an open session has another one perhaps.
  */
 static int engine_take(const struct snipara_session *with,
-                       struct request *rq,
+                       struct exec_call *rq,
                        struct snp_err *err)
 {
     const char *host = getenv("DOCKER_HOST");
@@ -170,7 +170,7 @@ static int engine_take(const struct snipara_session *with,
 }
 
 static int policy_take(const struct snipara_session *given,
-                       struct request *rq,
+                       struct exec_call *rq,
                        struct snp_err *err)
 {
     struct snipara_session with;
@@ -197,7 +197,7 @@ static int policy_take(const struct snipara_session *given,
 }
 
 static int command_take(const struct snipara_cell *cell,
-                        struct request *rq,
+                        struct exec_call *rq,
                         struct snp_err *err)
 {
     const char *const shell[] = {"/bin/sh", "-c", cell->code, NULL};
@@ -218,12 +218,12 @@ static int command_take(const struct snipara_cell *cell,
 }
 
 static int request_make(const struct snipara_cell *cell,
-                        struct request *rq,
+                        struct exec_call *rq,
                         struct snp_err *err)
 {
     int r;
 
-    *rq = (struct request){
+    *rq = (struct exec_call){
         .exec = {SNP_EXEC_DEFAULTS, .session = cell->session},
         .limits = json_object(),
         .env = json_object(),
@@ -254,7 +254,7 @@ static int request_make(const struct snipara_cell *cell,
 struct snipara_call *snipara_run(struct snipara *box, const struct snipara_cell *cell)
 {
     struct snipara_call *call = snp_call_new(box);
-    snp_cleanup(request_done) struct request rq = {0};
+    snp_cleanup(request_done) struct exec_call rq = {0};
     snp_autobuf struct snp_buf raw = {0};
     const struct snp_buf *sent = &raw;
     struct snipara_cell *own = call == NULL ? NULL : &call->cell;

@@ -29,7 +29,7 @@ static int unfit(struct snp_err *err, const char *why, const char *word)
 
 /* Headers --------------------------------------------------------------------------------- */
 
-struct walk {
+struct header_walk {
     json_t *headers; /* the rules found */
     json_t *path;    /* keys of the property being looked at */
     struct snp_err *err;
@@ -61,7 +61,9 @@ static bool is_known(const json_t *headers, const char *name)
 }
 
 /* An annotation at walk->path, where it may be. */
-static int annotation_take(struct walk *walk, const json_t *schema, const json_t *annotation)
+static int annotation_take(struct header_walk *walk,
+                           const json_t *schema,
+                           const json_t *annotation)
 {
     const char *name = json_string_value(annotation);
     const char *type = snp_json_str(schema, "type", "");
@@ -94,9 +96,11 @@ static bool is_data(const char *key)
            snp_streq(key, "examples");
 }
 
-static int walk_schema(struct walk *walk, const json_t *schema, bool is_reachable);
+static int walk_schema(struct header_walk *walk, const json_t *schema, bool is_reachable);
 
-static int walk_properties(struct walk *walk, const json_t *properties, bool is_reachable)
+static int walk_properties(struct header_walk *walk,
+                           const json_t *properties,
+                           bool is_reachable)
 {
     const char *key;
     json_t *value;
@@ -117,7 +121,7 @@ static int walk_properties(struct walk *walk, const json_t *properties, bool is_
 }
 
 /* is_reachable: only "properties" lie between the root and here. */
-static int walk_schema(struct walk *walk, const json_t *schema, bool is_reachable)
+static int walk_schema(struct header_walk *walk, const json_t *schema, bool is_reachable)
 {
     const json_t *annotation = json_object_get(schema, "x-mcp-header");
     const char *key;
@@ -150,7 +154,7 @@ static int headers_find(const json_t *schema, json_t **ret, struct snp_err *err)
 {
     snp_autojson json_t *headers = json_array();
     snp_autojson json_t *path = json_array();
-    struct walk walk = {headers, path, err};
+    struct header_walk walk = {headers, path, err};
     int r = headers == NULL || path == NULL ? snp_fail(err, SNP_E_NOMEM, "out of memory")
                                             : walk_schema(&walk, schema, true);
 

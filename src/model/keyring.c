@@ -24,25 +24,25 @@ enum {
 };
 
 struct snp_key_wait {
-    struct entry *entry;
+    struct keyring_entry *entry;
     void (*on_key)(void *ctx, const char *key, const struct snp_err *err);
     void *ctx;
     struct snp_key_wait *next;
 };
 
 /* A key, by the name of the variable it comes from. */
-struct entry {
+struct keyring_entry {
     struct snp_keyring *keyring;
     char name[64];
-    char *key;       /* owned; NULL = not known */
-    struct run *run; /* its command while it runs */
+    char *key;               /* owned; NULL = not known */
+    struct key_command *run; /* its command while it runs */
     struct snp_key_wait *waits;
-    struct entry *next;
+    struct keyring_entry *next;
 };
 
 /* A command. It outlives its entry until libuv has closed everything. */
-struct run {
-    struct entry *entry; /* NULL: nobody wants the key any more */
+struct key_command {
+    struct keyring_entry *entry; /* NULL: nobody wants the key any more */
     uv_process_t process;
     uv_pipe_t pipe;
     uv_timer_t timer;
@@ -57,7 +57,7 @@ struct run {
 
 struct snp_keyring {
     uv_loop_t *loop;
-    struct entry *entries;
+    struct keyring_entry *entries;
 };
 
 static void wipe(char **key)
@@ -108,7 +108,7 @@ void snp_key_wait_cancel(struct snp_key_wait *wait)
     free(wait);
 }
 
-static void tell_all(struct entry *entry, const struct snp_err *err)
+static void tell_all(struct keyring_entry *entry, const struct snp_err *err)
 {
     while (entry->waits != NULL) {
         struct snp_key_wait *wait = entry->waits;
@@ -122,7 +122,7 @@ static void tell_all(struct entry *entry, const struct snp_err *err)
 
 static void on_closed(uv_handle_t *handle)
 {
-    struct run *run = handle->data;
+    struct key_command *run = handle->data;
 
     run->n_open--;
     if (run->n_open == 0) {
@@ -135,16 +135,16 @@ static void on_closed(uv_handle_t *handle)
     }
 }
 
-static void run_close(struct run *run)
+static void run_close(struct key_command *run)
 {
     uv_close((uv_handle_t *)&run->pipe, on_closed);
     uv_close((uv_handle_t *)&run->timer, on_closed);
     uv_close((uv_handle_t *)&run->process, on_closed);
 }
 
-static int run_result(struct run *run, struct snp_err *err)
+static int run_result(struct key_command *run, struct snp_err *err)
 {
-    struct entry *entry = run->entry;
+    struct keyring_entry *entry = run->entry;
 
     if (run->signal != 0) {
         return snp_fail(err, SNP_E_PEER, "the command of %s was ended by signal %d",
@@ -157,9 +157,9 @@ static int run_result(struct run *run, struct snp_err *err)
     return key_of_text(entry->name, snp_buf_cstr(&run->out), run->out.len, &entry->key, err);
 }
 
-static void run_end(struct run *run, const struct snp_err *failure)
+static void run_end(struct key_command *run, const struct snp_err *failure)
 {
-    struct entry *entry = run->entry;
+    struct keyring_entry *entry = run->entry;
     struct snp_err err;
 
     run->entry = NULL;
@@ -180,7 +180,7 @@ static void run_end(struct run *run, const struct snp_err *failure)
 
 static void on_exited(uv_process_t *process, int64_t status, int signal)
 {
-    struct run *run = process->data;
+    struct key_command *run = process->data;
 
     run->status = status;
     run->signal = signal;
@@ -192,7 +192,7 @@ static void on_exited(uv_process_t *process, int64_t status, int signal)
 
 static void on_timeout(uv_timer_t *timer)
 {
-    struct run *run = timer->data;
+    struct key_command *run = timer->data;
     struct snp_err err;
 
     (void)snp_fail(&err, SNP_E_TIMEOUT, "the command of %s gave no key within %d s",
@@ -203,7 +203,7 @@ static void on_timeout(uv_timer_t *timer)
 
 static void on_alloc(uv_handle_t *handle, size_t n, uv_buf_t *buf)
 {
-    struct run *run = handle->data;
+    struct key_command *run = handle->data;
 
     (void)n;
     *buf = uv_buf_init(run->read, sizeof(run->read));
@@ -211,7 +211,7 @@ static void on_alloc(uv_handle_t *handle, size_t n, uv_buf_t *buf)
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
-    struct run *run = stream->data;
+    struct key_command *run = stream->data;
     struct snp_err err;
 
     if (n > 0 && snp_buf_add(&run->out, buf->base, (size_t)n) < 0) {
@@ -267,7 +267,7 @@ static int split(char *text, char *words[WORDS_MAX + 1])
     return quote == '\0' && n > 0 ? 0 : -1;
 }
 
-static int spawn(struct run *run, uv_loop_t *loop, char **words, struct snp_err *err)
+static int spawn(struct key_command *run, uv_loop_t *loop, char **words, struct snp_err *err)
 {
     uv_stdio_container_t stdio[] = {
         {.flags = UV_INHERIT_FD,                     .data.fd = 0                            }, /* it may ask */
@@ -292,12 +292,12 @@ static int spawn(struct run *run, uv_loop_t *loop, char **words, struct snp_err 
     return 0;
 }
 
-static int run_start(struct entry *entry, const char *command, struct snp_err *err)
+static int run_start(struct keyring_entry *entry, const char *command, struct snp_err *err)
 {
     uv_loop_t *loop = entry->keyring->loop;
     snp_autofree char *text = strdup(command);
     char *words[WORDS_MAX + 1];
-    struct run *run = calloc(1, sizeof(*run));
+    struct key_command *run = calloc(1, sizeof(*run));
 
     if (text == NULL || run == NULL) {
         free(run);
@@ -347,7 +347,7 @@ void snp_keyring_free(struct snp_keyring *keyring)
         return;
     }
     while (keyring->entries != NULL) {
-        struct entry *entry = keyring->entries;
+        struct keyring_entry *entry = keyring->entries;
 
         keyring->entries = entry->next;
         while (entry->waits != NULL) {
@@ -364,9 +364,11 @@ void snp_keyring_free(struct snp_keyring *keyring)
     free(keyring);
 }
 
-static struct entry *entry_find(struct snp_keyring *keyring, const char *name, bool make)
+static struct keyring_entry *entry_find(struct snp_keyring *keyring,
+                                        const char *name,
+                                        bool make)
 {
-    struct entry *entry = keyring->entries;
+    struct keyring_entry *entry = keyring->entries;
 
     while (entry != NULL && strcmp(entry->name, name) != 0) {
         entry = entry->next;
@@ -383,7 +385,7 @@ static struct entry *entry_find(struct snp_keyring *keyring, const char *name, b
     return entry;
 }
 
-static int read_key_file(struct entry *entry, const char *path, struct snp_err *err)
+static int read_key_file(struct keyring_entry *entry, const char *path, struct snp_err *err)
 {
     char *text = NULL;
     size_t n = 0;
@@ -397,7 +399,7 @@ static int read_key_file(struct entry *entry, const char *path, struct snp_err *
     return r;
 }
 
-static int wait_for(struct entry *entry,
+static int wait_for(struct keyring_entry *entry,
                     const struct snp_key_ask *ask,
                     struct snp_key_wait **ret,
                     struct snp_err *err)
@@ -432,7 +434,7 @@ int snp_keyring_get(struct snp_keyring *keyring,
     if (target->key_kind == SNP_MODEL_KEY_NONE) {
         return 0;
     }
-    struct entry *entry = entry_find(keyring, target->key_name, true);
+    struct keyring_entry *entry = entry_find(keyring, target->key_name, true);
     if (entry == NULL) {
         return snp_fail(err, SNP_E_NOMEM, "out of memory");
     }
@@ -450,7 +452,7 @@ int snp_keyring_get(struct snp_keyring *keyring,
 
 bool snp_keyring_drop(struct snp_keyring *keyring, const struct snp_model_target *target)
 {
-    struct entry *entry = entry_find(keyring, target->key_name, false);
+    struct keyring_entry *entry = entry_find(keyring, target->key_name, false);
 
     if (entry == NULL || entry->run != NULL || target->key_kind == SNP_MODEL_KEY_NONE ||
         target->key_kind == SNP_MODEL_KEY_TEXT) {

@@ -24,7 +24,7 @@ enum {
 };
 
 /* The first row of a counter whose controller is on that version is taken. */
-static const struct row {
+static const struct meter_row {
     enum snp_meter_file file;
     enum snp_cgroup_controller controller;
     int version;
@@ -51,7 +51,8 @@ static const struct row {
     {SNP_METER_PIDS,     SNP_CGROUP_PIDS,    2, "pids.events",               "max",                 1        },
 };
 
-static const struct row *row_find(const struct snp_cgroups *groups, enum snp_meter_file file)
+static const struct meter_row *row_find(const struct snp_cgroups *groups,
+                                        enum snp_meter_file file)
 {
     for (size_t i = 0; i < SNP_ARRAY_LEN(rows); i++) {
         if (rows[i].file == file &&
@@ -66,7 +67,7 @@ static const struct row *row_find(const struct snp_cgroups *groups, enum snp_met
 static int file_open(struct snp_meter *meter,
                      const struct snp_cgroups *groups,
                      const char *name,
-                     const struct row *row)
+                     const struct meter_row *row)
 {
     char path[PATH_MAX];
     int base_fd = groups->slot[row->controller].base_fd;
@@ -109,7 +110,7 @@ static bool counter_read(struct snp_meter *meter,
                          enum snp_meter_file file,
                          uint64_t *ret)
 {
-    const struct row *row = row_find(groups, file);
+    const struct meter_row *row = row_find(groups, file);
     int fd = row == NULL ? -1 : file_open(meter, groups, name, row);
     char text[TEXT_MAX];
     ssize_t n = fd < 0 ? -1 : SNP_RETRY(pread(fd, text, sizeof(text) - 1, 0));
@@ -144,7 +145,7 @@ void snp_meter_start(struct snp_meter *meter,
                      const struct snp_cgroups *groups,
                      const char *name)
 {
-    const struct row *row = row_find(groups, SNP_METER_PEAK);
+    const struct meter_row *row = row_find(groups, SNP_METER_PEAK);
     int fd = row == NULL ? -1 : file_open(meter, groups, name, row);
 
     if (fd >= 0) {

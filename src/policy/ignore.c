@@ -15,7 +15,7 @@ struct text {
     const char *end;
 };
 
-struct rule {
+struct ignore_rule {
     struct text pattern;
     bool is_kept;     /* `!` */
     bool is_folder;   /* fits folders only */
@@ -24,7 +24,7 @@ struct rule {
 
 struct snp_ignore {
     char *text; /* owned; rules borrow from it */
-    struct rule *rules;
+    struct ignore_rule *rules;
     size_t n;
 };
 
@@ -160,7 +160,7 @@ static bool path_fits(struct text pattern, struct text path)
 
 /* Files -------------------------------------------------------------------------------- */
 
-static bool rule_read(struct text line, struct rule *ret)
+static bool rule_read(struct text line, struct ignore_rule *ret)
 {
     while (line.end > line.at && (line.end[-1] == '\r' || line.end[-1] == ' ') &&
            !(line.end - line.at > 1 && line.end[-2] == '\\')) {
@@ -169,7 +169,7 @@ static bool rule_read(struct text line, struct rule *ret)
     if (line.at == line.end || *line.at == '#' || line.end - line.at > SNP_IGNORE_RULE_MAX) {
         return false;
     }
-    *ret = (struct rule){.is_kept = *line.at == '!'};
+    *ret = (struct ignore_rule){.is_kept = *line.at == '!'};
     line.at += ret->is_kept;
     if (line.at == line.end) {
         return false;
@@ -233,7 +233,7 @@ enum snp_ignored snp_ignore_judge(const struct snp_ignore *ignore,
     struct text name = {slash == NULL ? path : slash + 1, whole.end};
 
     for (size_t i = ignore->n; i-- > 0;) {
-        const struct rule *rule = &ignore->rules[i];
+        const struct ignore_rule *rule = &ignore->rules[i];
 
         if ((!rule->is_folder || is_folder) &&
             (rule->is_anchored ? path_fits(rule->pattern, whole)

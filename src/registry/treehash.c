@@ -25,20 +25,20 @@ enum {
     NAMES_MAX = 100000, /* of one folder */
 };
 
-struct walk {
+struct hash_walk {
     EVP_MD_CTX *ctx;
-    struct snp_tree *tree;
+    struct snp_tree_digest *tree;
     char *chunk;
     char path[PATH_LEN]; /* below the folder; "" = itself */
     unsigned depth;
 };
 
-static void add(struct walk *w, const void *bytes, size_t n)
+static void add(struct hash_walk *w, const void *bytes, size_t n)
 {
     (void)EVP_DigestUpdate(w->ctx, bytes, n);
 }
 
-static void add_head(struct walk *w, char kind, mode_t mode, uint64_t length)
+static void add_head(struct hash_walk *w, char kind, mode_t mode, uint64_t length)
 {
     char head[40];
     int n =
@@ -49,7 +49,7 @@ static void add_head(struct walk *w, char kind, mode_t mode, uint64_t length)
     add(w, w->path, strlen(w->path) + 1);
 }
 
-static int hash_file(struct walk *w, int dir_fd, const char *name, struct snp_err *err)
+static int hash_file(struct hash_walk *w, int dir_fd, const char *name, struct snp_err *err)
 {
     snp_autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct stat st;
@@ -79,7 +79,7 @@ static int hash_file(struct walk *w, int dir_fd, const char *name, struct snp_er
     return 0;
 }
 
-static int hash_link(struct walk *w, int dir_fd, const char *name, struct snp_err *err)
+static int hash_link(struct hash_walk *w, int dir_fd, const char *name, struct snp_err *err)
 {
     char target[PATH_LEN];
     ssize_t n = readlinkat(dir_fd, name, target, sizeof(target));
@@ -97,13 +97,13 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-struct names {
+struct folder_names {
     char **at; /* owned, and each of them */
     size_t n;
     size_t room;
 };
 
-static void names_free(struct names *names)
+static void names_free(struct folder_names *names)
 {
     for (size_t i = 0; i < names->n; i++) {
         free(names->at[i]);
@@ -111,7 +111,7 @@ static void names_free(struct names *names)
     free((void *)names->at);
 }
 
-static int names_add(struct names *names, const char *name)
+static int names_add(struct folder_names *names, const char *name)
 {
     if (names->n == names->room) {
         size_t room = names->room == 0 ? 32 : names->room * 2;
@@ -130,7 +130,10 @@ static int names_add(struct names *names, const char *name)
     return 0;
 }
 
-static int names_read(const struct walk *w, int fd, struct names *names, struct snp_err *err)
+static int names_read(const struct hash_walk *w,
+                      int fd,
+                      struct folder_names *names,
+                      struct snp_err *err)
 {
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     DIR *dir = copy < 0 ? NULL : fdopendir(copy);
@@ -161,9 +164,9 @@ static int names_read(const struct walk *w, int fd, struct names *names, struct 
     return r;
 }
 
-static int hash_dir(struct walk *w, int fd, struct snp_err *err);
+static int hash_dir(struct hash_walk *w, int fd, struct snp_err *err);
 
-static int hash_entry(struct walk *w, int dir_fd, const char *name, struct snp_err *err)
+static int hash_entry(struct hash_walk *w, int dir_fd, const char *name, struct snp_err *err)
 {
     struct stat st;
 
@@ -203,9 +206,9 @@ static int hash_entry(struct walk *w, int dir_fd, const char *name, struct snp_e
     return snp_fail(err, SNP_E_INVALID, "%.200s is not a file, folder or link", w->path);
 }
 
-static int hash_dir(struct walk *w, int fd, struct snp_err *err)
+static int hash_dir(struct hash_walk *w, int fd, struct snp_err *err)
 {
-    struct names names = {0};
+    struct folder_names names = {0};
     size_t len = strlen(w->path);
     int r = ++w->depth > SNP_TREE_DEPTH_MAX
                 ? snp_fail(err, SNP_E_LIMIT, "folders are nested deeper than %d",
@@ -278,11 +281,11 @@ int snp_file_hash(const char *path, char out[SNP_TREE_HASH_LEN + 1], struct snp_
     return r;
 }
 
-int snp_tree_hash(const char *path, struct snp_tree *tree, struct snp_err *err)
+int snp_tree_hash(const char *path, struct snp_tree_digest *tree, struct snp_err *err)
 {
     snp_autoclose int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     snp_autofree char *chunk = malloc(CHUNK);
-    struct walk w = {.ctx = EVP_MD_CTX_new(), .tree = tree, .chunk = chunk};
+    struct hash_walk w = {.ctx = EVP_MD_CTX_new(), .tree = tree, .chunk = chunk};
     int r = 0;
 
     tree->files = tree->bytes = 0;

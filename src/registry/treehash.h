@@ -16,7 +16,7 @@ enum {
 };
 #define SNP_TREE_BYTES_MAX (32ULL << 30)
 
-struct snp_tree {
+struct snp_tree_digest {
     /* What is asked. */
     bool skip_bytecode; /* folders __pycache__ do not count: their owner's Python writes them */
     bool must_be_public; /* every file must be readable for everybody */
@@ -42,6 +42,8 @@ int snp_bytes_hash(const void *bytes,
  * more than the numbers above; SNP_E_INVALID: a device, socket or FIFO; SNP_E_DENIED: a
  * file that others cannot read, though must_be_public. The message names the file.
  */
-int snp_tree_hash(const char *path, struct snp_tree *tree, struct snp_err *err) SNP_NODISCARD;
+int snp_tree_hash(const char *path,
+                  struct snp_tree_digest *tree,
+                  struct snp_err *err) SNP_NODISCARD;
 
 #endif

@@ -15,7 +15,7 @@
 #include "base/macro.h"
 
 /* A pattern with a "/" matches the end of a path, a pattern without one matches a name. */
-struct rule {
+struct obeyed_rule {
     const char *pattern;
     const char *why;
 };
@@ -32,7 +32,7 @@ static const char by_checker[] =
 static const char by_python[] = "every start of Python runs it";
 static const char secret[] = "a file of secrets";
 
-static const struct rule rules[] = {
+static const struct obeyed_rule rules[] = {
     {".gitattributes",           by_hooks  },
     {".gitmodules",              by_hooks  },
     {".gitconfig",               by_hooks  },

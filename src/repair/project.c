@@ -171,16 +171,19 @@ int snp_project_look(int project_fd,
 
 /* Walking ------------------------------------------------------------------------------------ */
 
-struct walk {
+struct file_walk {
     int project_fd;
     int (*found)(void *ctx, const char *path, struct snp_err *err);
     void *ctx;
     unsigned n;
 };
 
-static int folder_walk(struct walk *w, const char *folder, unsigned depth, struct snp_err *err);
+static int folder_walk(struct file_walk *w,
+                       const char *folder,
+                       unsigned depth,
+                       struct snp_err *err);
 
-static int entry_walk(struct walk *w,
+static int entry_walk(struct file_walk *w,
                       int dir_fd,
                       const char *folder,
                       const char *name,
@@ -202,7 +205,10 @@ static int entry_walk(struct walk *w,
                                : w->found(w->ctx, path, err);
 }
 
-static int folder_walk(struct walk *w, const char *folder, unsigned depth, struct snp_err *err)
+static int folder_walk(struct file_walk *w,
+                       const char *folder,
+                       unsigned depth,
+                       struct snp_err *err)
 {
     int fd = depth > DEPTH_MAX
                  ? -1
@@ -233,7 +239,7 @@ int snp_project_walk(int project_fd,
                      void *ctx,
                      struct snp_err *err)
 {
-    struct walk w = {.project_fd = project_fd, .found = found, .ctx = ctx};
+    struct file_walk w = {.project_fd = project_fd, .found = found, .ctx = ctx};
 
     return folder_walk(&w, folder, 0, err);
 }

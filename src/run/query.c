@@ -308,7 +308,7 @@ enum snp_run_query_then snp_run_query_ask(struct snp_run *run,
 
 /* Batches ----------------------------------------------------------------------------------- */
 
-struct batch {
+struct query_batch {
     const json_t *queries;
     size_t parallel;
     int64_t total_budget; /* tokens; 0 = what there is */
@@ -329,7 +329,7 @@ static int number_take(const json_t *arguments,
     return 0;
 }
 
-static int batch_take(const json_t *call, struct batch *ret, struct snp_err *err)
+static int batch_take(const json_t *call, struct query_batch *ret, struct snp_err *err)
 {
     const json_t *arguments = json_object_get(call, "arguments");
     const char *wrong = snp_model_call_error(call);
@@ -408,7 +408,7 @@ static int64_t batch_limit(const struct snp_run_state *state, int64_t wanted)
     return wanted == 0 ? 0 : snp_run_sum(used, wanted);
 }
 
-static int batch_begin(struct snp_run *run, const struct batch *batch)
+static int batch_begin(struct snp_run *run, const struct query_batch *batch)
 {
     return snp_run_step(run, "batch",
                         json_pack("{s:O?, s:O?, s:s, s:I, s:I}", "call_id",
@@ -449,7 +449,7 @@ static void on_batch_answer(struct snp_run *run,
 }
 
 static enum snp_run_query_then batch_ask(struct snp_run *run,
-                                         const struct batch *batch,
+                                         const struct query_batch *batch,
                                          size_t index,
                                          struct snp_run_stop *stop)
 {
@@ -474,7 +474,7 @@ static json_t *text_of(const char *text, size_t max)
     return snp_feedback_text(text, strlen(text), max);
 }
 
-static json_t *row_of(const struct batch *batch,
+static json_t *row_of(const struct query_batch *batch,
                       const json_t *event,
                       const char *refusal,
                       size_t index)
@@ -498,7 +498,9 @@ static json_t *row_of(const struct batch *batch,
 }
 
 /* refusals: of each query why it was not asked, or null. */
-static void batch_end(struct snp_run *run, const struct batch *batch, const json_t *refusals)
+static void batch_end(struct snp_run *run,
+                      const struct query_batch *batch,
+                      const json_t *refusals)
 {
     struct snp_run_outcome outcome = {.is_error = true};
     snp_autojson json_t *object = json_pack("{s:[], s:s}", "results", "untrusted", label);
@@ -527,7 +529,7 @@ enum snp_run_then snp_run_batch(struct snp_run *run)
 {
     snp_autojson json_t *refusals = json_array();
     struct snp_run_stop stop;
-    struct batch batch = {0};
+    struct query_batch batch = {0};
     struct snp_err err;
     size_t n;
 

@@ -36,13 +36,13 @@ void snp_run_sub_fail(struct snp_run *run, const struct snp_err *err)
 
 /* Beginning --------------------------------------------------------------------------------- */
 
-struct request {
+struct sub_request {
     const char *query;
     const char *system; /* or NULL */
     int64_t max_tokens; /* 0 = what there is */
 };
 
-static int request_take(const json_t *call, struct request *ret, struct snp_err *err)
+static int request_take(const json_t *call, struct sub_request *ret, struct snp_err *err)
 {
     const json_t *arguments = json_object_get(call, "arguments");
     const json_t *max = json_object_get(arguments, "max_tokens");
@@ -51,7 +51,7 @@ static int request_take(const json_t *call, struct request *ret, struct snp_err 
     if (wrong != NULL) {
         return snp_fail(err, SNP_E_INVALID, "%s", wrong);
     }
-    *ret = (struct request){
+    *ret = (struct sub_request){
         .query = snp_json_str(arguments, "query", ""),
         .system = snp_json_str(arguments, "system", NULL),
         .max_tokens = snp_json_int(arguments, "max_tokens", 0),
@@ -69,7 +69,7 @@ static int request_take(const json_t *call, struct request *ret, struct snp_err 
     return 0;
 }
 
-static json_t *messages_make(const struct request *request)
+static json_t *messages_make(const struct sub_request *request)
 {
     snp_autofree char *system = snp_run_prompt_system(SNP_RUN_COMPLETION, request->system);
 
@@ -88,7 +88,7 @@ enum snp_run_then snp_run_sub_begin(struct snp_run *run)
     struct snp_run_sub_next next = {.reserved_tokens = 0};
     struct snp_run_budget budget;
     struct snp_run_stop stop;
-    struct request asked = {.query = ""};
+    struct sub_request asked = {.query = ""};
     struct snp_err err;
     int r = request_take(call, &asked, &err);
 

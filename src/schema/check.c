@@ -21,7 +21,7 @@ enum {
     STEP_COST = 100,
 };
 
-struct check {
+struct schema_check {
     const struct snp_schema *schema;
     uint64_t budget; /* steps that are left */
     unsigned depth;
@@ -48,13 +48,13 @@ static void value_show(const json_t *value, char out[VALUE_SHOWN + 4])
                    is_cut ? "..." : "");
 }
 
-static const char *member_name(const struct check *check)
+static const char *member_name(const struct schema_check *check)
 {
     return check->member[0] == '\0' ? "the arguments" : check->member;
 }
 
 /* "limit: must be at most 80 (maximum), not 200". */
-static int broken(struct check *check,
+static int broken(struct schema_check *check,
                   const json_t *value,
                   const char *keyword,
                   const char *rule)
@@ -69,7 +69,7 @@ static int broken(struct check *check,
                     keyword, shown);
 }
 
-static int broken_number(struct check *check,
+static int broken_number(struct schema_check *check,
                          const json_t *value,
                          const char *keyword,
                          const char *rule,
@@ -84,7 +84,7 @@ static int broken_number(struct check *check,
 }
 
 /* A member is, or is not, there. */
-static int broken_member(struct check *check,
+static int broken_member(struct schema_check *check,
                          const char *keyword,
                          const char *name,
                          const char *what)
@@ -95,13 +95,13 @@ static int broken_member(struct check *check,
                           check->member[0] == '\0' ? "" : ".", NAME_SHOWN, name, what, keyword);
 }
 
-static int too_long(struct check *check)
+static int too_long(struct schema_check *check)
 {
     return snp_fail(check->err, SNP_E_LIMIT,
                     "%s: it takes too long to check this by the schema", member_name(check));
 }
 
-static int step_take(struct check *check, uint64_t cost)
+static int step_take(struct schema_check *check, uint64_t cost)
 {
     if (check->budget <= cost) {
         check->budget = 0;
@@ -113,9 +113,9 @@ static int step_take(struct check *check, uint64_t cost)
 
 /* Going into a part ------------------------------------------------------------------------- */
 
-static int value_check(struct check *check, const json_t *schema, const json_t *value);
+static int value_check(struct schema_check *check, const json_t *schema, const json_t *value);
 
-static int member_check(struct check *check,
+static int member_check(struct schema_check *check,
                         const json_t *schema,
                         const char *name,
                         const json_t *value)
@@ -130,7 +130,10 @@ static int member_check(struct check *check,
     return r;
 }
 
-static int item_check(struct check *check, const json_t *schema, size_t i, const json_t *value)
+static int item_check(struct schema_check *check,
+                      const json_t *schema,
+                      size_t i,
+                      const json_t *value)
 {
     size_t n = strlen(check->member);
     int r;
@@ -145,7 +148,7 @@ static int item_check(struct check *check, const json_t *schema, size_t i, const
  * Whether a value is as a schema says: 1 or 0; below 0: a failure. *ret_unsure: something was passed over,
  * so that 1 may be wrong, and 0 is right.
  */
-static int holds(struct check *check,
+static int holds(struct schema_check *check,
                  const json_t *schema,
                  const json_t *value,
                  bool *ret_unsure)
@@ -170,7 +173,7 @@ static long double number_of(const json_t *value)
 }
 
 /* As JSON means it: 1 is 1.0. Depth is what the parser has let in. */
-static bool is_equal(struct check *check, const json_t *a, const json_t *b)
+static bool is_equal(struct schema_check *check, const json_t *a, const json_t *b)
 {
     const char *name;
     json_t *value;
@@ -207,9 +210,9 @@ static bool is_equal(struct check *check, const json_t *a, const json_t *b)
 /* Keywords of all types --------------------------------------------------------------------- */
 
 /* keyword: as it is written; one function may be that of several. Most need only some of these. */
-#define KEYWORD(name)                                                                   \
-    static int name(struct check *check SNP_UNUSED, const char *keyword SNP_UNUSED,     \
-                    const json_t *schema SNP_UNUSED, const json_t *argument SNP_UNUSED, \
+#define KEYWORD(name)                                                                      \
+    static int name(struct schema_check *check SNP_UNUSED, const char *keyword SNP_UNUSED, \
+                    const json_t *schema SNP_UNUSED, const json_t *argument SNP_UNUSED,    \
                     const json_t *value SNP_UNUSED)
 
 static bool has_type(const json_t *value, const char *type)
@@ -459,8 +462,11 @@ KEYWORD(check_count)
 }
 
 /* 1: it matches; 0; *ret_unsure: the pattern was passed over (then 1). */
-static int matches(
-    struct check *check, const char *pattern, const char *text, size_t n, bool *ret_unsure)
+static int matches(struct schema_check *check,
+                   const char *pattern,
+                   const char *text,
+                   size_t n,
+                   bool *ret_unsure)
 {
     int64_t index = snp_json_int(check->schema->patterns, pattern, -1);
     bool is_match = true;
@@ -512,7 +518,7 @@ KEYWORD(check_prefix_items)
 }
 
 /* Items from `first` on. */
-static int rest_check(struct check *check,
+static int rest_check(struct schema_check *check,
                       const json_t *schema,
                       size_t first,
                       const json_t *value)
@@ -651,7 +657,7 @@ KEYWORD(check_pattern_properties)
 }
 
 /* Is the member one of "properties" or "patternProperties"? 1, 0, or a failure. */
-static int is_named(struct check *check, const json_t *schema, const char *name)
+static int is_named(struct schema_check *check, const json_t *schema, const char *name)
 {
     const json_t *patterns = json_object_get(schema, "patternProperties");
     const char *pattern;
@@ -730,7 +736,7 @@ KEYWORD(check_dependencies)
 /* In the order in which what is wrong is told. */
 static const struct {
     const char *name;
-    int (*check)(struct check *check,
+    int (*check)(struct schema_check *check,
                  const char *keyword,
                  const json_t *schema,
                  const json_t *argument,
@@ -776,7 +782,7 @@ static const struct {
     {"if",                    check_if                   },
 };
 
-static int value_check(struct check *check, const json_t *schema, const json_t *value)
+static int value_check(struct schema_check *check, const json_t *schema, const json_t *value)
 {
     /* The first row is that of references. */
     size_t n_rows = check->schema->is_ref_alone && json_object_get(schema, rows[0].name) != NULL
@@ -808,7 +814,7 @@ static int value_check(struct check *check, const json_t *schema, const json_t *
 
 int snp_schema_check(const struct snp_schema *schema, const json_t *value, struct snp_err *err)
 {
-    struct check check = {.schema = schema, .budget = SNP_SCHEMA_STEPS_MAX, .err = err};
+    struct schema_check check = {.schema = schema, .budget = SNP_SCHEMA_STEPS_MAX, .err = err};
 
     return value_check(&check, schema->root, value);
 }

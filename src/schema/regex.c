@@ -29,7 +29,7 @@ enum op {
     OP_MATCH,
 };
 
-struct range {
+struct character_range {
     uint32_t low;
     uint32_t high;
 };
@@ -45,7 +45,7 @@ struct instruction {
 struct snp_regex {
     struct instruction *program; /* owned */
     size_t n;
-    struct range *ranges; /* owned */
+    struct character_range *ranges; /* owned */
     size_t n_ranges;
 };
 
@@ -113,7 +113,7 @@ static int range_add(struct parser *parser, uint32_t low, uint32_t high)
         return snp_fail(parser->err, SNP_E_LIMIT,
                         "the regular expression has more than %d ranges", RANGES_MAX);
     }
-    regex->ranges[regex->n_ranges++] = (struct range){low, high};
+    regex->ranges[regex->n_ranges++] = (struct character_range){low, high};
     return 0;
 }
 
@@ -154,16 +154,16 @@ static size_t char_take(const char *at, uint32_t *ret)
     return 4;
 }
 
-static const struct range digits[] = {
+static const struct character_range digits[] = {
     {'0', '9'}
 };
-static const struct range words[] = {
+static const struct character_range words[] = {
     {'0', '9'},
     {'A', 'Z'},
     {'_', '_'},
     {'a', 'z'}
 };
-static const struct range blanks[] = {
+static const struct character_range blanks[] = {
     {0x9,    0xd   },
     {0x20,   0x20  },
     {0xa0,   0xa0  },
@@ -175,14 +175,17 @@ static const struct range blanks[] = {
     {0x3000, 0x3000},
     {0xfeff, 0xfeff},
 };
-static const struct range line_ends[] = {
+static const struct character_range line_ends[] = {
     {'\n',   '\n'  },
     {'\r',   '\r'  },
     {0x2028, 0x2029}
 };
 
 /* Rows are in order, so what lies between them is all the rest. */
-static int ranges_add(struct parser *parser, const struct range *rows, size_t n, bool is_not)
+static int ranges_add(struct parser *parser,
+                      const struct character_range *rows,
+                      size_t n,
+                      bool is_not)
 {
     uint32_t next = 0;
     int r = 0;
@@ -664,7 +667,8 @@ int snp_regex_new(const char *pattern, size_t n, struct snp_regex **ret, struct 
     }
     /* Only the room that was needed; a failure leaves what there is. */
     struct instruction *program = realloc(regex->program, regex->n * sizeof(*program));
-    struct range *ranges = realloc(regex->ranges, (regex->n_ranges + 1) * sizeof(*ranges));
+    struct character_range *ranges =
+        realloc(regex->ranges, (regex->n_ranges + 1) * sizeof(*ranges));
 
     regex->program = program == NULL ? regex->program : program;
     regex->ranges = ranges == NULL ? regex->ranges : ranges;
@@ -675,15 +679,15 @@ int snp_regex_new(const char *pattern, size_t n, struct snp_regex **ret, struct 
 /* Searching --------------------------------------------------------------------------------- */
 
 /* Places in the program, each at most once. */
-struct places {
+struct state_set {
     unsigned *list;
     size_t n;
 };
 
-struct search {
+struct regex_search {
     const struct snp_regex *regex;
-    struct places now;
-    struct places next;
+    struct state_set now;
+    struct state_set next;
     unsigned *stack;
     uint64_t *marks; /* of each instruction: the round in which it was added */
     uint64_t round;
@@ -705,7 +709,7 @@ static bool is_word(uint32_t c)
 }
 
 /* What follows without a character: the next, or both for a split; 0 = the way ends here. */
-static unsigned steps_from(struct search *search, unsigned at, unsigned out[2])
+static unsigned steps_from(struct regex_search *search, unsigned at, unsigned out[2])
 {
     const struct instruction *step = &search->regex->program[at];
     bool is_on = true;
@@ -743,7 +747,7 @@ static unsigned steps_from(struct search *search, unsigned at, unsigned out[2])
 }
 
 /* Add a place, and all that can be reached from it without a character. */
-static void place_add(struct search *search, unsigned from)
+static void place_add(struct regex_search *search, unsigned from)
 {
     size_t n = 0;
 
@@ -768,7 +772,7 @@ static void place_add(struct search *search, unsigned from)
 
 static bool set_has(const struct snp_regex *regex, const struct instruction *set, uint32_t c)
 {
-    const struct range *range = regex->ranges + set->first;
+    const struct character_range *range = regex->ranges + set->first;
 
     for (unsigned i = 0; i < set->count; i++) {
         if (c >= range[i].low && c <= range[i].high) {
@@ -779,10 +783,10 @@ static bool set_has(const struct snp_regex *regex, const struct instruction *set
 }
 
 /* Between two characters: where the text so far can have led, and a new beginning. */
-static void round_make(struct search *search, uint32_t before)
+static void round_make(struct regex_search *search, uint32_t before)
 {
     const struct snp_regex *regex = search->regex;
-    struct places old;
+    struct state_set old;
 
     search->round++;
     search->next.n = 0;
@@ -801,7 +805,7 @@ static void round_make(struct search *search, uint32_t before)
     search->next = old;
 }
 
-static int search_run(struct search *search, const char *text, size_t n)
+static int search_run(struct regex_search *search, const char *text, size_t n)
 {
     uint32_t before = UINT32_MAX; /* none */
     size_t at = 0;
@@ -830,7 +834,7 @@ int snp_regex_search(
 {
     snp_autofree unsigned *lists = calloc(regex->n * 3, sizeof(*lists));
     snp_autofree uint64_t *marks = calloc(regex->n, sizeof(*marks));
-    struct search search = {.regex = regex, .marks = marks, .budget = budget};
+    struct regex_search search = {.regex = regex, .marks = marks, .budget = budget};
     int r;
 
     if (lists == NULL || marks == NULL) {

@@ -105,7 +105,7 @@ static const struct {
     {"writeOnly",             NOTE       },
 };
 
-struct reading {
+struct schema_reader {
     struct snp_schema *made;
     enum snp_schema_manner manner;
     json_t *seen; /* schemas read already, by their address */
@@ -201,19 +201,19 @@ json_t *snp_schema_ref(const json_t *root, const char *ref)
 
 /* Reading ----------------------------------------------------------------------------------- */
 
-static const char *place_of(const struct reading *reading)
+static const char *place_of(const struct schema_reader *reading)
 {
     return reading->place[0] == '\0' ? "the schema" : reading->place;
 }
 
-static int malformed(const struct reading *reading, const char *keyword, const char *what)
+static int malformed(const struct schema_reader *reading, const char *keyword, const char *what)
 {
     return snp_fail(reading->err, SNP_E_INVALID, "%s: %.60s must be %s", place_of(reading),
                     keyword, what);
 }
 
 /* Something that is not supported: refused, or passed over. */
-static int passed_over(struct reading *reading, const char *keyword, const char *why)
+static int passed_over(struct schema_reader *reading, const char *keyword, const char *why)
 {
     reading->made->is_partial = true;
     return reading->manner == SNP_SCHEMA_LENIENT
@@ -223,7 +223,7 @@ static int passed_over(struct reading *reading, const char *keyword, const char 
 }
 
 /* Go into a part; what place_leave takes. */
-static size_t place_enter(struct reading *reading, const char *name)
+static size_t place_enter(struct schema_reader *reading, const char *name)
 {
     size_t n = strlen(reading->place);
 
@@ -231,14 +231,14 @@ static size_t place_enter(struct reading *reading, const char *name)
     return n;
 }
 
-static void place_leave(struct reading *reading, size_t before)
+static void place_leave(struct schema_reader *reading, size_t before)
 {
     reading->place[before] = '\0';
 }
 
-static int schema_read(struct reading *reading, const json_t *schema);
+static int schema_read(struct schema_reader *reading, const json_t *schema);
 
-static int inner_read(struct reading *reading, const char *name, const json_t *schema)
+static int inner_read(struct schema_reader *reading, const char *name, const json_t *schema)
 {
     size_t before = place_enter(reading, name);
     int r = schema_read(reading, schema);
@@ -247,7 +247,9 @@ static int inner_read(struct reading *reading, const char *name, const json_t *s
     return r;
 }
 
-static int pattern_read(struct reading *reading, const char *keyword, const json_t *pattern)
+static int pattern_read(struct schema_reader *reading,
+                        const char *keyword,
+                        const json_t *pattern)
 {
     struct snp_schema *made = reading->made;
     const char *text = json_string_value(pattern);
@@ -282,7 +284,7 @@ static int pattern_read(struct reading *reading, const char *keyword, const json
                : 0;
 }
 
-static int ref_read(struct reading *reading, const char *keyword, const json_t *value)
+static int ref_read(struct schema_reader *reading, const char *keyword, const json_t *value)
 {
     const char *ref = json_string_value(value);
     const json_t *target;
@@ -298,7 +300,7 @@ static int ref_read(struct reading *reading, const char *keyword, const json_t *
     return schema_read(reading, target);
 }
 
-static int schemas_read(struct reading *reading, const char *keyword, const json_t *list)
+static int schemas_read(struct schema_reader *reading, const char *keyword, const json_t *list)
 {
     size_t before;
     size_t i;
@@ -334,7 +336,7 @@ static bool is_names(const json_t *list)
     return json_is_array(list);
 }
 
-static int map_read(struct reading *reading,
+static int map_read(struct schema_reader *reading,
                     const char *keyword,
                     enum shape shape,
                     const json_t *map)
@@ -378,7 +380,7 @@ static bool is_type(const char *name)
     return false;
 }
 
-static int types_read(struct reading *reading, const char *keyword, const json_t *value)
+static int types_read(struct schema_reader *reading, const char *keyword, const json_t *value)
 {
     static const char what[] =
         "array, boolean, integer, null, number, object or string, or a list of these";
@@ -405,7 +407,7 @@ static bool is_count(const json_t *value)
                                         real == (double)(int64_t)real;
 }
 
-static int number_read(struct reading *reading,
+static int number_read(struct schema_reader *reading,
                        const char *keyword,
                        enum shape shape,
                        const json_t *value)
@@ -424,7 +426,7 @@ static int number_read(struct reading *reading,
     return json_is_number(value) ? 0 : malformed(reading, keyword, "a number");
 }
 
-static int id_read(struct reading *reading, const char *keyword)
+static int id_read(struct schema_reader *reading, const char *keyword)
 {
     if (reading->depth == 1) {
         return 0; /* the whole has a name: nobody asks for it */
@@ -433,7 +435,7 @@ static int id_read(struct reading *reading, const char *keyword)
     return passed_over(reading, keyword, "inside a schema is not supported");
 }
 
-static int keyword_read(struct reading *reading,
+static int keyword_read(struct schema_reader *reading,
                         const char *keyword,
                         enum shape shape,
                         const json_t *value)
@@ -478,7 +480,7 @@ static int keyword_read(struct reading *reading,
     }
 }
 
-static int unknown_read(struct reading *reading, const char *keyword)
+static int unknown_read(struct schema_reader *reading, const char *keyword)
 {
     const char *names[SNP_ARRAY_LEN(keywords)];
     const char *nearest;
@@ -496,7 +498,7 @@ static int unknown_read(struct reading *reading, const char *keyword)
                     nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?");
 }
 
-static int members_read(struct reading *reading, const json_t *schema)
+static int members_read(struct schema_reader *reading, const json_t *schema)
 {
     const char *name;
     json_t *value;
@@ -519,7 +521,7 @@ static int members_read(struct reading *reading, const json_t *schema)
     return r;
 }
 
-static int schema_read(struct reading *reading, const json_t *schema)
+static int schema_read(struct schema_reader *reading, const json_t *schema)
 {
     char key[32];
     int r;
@@ -570,7 +572,7 @@ int snp_schema_new(const json_t *schema,
 {
     snp_autoschema struct snp_schema *made = calloc(1, sizeof(*made));
     snp_autojson json_t *seen = json_object();
-    struct reading reading = {.made = made, .manner = manner, .seen = seen, .err = err};
+    struct schema_reader reading = {.made = made, .manner = manner, .seen = seen, .err = err};
     int r;
 
     if (made == NULL || seen == NULL) {

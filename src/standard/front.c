@@ -72,7 +72,7 @@ int snp_front_read(const char *text,
                    size_t n,
                    int (*item)(void *arg, const struct snp_front_item *item),
                    void *arg,
-                   struct snp_front *ret)
+                   struct snp_front_matter *ret)
 {
     size_t most = n < SNP_FRONT_BYTES_MAX ? n : SNP_FRONT_BYTES_MAX;
     struct snp_front_item now = {.key = "", .value = ""};
@@ -80,7 +80,7 @@ int snp_front_read(const char *text,
     uint32_t number = 1;
     int r = 0;
 
-    *ret = (struct snp_front){.body_line = 1};
+    *ret = (struct snp_front_matter){.body_line = 1};
     if (!is_mark(&line)) {
         return 0;
     }
@@ -88,7 +88,7 @@ int snp_front_read(const char *text,
         line = line_at(text, most, line.next);
         number++;
         if (is_mark(&line)) {
-            *ret = (struct snp_front){.body = line.next, .body_line = number + 1};
+            *ret = (struct snp_front_matter){.body = line.next, .body_line = number + 1};
             return 0;
         }
         line_read(&line, &now);

@@ -23,7 +23,7 @@ struct snp_front_item {
     size_t n;
 };
 
-struct snp_front {
+struct snp_front_matter {
     size_t body;         /* where the text behind it begins */
     uint32_t body_line;  /* from 1 */
     const char *problem; /* static: why it is none; then body is 0. NULL = all is read */
@@ -34,7 +34,7 @@ int snp_front_read(const char *text,
                    size_t n,
                    int (*item)(void *arg, const struct snp_front_item *item),
                    void *arg,
-                   struct snp_front *ret) SNP_NODISCARD;
+                   struct snp_front_matter *ret) SNP_NODISCARD;
 
 struct snp_front_word {
     const char *text;

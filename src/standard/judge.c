@@ -5,7 +5,7 @@
 
 #include "standard/standard.h"
 
-struct found {
+struct rule_matches {
     struct {
         const char *at;
         size_t n;
@@ -20,7 +20,7 @@ static int lines_find(const struct snp_rule *rule,
                       const struct snp_rule_text *text,
                       bool is_one,
                       uint64_t *steps,
-                      struct found *ret)
+                      struct rule_matches *ret)
 {
     uint32_t number = 0;
 
@@ -50,7 +50,10 @@ static int lines_find(const struct snp_rule *rule,
 }
 
 /* How many of the first n have the text of line `as` of other. */
-static size_t n_same(const struct found *of, size_t n, const struct found *other, size_t as)
+static size_t n_same(const struct rule_matches *of,
+                     size_t n,
+                     const struct rule_matches *other,
+                     size_t as)
 {
     size_t same = 0;
 
@@ -62,7 +65,7 @@ static size_t n_same(const struct found *of, size_t n, const struct found *other
 }
 
 /* The first line that was not there before, or not as often; it may have moved. 0: none. */
-static uint32_t first_new(const struct found *before, const struct found *after)
+static uint32_t first_new(const struct rule_matches *before, const struct rule_matches *after)
 {
     for (size_t i = 0; i < after->n; i++) {
         if (n_same(after, i, after, i) >= n_same(before, before->n, after, i)) {
@@ -72,9 +75,9 @@ static uint32_t first_new(const struct found *before, const struct found *after)
     return after->is_full ? after->lines[0].number : 0;
 }
 
-struct pair {
-    struct found before;
-    struct found after;
+struct match_pair {
+    struct rule_matches before;
+    struct rule_matches after;
 };
 
 int snp_rule_judge(const struct snp_rule *rule,
@@ -85,7 +88,7 @@ int snp_rule_judge(const struct snp_rule *rule,
                    uint32_t *ret_line)
 {
     bool is_require = rule->kind == SNP_RULE_REQUIRE;
-    snp_autofree struct pair *pair = malloc(sizeof(*pair));
+    snp_autofree struct match_pair *pair = malloc(sizeof(*pair));
     int r = pair == NULL ? SNP_E_NOMEM
             : is_require ? 0
                          : lines_find(rule, before, false, steps, &pair->before);

@@ -101,7 +101,7 @@ void snp_standards_done(struct snp_standards *standards)
 
 /* One file ------------------------------------------------------------------------------------ */
 
-struct reading {
+struct standard_reader {
     struct snp_standard *standard;
     struct snp_buf files; /* patterns, one a line */
 };
@@ -170,7 +170,9 @@ static int pattern_add(struct snp_buf *files, const struct snp_front_word *word)
     return snp_buf_adds(files, "\n");
 }
 
-static int words_add(struct reading *reading, bool is_tags, const struct snp_front_item *item)
+static int words_add(struct standard_reader *reading,
+                     bool is_tags,
+                     const struct snp_front_item *item)
 {
     struct snp_front_word words[SNP_STANDARD_TAGS_MAX];
     size_t n = snp_front_words(item->value, item->n, words, SNP_ARRAY_LEN(words));
@@ -190,7 +192,7 @@ static bool is_key(const struct snp_front_item *item, const char *key)
 
 static int on_item(void *arg, const struct snp_front_item *item)
 {
-    struct reading *reading = arg;
+    struct standard_reader *reading = arg;
     struct snp_standard *standard = reading->standard;
 
     for (size_t kind = 0; kind < SNP_ARRAY_LEN(kind_names); kind++) {
@@ -236,10 +238,10 @@ static int title_find(struct snp_standard *standard)
     return standard->title == NULL ? SNP_E_NOMEM : 0;
 }
 
-static int read_rest(struct reading *reading, const char *text, size_t n)
+static int read_rest(struct standard_reader *reading, const char *text, size_t n)
 {
     struct snp_standard *standard = reading->standard;
-    struct snp_front front;
+    struct snp_front_matter front;
 
     SNP_TRY(snp_front_read(text, n, on_item, reading, &front));
     if (front.problem != NULL) {
@@ -267,7 +269,7 @@ int snp_standard_parse(const char *text,
                        struct snp_standard *ret)
 {
     /* each item is a part of the front matter, with a line end of ours */
-    struct reading reading = {.standard = ret, .files = SNP_BUF(FILES_MAX)};
+    struct standard_reader reading = {.standard = ret, .files = SNP_BUF(FILES_MAX)};
     int r;
 
     *ret = (struct snp_standard){.class = fallback, .path = strdup(path)};
@@ -305,7 +307,7 @@ bool snp_standard_covers(const struct snp_standard *standard, const char *path)
 
 /* Folders ------------------------------------------------------------------------------------- */
 
-struct place {
+struct standard_folder {
     int dir_fd;
     const char *prefix;     /* of the path */
     const char *collection; /* NULL = the project */
@@ -327,7 +329,7 @@ static int item_add(struct snp_standards *list, struct snp_standard *standard)
     return 0;
 }
 
-static int file_read(const struct place *place,
+static int file_read(const struct standard_folder *place,
                      const char *name,
                      enum snp_standard_class fallback,
                      struct snp_standards *list)
@@ -369,12 +371,12 @@ static int is_markdown(const struct dirent *entry)
 }
 
 /* A repository's README.md says what it is, not what code has to be. */
-static bool is_readme(const struct place *place, const char *name)
+static bool is_readme(const struct standard_folder *place, const char *name)
 {
     return place->collection != NULL && snp_streq(name, "README.md");
 }
 
-static int folder_read(const struct place *place, struct snp_standards *list)
+static int folder_read(const struct standard_folder *place, struct snp_standards *list)
 {
     struct dirent **names = NULL;
     int n = scandirat(place->dir_fd, ".", &names, is_markdown, alphasort);
@@ -422,7 +424,7 @@ static int collections_read(const char *shared, struct snp_standards *list, stru
 
         r = prefix == NULL ? SNP_E_NOMEM : r;
         if (fd >= 0) {
-            const struct place place = {
+            const struct standard_folder place = {
                 .dir_fd = fd, .prefix = prefix, .collection = names[i]->d_name};
 
             list->n_collections++;
@@ -450,14 +452,14 @@ static void sort(struct snp_standards *list)
 
 static int project_read(int project_fd, struct snp_standards *list)
 {
-    const struct place top = {.dir_fd = project_fd, .prefix = ""};
+    const struct standard_folder top = {.dir_fd = project_fd, .prefix = ""};
     const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     snp_autoclose int above = openat(project_fd, ".snipara", flags);
     snp_autoclose int fd = above < 0 ? -1 : openat(above, "standards", flags);
     int r = 0;
 
     if (fd >= 0) {
-        r = folder_read(&(struct place){.dir_fd = fd, .prefix = folder_path}, list);
+        r = folder_read(&(struct standard_folder){.dir_fd = fd, .prefix = folder_path}, list);
     }
     for (size_t i = 0; i < SNP_ARRAY_LEN(single); i++) {
         SNP_THEN(r, file_read(&top, single[i].name, single[i].class, list));

@@ -51,14 +51,14 @@ enum {
 static const char magic[8] = "snpblob1";
 static const char sealed_magic[8] = "snpblob2";
 
-struct header {
+struct blob_header {
     char magic[8];
     uint64_t size;   /* of the content */
     uint64_t stored; /* of the file */
     uint8_t hash[SNP_BLOB_HASH_BYTES];
     uint64_t sum; /* of what is before */
 };
-_Static_assert(sizeof(struct header) == 64, "written as it is");
+_Static_assert(sizeof(struct blob_header) == 64, "written as it is");
 
 /* Behind the header of a sealed one. */
 struct seal {
@@ -325,7 +325,8 @@ int snp_blob_begin(struct snp_blob_writer *writer, struct snp_err *err)
     writer_drop(writer);
     writer->n = 0;
     writer->size = 0;
-    writer->stored = sizeof(struct header) + (writer->sealer == NULL ? 0 : sizeof(struct seal));
+    writer->stored =
+        sizeof(struct blob_header) + (writer->sealer == NULL ? 0 : sizeof(struct seal));
     writer->kicked = 0;
     writer->chunks = 0;
     writer->is_dense = false;
@@ -483,7 +484,7 @@ int snp_blob_add(struct snp_blob_writer *writer,
 
 static int header_write(struct snp_blob_writer *w, const uint8_t *hash, struct snp_err *err)
 {
-    struct header header = {.size = w->size, .stored = w->stored};
+    struct blob_header header = {.size = w->size, .stored = w->stored};
     struct iovec parts[2] = {
         {&header,  sizeof(header) },
         {&w->seal, sizeof(w->seal)}
@@ -492,7 +493,7 @@ static int header_write(struct snp_blob_writer *w, const uint8_t *hash, struct s
 
     memcpy(header.magic, n == 1 ? magic : sealed_magic, sizeof(magic));
     memcpy(header.hash, hash, sizeof(header.hash));
-    header.sum = XXH3_64bits(&header, offsetof(struct header, sum));
+    header.sum = XXH3_64bits(&header, offsetof(struct blob_header, sum));
     if (n == 2) {
         struct snp_seal_piece piece = {HEADER_PIECE, &header, sizeof(header)};
 
@@ -592,7 +593,7 @@ void snp_blob_discard(const struct snp_blob_place *place, struct snp_blob_made *
     errno = eno;
 }
 
-static bool header_is_right(const struct header *header,
+static bool header_is_right(const struct blob_header *header,
                             const uint8_t hash[SNP_BLOB_HASH_BYTES],
                             int fd)
 {
@@ -600,7 +601,7 @@ static bool header_is_right(const struct header *header,
 
     return memcmp(header->magic, snp_seal_is_name(hash) ? sealed_magic : magic,
                   sizeof(magic)) == 0 &&
-           header->sum == XXH3_64bits(header, offsetof(struct header, sum)) &&
+           header->sum == XXH3_64bits(header, offsetof(struct blob_header, sum)) &&
            memcmp(header->hash, hash, SNP_BLOB_HASH_BYTES) == 0 && fstat(fd, &st) == 0 &&
            S_ISREG(st.st_mode) && (uint64_t)st.st_size == header->stored;
 }
@@ -610,7 +611,7 @@ bool snp_blob_is_there(const struct snp_blob_place *place,
 {
     snp_autoclose int fd = -1;
     char name[NAME_MAX_LEN];
-    struct header header;
+    struct blob_header header;
 
     name_of(hash, name);
     fd = openat(place->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -746,7 +747,7 @@ static int chunks_skip(struct snp_blob_reader *reader, uint64_t offset, struct s
 
 /* Behind the header of a sealed file: whether the header was written with our key, and under this salt. */
 static int seal_check(struct snp_blob_reader *reader,
-                      const struct header *header,
+                      const struct blob_header *header,
                       struct snp_err *err)
 {
     struct snp_seal_piece piece = {HEADER_PIECE, header, sizeof(*header)};
@@ -771,7 +772,7 @@ int snp_blob_open(struct snp_blob_reader *reader,
                   struct snp_err *err)
 {
     char name[NAME_MAX_LEN];
-    struct header header;
+    struct blob_header header;
 
     snp_closep(&reader->fd);
     snp_blob_hex(hash, reader->hash);

@@ -19,7 +19,7 @@ enum {
     LARGE = 64 << 10, /* below that, waking a thread takes longer */
 };
 
-struct piece {
+struct hash_piece {
     const void *bytes; /* borrowed */
     size_t n;
 };
@@ -35,7 +35,7 @@ struct snp_hasher {
     pthread_mutex_t mutex;
     pthread_cond_t more;
     pthread_cond_t fewer;
-    struct piece pieces[PIECES];
+    struct hash_piece pieces[PIECES];
     uint64_t done;
     bool has_failed;
     bool is_ending;
@@ -90,7 +90,7 @@ static void *hash_all(void *arg)
 
     (void)pthread_mutex_lock(&hasher->mutex);
     for (;;) {
-        struct piece piece;
+        struct hash_piece piece;
         bool is_hashed;
 
         while (hasher->done == hasher->added && !hasher->is_ending) {
@@ -152,7 +152,7 @@ int snp_hasher_add(struct snp_hasher *hasher, const void *bytes, size_t n, struc
         while (hasher->added - hasher->done >= PIECES) {
             (void)pthread_cond_wait(&hasher->fewer, &hasher->mutex);
         }
-        hasher->pieces[hasher->added % PIECES] = (struct piece){bytes, n};
+        hasher->pieces[hasher->added % PIECES] = (struct hash_piece){bytes, n};
         hasher->added++;
         (void)pthread_cond_signal(&hasher->more);
         (void)pthread_mutex_unlock(&hasher->mutex);

@@ -30,7 +30,7 @@ enum {
 };
 
 /* What one side says of the other. */
-struct side {
+struct identity_record {
     char id[SNP_STORE_ID_LEN + 1];
     uint64_t generation;
     bool
@@ -42,14 +42,16 @@ static char *record_path(const struct snp_store *store)
     return snp_format("%s/store", store->blob_dir);
 }
 
-static int record_read(const struct snp_store *store, struct side *ret, struct snp_err *err)
+static int record_read(const struct snp_store *store,
+                       struct identity_record *ret,
+                       struct snp_err *err)
 {
     snp_autofree char *path = record_path(store);
     snp_autofree char *text = NULL;
     size_t n = 0;
     int r;
 
-    *ret = (struct side){0};
+    *ret = (struct identity_record){0};
     SNP_TRY_MEMORY(path, err);
     r = snp_file_read(path, RECORD_MAX, &text, &n, err);
     if (r == SNP_E_NOT_FOUND) {
@@ -82,7 +84,7 @@ static int record_write(const struct snp_store *store, struct snp_err *err)
 
 /* *ret_used: it had been opened before. */
 static int database_read(struct snp_store *store,
-                         struct side *ret,
+                         struct identity_record *ret,
                          bool *ret_used,
                          struct snp_err *err)
 {
@@ -92,7 +94,7 @@ static int database_read(struct snp_store *store,
     int r =
         snp_db_row(&store->db, &rows, err, "SELECT value FROM meta WHERE key = 'store_id'", "");
 
-    *ret = (struct side){.has_id = r > 0};
+    *ret = (struct identity_record){.has_id = r > 0};
     if (r > 0) {
         (void)snprintf(ret->id, sizeof(ret->id), "%s", snp_col_text(&rows, 0));
         r = 0;
@@ -108,8 +110,8 @@ static int database_read(struct snp_store *store,
 
 /* What is wrong; NULL: nothing. The sentence goes on about the database. */
 static const char *difference(struct snp_store *store,
-                              const struct side *record,
-                              const struct side *database,
+                              const struct identity_record *record,
+                              const struct identity_record *database,
                               bool was_used)
 {
     bool is_salvaged =
@@ -178,8 +180,8 @@ static int loss_note(const struct snp_store *store,
 int snp_identity_check(struct snp_store *store, struct snp_err *err)
 {
     snp_autofree char *lost = NULL;
-    struct side record;
-    struct side database;
+    struct identity_record record;
+    struct identity_record database;
     const char *why;
     bool was_used = false;
 

@@ -343,23 +343,24 @@ bool snp_sealer_get(struct snp_sealer *sealer,
 /* Pages --------------------------------------------------------------------------------- */
 
 /* Beside a file of SQLite's: its functions, but for our two. */
-struct extra {
+struct sealed_file {
     const sqlite3_io_methods *real;
     sqlite3_io_methods ours;
     const struct snp_seal *seal;
     bool is_log;
 };
 
-static struct extra *extra_of(sqlite3_file *file, const struct snp_seal *seal)
+static struct sealed_file *extra_of(sqlite3_file *file, const struct snp_seal *seal)
 {
-    return (struct extra *)(void *)((char *)file + seal->vfs.szOsFile - sizeof(struct extra));
+    return (struct sealed_file *)(void *)((char *)file + seal->vfs.szOsFile -
+                                          sizeof(struct sealed_file));
 }
 
 /* The functions table is within it. */
-static const struct extra *extra_found(const sqlite3_file *file)
+static const struct sealed_file *extra_found(const sqlite3_file *file)
 {
-    return (const struct extra *)(const void *)((const char *)file->pMethods -
-                                                offsetof(struct extra, ours));
+    return (const struct sealed_file *)(const void *)((const char *)file->pMethods -
+                                                      offsetof(struct sealed_file, ours));
 }
 
 static bool page_crypt(const struct snp_seal *seal,
@@ -390,7 +391,7 @@ static bool is_hole(const uint8_t *bytes, size_t n)
  * the file, of the log and of its entries are no pages.
  */
 static bool range_crypt(
-    const struct extra *extra, uint64_t at, uint8_t *bytes, size_t n, int encrypt)
+    const struct sealed_file *extra, uint64_t at, uint8_t *bytes, size_t n, int encrypt)
 {
     uint64_t step = extra->is_log ? PAGE + LOG_ENTRY : PAGE;
     uint64_t first = extra->is_log ? LOG_HEAD : 0;
@@ -413,7 +414,7 @@ static bool range_crypt(
 
 static int on_read(sqlite3_file *file, void *bytes, int n, sqlite3_int64 at)
 {
-    const struct extra *extra = extra_found(file);
+    const struct sealed_file *extra = extra_found(file);
     int rc = extra->real->xRead(file, bytes, n, at);
 
     if (rc != SQLITE_OK) { /* what is beyond the end is zeros, and no whole page is before it */
@@ -425,7 +426,7 @@ static int on_read(sqlite3_file *file, void *bytes, int n, sqlite3_int64 at)
 
 static int on_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int64 at)
 {
-    const struct extra *extra = extra_found(file);
+    const struct sealed_file *extra = extra_found(file);
     uint8_t page[PAGE + LOG_ENTRY];
 
     if ((size_t)n > sizeof(page)) {
@@ -441,7 +442,7 @@ static int on_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int64 
 static int on_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *ret)
 {
     const struct snp_seal *seal = (const struct snp_seal *)(const void *)vfs;
-    struct extra *extra = extra_of(file, seal);
+    struct sealed_file *extra = extra_of(file, seal);
     int rc;
 
     if ((flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL)) == 0) {
@@ -450,7 +451,8 @@ static int on_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int f
     }
     rc = seal->real->xOpen(seal->real, name, file, flags, ret);
     if (rc == SQLITE_OK && (flags & SQLITE_OPEN_MAIN_JOURNAL) == 0) {
-        *extra = (struct extra){.real = file->pMethods, .ours = *file->pMethods, .seal = seal};
+        *extra =
+            (struct sealed_file){.real = file->pMethods, .ours = *file->pMethods, .seal = seal};
         extra->is_log = (flags & SQLITE_OPEN_WAL) != 0;
         extra->ours.iVersion = 1; /* no mapping of the file */
         extra->ours.xRead = on_read;
@@ -471,7 +473,7 @@ static int database_copy(const struct snp_seal *seal,
                          const char *to,
                          struct snp_err *err)
 {
-    const struct extra extra = {.seal = seal};
+    const struct sealed_file extra = {.seal = seal};
     snp_autoclose int in = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     snp_autoclose int out = -1;
     uint8_t page[PAGE];
@@ -518,7 +520,8 @@ int snp_seal_database(struct snp_seal *seal, const char *path, struct snp_err *e
         seal->vfs = *seal->real;
         seal->vfs.zName = "sealed";
         seal->vfs.pNext = NULL;
-        seal->vfs.szOsFile = (seal->real->szOsFile + 7) / 8 * 8 + (int)sizeof(struct extra);
+        seal->vfs.szOsFile =
+            (seal->real->szOsFile + 7) / 8 * 8 + (int)sizeof(struct sealed_file);
         seal->vfs.xOpen = on_open;
         seal->is_registered = sqlite3_vfs_register(&seal->vfs, 1) == SQLITE_OK;
     }

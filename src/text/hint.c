@@ -8,7 +8,7 @@ enum {
     KEY_BYTES = 32, /* of a limit */
 };
 
-static const struct row {
+static const struct hint_row {
     const char *cause;
     const char *words[3]; /* by reader; NULL: what the result says itself */
 } rows[] = {

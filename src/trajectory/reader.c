@@ -48,7 +48,7 @@ const char *snp_trajectory_step(const json_t *record)
 
 /* Lines ------------------------------------------------------------------------------------- */
 
-struct reading {
+struct line_reader {
     int (*line)(void *ctx, json_t *record, struct snp_err *err);
     void *ctx;
     const unsigned char *key; /* NULL: who wrote it is not asked */
@@ -57,7 +57,7 @@ struct reading {
     bool is_skipping; /* the rest of a line that is too long */
 };
 
-static void bad(struct reading *reading, size_t *count, const char *why)
+static void bad(struct line_reader *reading, size_t *count, const char *why)
 {
     struct snp_trajectory_check *check = reading->check;
 
@@ -81,7 +81,7 @@ char *snp_trajectory_passed_over(const char *path, const struct snp_trajectory_c
                             check->why_corrupt);
 }
 
-static void chain_follow(struct reading *reading, const char *text, size_t n)
+static void chain_follow(struct line_reader *reading, const char *text, size_t n)
 {
     struct snp_trajectory_check *check = reading->check;
     enum snp_chain_link link;
@@ -103,7 +103,10 @@ static void chain_follow(struct reading *reading, const char *text, size_t n)
     }
 }
 
-static int line_take(struct reading *reading, const char *text, size_t n, struct snp_err *err)
+static int line_take(struct line_reader *reading,
+                     const char *text,
+                     size_t n,
+                     struct snp_err *err)
 {
     struct snp_trajectory_check *check = reading->check;
     snp_autojson json_t *record = NULL;
@@ -125,7 +128,7 @@ static int line_take(struct reading *reading, const char *text, size_t n, struct
 }
 
 /* Whole lines at the front of buf. */
-static int lines_take(struct reading *reading, struct snp_buf *buf, struct snp_err *err)
+static int lines_take(struct line_reader *reading, struct snp_buf *buf, struct snp_err *err)
 {
     int r = 0;
 
@@ -156,7 +159,7 @@ static int lines_take(struct reading *reading, struct snp_buf *buf, struct snp_e
     return r;
 }
 
-static int file_read(struct reading *reading, int fd, const char *path, struct snp_err *err)
+static int file_read(struct line_reader *reading, int fd, const char *path, struct snp_err *err)
 {
     snp_autobuf struct snp_buf buf = SNP_BUF(SNP_TRAJECTORY_LINE_MAX + HASH_ROOM + CHUNK + 1);
     int r = 0;
@@ -183,7 +186,7 @@ static int file_read(struct reading *reading, int fd, const char *path, struct s
 }
 
 /* Read it from its beginning. */
-static int path_read(struct reading *reading, const char *path, struct snp_err *err)
+static int path_read(struct line_reader *reading, const char *path, struct snp_err *err)
 {
     /* Not to wait for the other end of a FIFO. */
     snp_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -209,7 +212,7 @@ int snp_trajectory_read(const char *path,
                         struct snp_trajectory_check *ret_check,
                         struct snp_err *err)
 {
-    struct reading reading = {.line = line, .ctx = ctx, .check = ret_check};
+    struct line_reader reading = {.line = line, .ctx = ctx, .check = ret_check};
 
     return path_read(&reading, path, err);
 }
@@ -219,7 +222,7 @@ int snp_trajectory_own(const char *path,
                        struct snp_trajectory_check *ret_check,
                        struct snp_err *err)
 {
-    struct reading reading = {.key = key, .check = ret_check};
+    struct line_reader reading = {.key = key, .check = ret_check};
     int r = path_read(&reading, path, err);
 
     if (r < 0) {
@@ -359,15 +362,15 @@ int snp_trajectory_info_read(const char *path,
 
 /* Folders ----------------------------------------------------------------------------------- */
 
-struct entry {
+struct folder_entry {
     char *name;
     struct timespec changed;
 };
 
 static int entry_compare(const void *a, const void *b)
 {
-    const struct entry *x = a;
-    const struct entry *y = b;
+    const struct folder_entry *x = a;
+    const struct folder_entry *y = b;
 
     if (x->changed.tv_sec != y->changed.tv_sec) {
         return x->changed.tv_sec < y->changed.tv_sec ? 1 : -1;
@@ -379,7 +382,7 @@ static int entry_compare(const void *a, const void *b)
 }
 
 struct folder {
-    struct entry *entries; /* owned */
+    struct folder_entry *entries; /* owned */
     size_t n;
     size_t cap;
 };
@@ -396,7 +399,7 @@ static int entry_add(struct folder *folder, const char *name, const struct stat 
 {
     if (folder->n == folder->cap) {
         size_t cap = folder->cap == 0 ? 64 : folder->cap * 2;
-        struct entry *grown = reallocarray(folder->entries, cap, sizeof(*grown));
+        struct folder_entry *grown = reallocarray(folder->entries, cap, sizeof(*grown));
 
         if (grown == NULL) {
             return -1;
@@ -404,7 +407,8 @@ static int entry_add(struct folder *folder, const char *name, const struct stat 
         folder->entries = grown;
         folder->cap = cap;
     }
-    folder->entries[folder->n] = (struct entry){.name = strdup(name), .changed = st->st_mtim};
+    folder->entries[folder->n] =
+        (struct folder_entry){.name = strdup(name), .changed = st->st_mtim};
     folder->n += folder->entries[folder->n].name == NULL ? 0 : 1;
     return 0;
 }

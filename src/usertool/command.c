@@ -30,7 +30,7 @@ struct command {
     char *cwd;
 };
 
-struct job {
+struct command_call {
     struct snp_toolbox *box;
     struct snp_usercall *call; /* NULL: nobody waits */
     struct snp_process process;
@@ -41,7 +41,7 @@ struct job {
 
 static void job_free(void *owner)
 {
-    struct job *job = owner;
+    struct command_call *job = owner;
     struct snp_toolbox *box = job->box;
 
     snp_buf_done(&job->in);
@@ -53,7 +53,7 @@ static void job_free(void *owner)
 /* Output -------------------------------------------------------------------------------------- */
 
 /* Whether there may be more. */
-static bool end_read(struct job *job, int which)
+static bool end_read(struct command_call *job, int which)
 {
     char bytes[READ_BYTES];
     size_t n = snp_process_read(&job->process, which, bytes, sizeof(bytes));
@@ -66,7 +66,7 @@ static bool end_read(struct job *job, int which)
 }
 
 /* What there is in the pipes when it has ended, and no more: others may have them too. */
-static void rest_read(struct job *job, int which)
+static void rest_read(struct command_call *job, int which)
 {
     size_t most = (size_t)SNP_USERTOOL_REPLY_MAX / READ_BYTES + 2;
 
@@ -78,7 +78,7 @@ static void rest_read(struct job *job, int which)
 /* The end ------------------------------------------------------------------------------------- */
 
 /* "exit code 3: ..." with what it said, or what it wrote. */
-static void failure_answer(struct job *job, struct snp_usercall *call)
+static void failure_answer(struct command_call *job, struct snp_usercall *call)
 {
     const struct snp_process *process = &job->process;
     snp_autosay struct snp_say text = SNP_SAY(SNP_PROCESS_SAID_MAX + 256);
@@ -99,7 +99,7 @@ static void failure_answer(struct job *job, struct snp_usercall *call)
                         text.r < 0 ? 0 : text.buf.len);
 }
 
-static void on_ended(struct job *job)
+static void on_ended(struct command_call *job)
 {
     struct snp_usercall *call;
 
@@ -120,7 +120,7 @@ static void on_ended(struct job *job)
 
 /* Input --------------------------------------------------------------------------------------- */
 
-static void on_writable(struct job *job)
+static void on_writable(struct command_call *job)
 {
     ssize_t n = SNP_RETRY(
         write(job->process.ends[SNP_PROCESS_IN].fd, snp_buf_bytes(&job->in), job->in.len));
@@ -158,7 +158,7 @@ static int command_begin(void *ctx,
         .env = (const char *const *)command->env.items,
         .cwd = command->cwd,
     };
-    struct job *job = calloc(1, sizeof(*job));
+    struct command_call *job = calloc(1, sizeof(*job));
     snp_autofree char *text = snp_json_text(arguments);
     int r;
 
@@ -191,7 +191,7 @@ static int command_begin(void *ctx,
 
 static void command_cancel(void *ctx, struct snp_usercall *call)
 {
-    struct job *job = snp_usercall_kept(call);
+    struct command_call *job = snp_usercall_kept(call);
 
     (void)ctx;
     job->call = NULL;

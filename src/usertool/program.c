@@ -7,7 +7,7 @@
 
 #include "base/str.h"
 
-struct tool {
+struct program_tool {
     struct snp_program_tools *program;
     char name[SNP_USERTOOL_NAME_MAX + 1];
 };
@@ -17,7 +17,7 @@ static int tool_begin(void *ctx,
                       const json_t *arguments,
                       struct snp_err *err)
 {
-    const struct tool *tool = ctx;
+    const struct program_tool *tool = ctx;
     struct snp_program_tools *program = tool->program;
     snp_autofree char *text = snp_json_text(arguments);
     size_t i = 0;
@@ -36,7 +36,7 @@ static int tool_begin(void *ctx,
 
 static void tool_cancel(void *ctx, struct snp_usercall *call)
 {
-    struct snp_program_tools *program = ((struct tool *)ctx)->program;
+    struct snp_program_tools *program = ((struct program_tool *)ctx)->program;
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(program->open); i++) {
         if (program->open[i].call == call) {
@@ -66,7 +66,7 @@ static int tool_add(struct snp_toolbox *box,
     snp_autojson json_t *nothing = json_pack("{s:s, s:{}, s:b}", "type", "object", "properties",
                                              "additionalProperties", 0);
     const json_t *parameters = json_object_get(given, "parameters");
-    struct tool *tool = calloc(1, sizeof(*tool));
+    struct program_tool *tool = calloc(1, sizeof(*tool));
     const struct snp_usertool usertool = {
         .name = snp_json_str(given, "name", ""),
         .description = snp_json_str(given, "description", ""),

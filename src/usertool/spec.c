@@ -20,26 +20,26 @@ enum {
 };
 
 /* Where something stands, for messages and relative paths. */
-struct place {
+struct tool_location {
     const char *file;
     const char *table; /* "tools", "mcp_servers" */
     const char *name;
     struct snp_err *err;
 };
 
-static int wrong(const struct place *place, const char *member, const char *what)
+static int wrong(const struct tool_location *place, const char *member, const char *what)
 {
     return snp_fail(place->err, SNP_E_INVALID, "%.150s: %s.%.60s.%s: %s", place->file,
                     place->table, place->name, member, what);
 }
 
-static int no_memory(const struct place *place)
+static int no_memory(const struct tool_location *place)
 {
     return snp_fail(place->err, SNP_E_NOMEM, "out of memory");
 }
 
 /* Only members that mean something. */
-static int members_check(const struct place *place,
+static int members_check(const struct tool_location *place,
                          const json_t *table,
                          const char *const *known)
 {
@@ -73,7 +73,7 @@ static int members_check(const struct place *place,
 /* Texts --------------------------------------------------------------------------------------- */
 
 /* Takes over text, also on failure. */
-static int text_keep(const struct place *place,
+static int text_keep(const struct tool_location *place,
                      struct snp_toolbox_texts *texts,
                      size_t most,
                      const char *member,
@@ -107,7 +107,7 @@ static const char *text_of(const json_t *value)
  * A copy of the text in which "${NAME}" and "${NAME:-instead}" are what our own environment says: so keys need
  * not stand in files. The caller frees; NULL: *err says why.
  */
-static char *expand(const struct place *place, const char *member, const char *text)
+static char *expand(const struct tool_location *place, const char *member, const char *text)
 {
     snp_autobuf struct snp_buf out = SNP_BUF(TEXT_MAX + 1);
     const char *value;
@@ -156,7 +156,7 @@ static char *expand(const struct place *place, const char *member, const char *t
 }
 
 /* The folder of the file, and a path in it. The caller frees; NULL when out of memory. */
-static char *path_of(const struct place *place, const char *path)
+static char *path_of(const struct tool_location *place, const char *path)
 {
     const char *slash = strrchr(place->file, '/');
 
@@ -166,7 +166,7 @@ static char *path_of(const struct place *place, const char *path)
 }
 
 /* {"NAME": "value"} to "NAME=value" or "Name: value". */
-static int pairs_take(const struct place *place,
+static int pairs_take(const struct tool_location *place,
                       const json_t *table,
                       const char *member,
                       const char *between,
@@ -203,7 +203,7 @@ static int pairs_take(const struct place *place,
 }
 
 /* One list of words, or one word, behind those that are there. */
-static int words_take(const struct place *place,
+static int words_take(const struct tool_location *place,
                       const json_t *table,
                       const char *member,
                       struct snp_toolbox_texts *ret)
@@ -226,7 +226,7 @@ static int words_take(const struct place *place,
     return r;
 }
 
-static int seconds_take(const struct place *place, const json_t *table, uint64_t *ret)
+static int seconds_take(const struct tool_location *place, const json_t *table, uint64_t *ret)
 {
     const json_t *value = json_object_get(table, "timeout");
     double seconds = json_number_value(value);
@@ -242,7 +242,7 @@ static int seconds_take(const struct place *place, const json_t *table, uint64_t
     return 0;
 }
 
-static int cwd_take(const struct place *place, const json_t *table, char **ret)
+static int cwd_take(const struct tool_location *place, const json_t *table, char **ret)
 {
     const json_t *value = json_object_get(table, "cwd");
 
@@ -259,7 +259,7 @@ static int cwd_take(const struct place *place, const json_t *table, char **ret)
 /* Commands ------------------------------------------------------------------------------------ */
 
 /* A schema as it is, or the file it is in. */
-static int schema_take(const struct place *place, const json_t *table, json_t **ret)
+static int schema_take(const struct tool_location *place, const json_t *table, json_t **ret)
 {
     json_t *value = json_object_get(table, "schema");
     snp_autofree char *path = NULL;
@@ -289,7 +289,9 @@ static int schema_take(const struct place *place, const json_t *table, json_t **
                  : 0;
 }
 
-static int command_take(struct snp_toolbox *box, const struct place *place, const json_t *table)
+static int command_take(struct snp_toolbox *box,
+                        const struct tool_location *place,
+                        const json_t *table)
 {
     static const char *const known[] = {"command", "description", "schema", "timeout",
                                         "env",     "cwd",         NULL};
@@ -335,7 +337,7 @@ int snp_toolbox_add_commands(struct snp_toolbox *box,
                              const char *file,
                              struct snp_err *err)
 {
-    struct place place = {.file = file, .table = "tools", .err = err};
+    struct tool_location place = {.file = file, .table = "tools", .err = err};
     json_t *table;
     int r = 0;
 
@@ -351,7 +353,7 @@ int snp_toolbox_add_commands(struct snp_toolbox *box,
 
 /* Servers ------------------------------------------------------------------------------------- */
 
-static int name_check(const struct place *place)
+static int name_check(const struct tool_location *place)
 {
     size_t n =
         strspn(place->name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
@@ -365,7 +367,7 @@ static int name_check(const struct place *place)
                : 0;
 }
 
-static int pins_take(const struct place *place, const json_t *table, json_t **ret)
+static int pins_take(const struct tool_location *place, const json_t *table, json_t **ret)
 {
     const json_t *value = json_object_get(table, "pins");
     snp_autofree char *path = NULL;
@@ -387,7 +389,7 @@ static int pins_take(const struct place *place, const json_t *table, json_t **re
 }
 
 /* Its address: a program or a URL. */
-static int address_take(const struct place *place,
+static int address_take(const struct tool_location *place,
                         const json_t *table,
                         struct snp_toolbox_server *spec)
 {
@@ -413,7 +415,9 @@ static int address_take(const struct place *place,
                              : pairs_take(place, table, "headers", ": ", &spec->headers);
 }
 
-static int server_take(struct snp_toolbox *box, const struct place *place, const json_t *table)
+static int server_take(struct snp_toolbox *box,
+                       const struct tool_location *place,
+                       const json_t *table)
 {
     static const char *const known[] = {"type",    "command", "args",  "env",  "cwd", "url",
                                         "headers", "timeout", "tools", "pins", NULL};
@@ -453,7 +457,7 @@ int snp_toolbox_add_servers(struct snp_toolbox *box,
                             const char *file,
                             struct snp_err *err)
 {
-    struct place place = {.file = file, .table = "mcp_servers", .err = err};
+    struct tool_location place = {.file = file, .table = "mcp_servers", .err = err};
     json_t *table;
     int r = 0;
 

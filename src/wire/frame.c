@@ -11,7 +11,7 @@
 #include <endian.h>
 #include <string.h>
 
-struct header {
+struct frame_header {
     uint32_t body_len;
     uint32_t id;
     uint32_t head_len;
@@ -19,7 +19,7 @@ struct header {
     uint8_t zero[3];
 };
 
-_Static_assert(sizeof(struct header) == SNP_FRAME_HEADER_LEN, "as docs/wire.md says");
+_Static_assert(sizeof(struct frame_header) == SNP_FRAME_HEADER_LEN, "as docs/wire.md says");
 
 int snp_frame_write(struct snp_buf *buf, const struct snp_frame *frame)
 {
@@ -28,7 +28,7 @@ int snp_frame_write(struct snp_buf *buf, const struct snp_frame *frame)
         return SNP_E_LIMIT;
     }
     size_t body_len = frame->head_len + frame->raw_len;
-    struct header header = {
+    struct frame_header header = {
         .body_len = htole32((uint32_t)body_len),
         .id = htole32(frame->id),
         .head_len = htole32((uint32_t)frame->head_len),
@@ -58,7 +58,7 @@ int snp_frame_peek(const struct snp_buf *buf,
                    bool *ret_has,
                    struct snp_err *err)
 {
-    struct header header;
+    struct frame_header header;
     *ret_has = false;
     if (buf->len < sizeof(header)) {
         return 0;
@@ -96,7 +96,7 @@ int snp_frame_peek(const struct snp_buf *buf,
 
 size_t snp_frame_missing(const struct snp_buf *buf)
 {
-    struct header header;
+    struct frame_header header;
     size_t size;
 
     if (buf->len < sizeof(header)) {

@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     const struct text file = {.bytes = end == NULL ? "" : (const char *)end + 1,
                               .n = end == NULL ? 0 : n - text.n - 1};
     struct snp_standard standard;
-    struct snp_front front;
+    struct snp_front_matter front;
 
     SNP_ASSERT(snp_front_read(text.bytes, text.n, on_item, &text, &front) == 0);
     SNP_ASSERT(front.body <= text.n && (front.problem == NULL || front.body == 0));

@@ -41,7 +41,7 @@ static void begin(void)
     assert_int_equal(symlink("lib", at("lib64")), 0);
 }
 
-static const char *hash(struct snp_tree *tree)
+static const char *hash(struct snp_tree_digest *tree)
 {
     static char last[2][SNP_TREE_HASH_LEN + 1];
     static int which;
@@ -67,7 +67,7 @@ static void end(void)
 
 TEST(the_same_files_have_the_same_hash)
 {
-    struct snp_tree tree = {0};
+    struct snp_tree_digest tree = {0};
     const char *first;
 
     begin();
@@ -83,7 +83,7 @@ TEST(the_same_files_have_the_same_hash)
 
 TEST(every_change_changes_the_hash)
 {
-    struct snp_tree tree = {0};
+    struct snp_tree_digest tree = {0};
     char before[SNP_TREE_HASH_LEN + 1];
 
     begin();
@@ -114,8 +114,8 @@ TEST(every_change_changes_the_hash)
 
 TEST(bytecode_counts_unless_told_otherwise)
 {
-    struct snp_tree all = {0};
-    struct snp_tree less = {.skip_bytecode = true};
+    struct snp_tree_digest all = {0};
+    struct snp_tree_digest less = {.skip_bytecode = true};
     char with[SNP_TREE_HASH_LEN + 1];
     char without[SNP_TREE_HASH_LEN + 1];
 
@@ -132,7 +132,7 @@ TEST(bytecode_counts_unless_told_otherwise)
 
 TEST(what_is_no_file_is_refused)
 {
-    struct snp_tree tree = {0};
+    struct snp_tree_digest tree = {0};
     struct snp_err err;
 
     begin();
@@ -144,7 +144,7 @@ TEST(what_is_no_file_is_refused)
 
 TEST(what_others_cannot_read_is_named)
 {
-    struct snp_tree tree = {.must_be_public = true};
+    struct snp_tree_digest tree = {.must_be_public = true};
     struct snp_err err;
 
     begin();

@@ -23,7 +23,7 @@ enum {
  * Trees of texts, which are read there and parsed here by a program that can do nothing else. Each has its size before
  * it: 0 = the text cannot be parsed, NO_PARSER = this build has no grammars.
  */
-static int trees_put(const struct snp_box *box,
+static int trees_put(const struct snp_patch_session *box,
                      struct snp_parse *parse,
                      const json_t *texts,
                      struct snp_err *err)
@@ -53,7 +53,10 @@ static int trees_put(const struct snp_box *box,
     return snp_box_put(box, snp_buf_bytes(&out), out.len, "trees", err);
 }
 
-int snp_ground_read(struct snp_box *box, json_t *paths, json_t **ret, struct snp_err *err)
+int snp_ground_read(struct snp_patch_session *box,
+                    json_t *paths,
+                    json_t **ret,
+                    struct snp_err *err)
 {
     const struct {
         const char *name;
@@ -169,7 +172,7 @@ int snp_ground_patch(const struct snp_box_spec *spec,
                      json_t *reasons,
                      struct snp_err *err)
 {
-    snp_autobox struct snp_box box = {0};
+    snp_autobox struct snp_patch_session box = {0};
     const struct snp_box_part part = {.has_tests = true};
     snp_autojson json_t *paths = paths_of(patch);
     snp_autojson json_t *before = NULL;

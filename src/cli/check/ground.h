@@ -14,8 +14,10 @@
 #include "repair/patch.h"
 
 /* paths: of files or folders in the project. *ret: a list of what is found, the caller's. */
-int snp_ground_read(struct snp_box *box, json_t *paths, json_t **ret, struct snp_err *err)
-    SNP_NODISCARD;
+int snp_ground_read(struct snp_patch_session *box,
+                    json_t *paths,
+                    json_t **ret,
+                    struct snp_err *err) SNP_NODISCARD;
 
 /* "LINE:COLUMN: SEVERITY: MESSAGE, nearest: NAME (PATH:LINE)". */
 void snp_ground_line(const json_t *finding, struct snp_buf *out);

@@ -32,7 +32,7 @@ enum status {
 static const char *const status_names[] = {"not concerned", "passed",      "broken before",
                                            "not checkable", "not checked", "broken"};
 
-struct judging {
+struct standards_check {
     const struct snp_box_spec *spec;
     const struct snp_patch *patch;
     json_t *reasons;
@@ -65,7 +65,7 @@ static void finding_add(struct told *told, const char *path, uint32_t line)
                                            "line", (json_int_t)line)));
 }
 
-static int file_judge(struct judging *j,
+static int file_judge(struct standards_check *j,
                       const struct snp_rule *rule,
                       const struct snp_patch_file *file,
                       struct told *told,
@@ -104,7 +104,7 @@ static int file_judge(struct judging *j,
 
 /* Commands ------------------------------------------------------------------------------------ */
 
-static int command_run(struct judging *j,
+static int command_run(struct standards_check *j,
                        const char *command,
                        bool is_patched,
                        struct told *told,
@@ -112,7 +112,7 @@ static int command_run(struct judging *j,
                        struct snp_err *err)
 {
     const struct snp_box_part part = {.has_tests = false};
-    snp_autobox struct snp_box box = {0};
+    snp_autobox struct snp_patch_session box = {0};
     snp_autobuf struct snp_buf out = SNP_BUF(SNP_BOX_OUTPUT_MAX);
     snp_autojson json_t *argv = snp_need(json_pack("[s, s, s]", "/bin/sh", "-c", command));
     snp_autojson json_t *result = NULL;
@@ -134,7 +134,7 @@ static int command_run(struct judging *j,
 }
 
 /* A command whose own files are changed says nothing of the change. */
-static const char *names_changed(const struct judging *j, const char *command)
+static const char *names_changed(const struct standards_check *j, const char *command)
 {
     for (size_t i = 0; i < j->patch->n; i++) {
         if (strstr(command, j->patch->files[i].path) != NULL) {
@@ -144,7 +144,7 @@ static const char *names_changed(const struct judging *j, const char *command)
     return NULL;
 }
 
-static int check_judge(struct judging *j,
+static int check_judge(struct standards_check *j,
                        const struct snp_rule *rule,
                        struct told *told,
                        struct snp_err *err)
@@ -175,7 +175,7 @@ static int check_judge(struct judging *j,
 
 /* Standards ----------------------------------------------------------------------------------- */
 
-static bool is_concerned(const struct judging *j, const struct snp_standard *standard)
+static bool is_concerned(const struct standards_check *j, const struct snp_standard *standard)
 {
     for (size_t i = 0; i < j->patch->n; i++) {
         if (snp_standard_covers(standard, j->patch->files[i].path)) {
@@ -185,7 +185,7 @@ static bool is_concerned(const struct judging *j, const struct snp_standard *sta
     return false;
 }
 
-static int rule_judge(struct judging *j,
+static int rule_judge(struct standards_check *j,
                       const struct snp_standard *standard,
                       const struct snp_rule *rule,
                       struct told *told,
@@ -210,7 +210,7 @@ static int rule_judge(struct judging *j,
     return r;
 }
 
-static void reason_add(const struct judging *j,
+static void reason_add(const struct standards_check *j,
                        const struct snp_standard *standard,
                        const struct snp_rule *rule,
                        const struct told *told)
@@ -240,7 +240,7 @@ static json_t *rule_json(const struct snp_rule *rule, struct told *told)
                               told->findings, "output", SNP_TAKE_PTR(told->output)));
 }
 
-static int standard_judge(struct judging *j,
+static int standard_judge(struct standards_check *j,
                           const struct snp_standard *standard,
                           json_t *documents,
                           enum status *ret,
@@ -283,7 +283,7 @@ int snp_standards_patch(const struct snp_box_spec *spec,
     snp_autostandards struct snp_standards standards = {0};
     snp_autojson json_t *documents = snp_need(json_array());
     snp_autofree char *shared = snp_users_folder("standards");
-    struct judging j = {
+    struct standards_check j = {
         .spec = spec, .patch = &spec->changes->patch, .reasons = reasons, .steps = STEPS};
     json_int_t counts[STATUSES] = {0};
 

@@ -26,7 +26,7 @@ struct call_arg {
     const char *option; /* NULL: the words behind the options */
 };
 
-static const struct call {
+static const struct tool_call {
     const char *tool; /* without the beginning of its name */
     const char *verb;
     struct call_arg args[CALL_ARGS];
@@ -43,7 +43,7 @@ static const struct call {
      "standards",                  {{"categories", "--category"}, {"max_tokens", "--max-tokens"}}  },
 };
 
-static const struct call *call_find(const char *name)
+static const struct tool_call *call_find(const char *name)
 {
     name += snp_has_prefix(name, "snipara_") ? 8 : snp_has_prefix(name, "rlm_") ? 4 : 0;
     for (size_t i = 0; i < SNP_ARRAY_LEN(calls); i++) {
@@ -54,12 +54,12 @@ static const struct call *call_find(const char *name)
     return NULL;
 }
 
-struct words {
+struct argument_list {
     char *items[WORDS_MAX + 1]; /* owned */
     size_t n;
 };
 
-static void words_done(struct words *words)
+static void words_done(struct argument_list *words)
 {
     for (size_t i = 0; i < words->n; i++) {
         free(words->items[i]);
@@ -67,7 +67,7 @@ static void words_done(struct words *words)
 }
 
 /* word: consumed. More than there is room for: passed over. */
-static void word_add(struct words *words, char *word)
+static void word_add(struct argument_list *words, char *word)
 {
     if (words->n == WORDS_MAX) {
         free(word);
@@ -94,7 +94,7 @@ static char *path_of(const char *path)
                                                              : path);
 }
 
-static void option_add(struct words *words, const char *option, const json_t *value)
+static void option_add(struct argument_list *words, const char *option, const json_t *value)
 {
     snp_autofree char *text = value_text(value);
     size_t i;
@@ -125,7 +125,9 @@ static char *lines_of(const json_t *arguments, const char *file)
                                  (long long)snp_json_int(arguments, "end_line", 0));
 }
 
-static void words_make(const struct call *call, const json_t *arguments, struct words *words)
+static void words_make(const struct tool_call *call,
+                       const json_t *arguments,
+                       struct argument_list *words)
 {
     snp_autofree char *rest = NULL;
 
@@ -155,9 +157,9 @@ static void words_make(const struct call *call, const json_t *arguments, struct 
 
 int snp_context_call(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    const struct call *call = call_find(snp_opts_arg(opts, 0));
+    const struct tool_call *call = call_find(snp_opts_arg(opts, 0));
     const char *dir = snp_opts_str(opts, "dir");
-    snp_cleanup(words_done) struct words words = {.n = 0};
+    snp_cleanup(words_done) struct argument_list words = {.n = 0};
     snp_autojson json_t *arguments = NULL;
     snp_autofree char *text = NULL;
     struct snp_err err;

@@ -184,8 +184,8 @@ const struct snp_verb snp_verb_context_call = {
     .run = become,
 };
 
-#define ADDRESS(name) &snp_verb_context_##name,
-static const struct snp_verb *const verbs[] = {SNP_CONTEXT_VERBS(ADDRESS) NULL};
+#define CONTEXT_VERB_ADDRESS(name) &snp_verb_context_##name,
+static const struct snp_verb *const verbs[] = {SNP_CONTEXT_VERBS(CONTEXT_VERB_ADDRESS) NULL};
 
 const struct snp_verb snp_verb_context = {
     .name = "context",

@@ -27,13 +27,13 @@ enum {
 
 /* search ------------------------------------------------------------------------------- */
 
-struct found {
+struct search_output {
     json_t *results; /* NULL = printed */
 };
 
 static void found_add(void *arg, const char *path, uint32_t number, const char *line, size_t n)
 {
-    struct found *found = arg;
+    struct search_output *found = arg;
     snp_autofree char *name = NULL;
     snp_autofree char *text = NULL;
 
@@ -56,7 +56,7 @@ int snp_context_search(struct snp_cli *cli, const struct snp_opts *opts)
     const char *pattern = snp_opts_arg(opts, 0);
     struct snp_search_result result = {0};
     snp_autojson json_t *answer = NULL;
-    struct found found = {.results = cli->is_json ? snp_need(json_array()) : NULL};
+    struct search_output found = {.results = cli->is_json ? snp_need(json_array()) : NULL};
     struct snp_search what = {.pattern = pattern, .fn = found_add, .arg = &found};
     struct snp_err err;
     int r = snp_context_number(opts, "max-results",

@@ -28,7 +28,7 @@ struct evaluating {
     const struct snp_opts *opts;
     struct snp_tasks tasks;
     struct snp_score with;
-    struct snp_work work;
+    struct snp_eval_work work;
     json_t *defaults; /* owned */
     json_t *head;     /* owned */
     json_t *results;  /* owned */
@@ -70,12 +70,12 @@ static int options_take(struct evaluating *all, struct snp_err *err)
                                    .cost = snp_opts_str(opts, "cost-limit"),
                                    .config = snp_opts_str(opts, "config")};
     SNP_TRY(snp_verify_proof_options(opts, &all->with.proof, err));
-    all->work = (struct snp_work){.with = &all->with,
-                                  .tasks = &all->tasks,
-                                  .per_task = model == NULL ? 0 : all->k,
-                                  .parallel = (size_t)parallel,
-                                  .folder = snp_opts_str(opts, "output"),
-                                  .is_quiet = all->cli->is_json || !snp_term_is(stderr)};
+    all->work = (struct snp_eval_work){.with = &all->with,
+                                       .tasks = &all->tasks,
+                                       .per_task = model == NULL ? 0 : all->k,
+                                       .parallel = (size_t)parallel,
+                                       .folder = snp_opts_str(opts, "output"),
+                                       .is_quiet = all->cli->is_json || !snp_term_is(stderr)};
     all->work.folder = all->work.folder == NULL ? "eval" : all->work.folder;
     all->log_dir = snp_need_format("%s/logs", all->work.folder);
     all->with.log_dir = all->log_dir;

@@ -31,7 +31,7 @@ enum {
     WORDS = 10, /* that are added */
 };
 
-struct candidate {
+struct racer {
     pid_t pid;
     int fd; /* owned: its standard output */
     struct snp_buf out;
@@ -42,7 +42,7 @@ struct candidate {
 
 struct race {
     struct snp_cli *cli;
-    struct candidate all[SNP_RACE_MAX];
+    struct racer all[SNP_RACE_MAX];
     size_t n;
     size_t n_open;
     ssize_t winner;
@@ -86,7 +86,7 @@ static char **argv_make(struct snp_cli *cli, const char *const *more)
 
 static int candidate_start(struct race *race, char **argv, struct snp_err *err)
 {
-    struct candidate *one = &race->all[race->n];
+    struct racer *one = &race->all[race->n];
     posix_spawn_file_actions_t actions;
     int pair[2];
     int eno;
@@ -121,7 +121,7 @@ static void others_stop(const struct race *race)
 }
 
 /* It has ended. */
-static void candidate_end(struct race *race, struct candidate *one)
+static void candidate_end(struct race *race, struct racer *one)
 {
     struct snp_err ignored;
     char *rest = snp_need(snp_buf_cstr(&one->out));
@@ -168,7 +168,7 @@ static void race_watch(struct race *race)
             return;
         }
         for (size_t i = 0; i < race->n; i++) {
-            struct candidate *one = &race->all[i];
+            struct racer *one = &race->all[i];
             ssize_t got;
 
             if (one->fd < 0 || polled[i].revents == 0) {
@@ -182,7 +182,7 @@ static void race_watch(struct race *race)
     }
 }
 
-static const char *word_of(const struct candidate *one)
+static const char *word_of(const struct racer *one)
 {
     return snp_json_str(json_object_get(one->result, "verdict"), "verdict", "no verdict");
 }

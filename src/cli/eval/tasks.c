@@ -117,20 +117,20 @@ static json_t *task_make(const json_t *line, const char *folder)
 }
 
 /* Each line of a file. */
-struct reading {
+struct task_reader {
     struct snp_tasks *tasks;
     const char *folder;
-    int (*take)(struct reading *all, const json_t *line);
+    int (*take)(struct task_reader *all, const json_t *line);
 };
 
-static int task_take(struct reading *all, const json_t *line)
+static int task_take(struct task_reader *all, const json_t *line)
 {
     json_t *task = task_make(line, all->folder);
 
     return task == NULL ? -1 : json_array_append_new(all->tasks->list, task);
 }
 
-static int sample_take(struct reading *all, const json_t *line)
+static int sample_take(struct task_reader *all, const json_t *line)
 {
     static const char *const texts[] = {"completion", "model_patch", "code", NULL};
     static const char *const ids[] = {"task_id", "instance_id", NULL};
@@ -154,7 +154,7 @@ static int sample_take(struct reading *all, const json_t *line)
     return json_array_append_new(list, json_string(text));
 }
 
-static int lines_read(const char *path, struct reading *all, struct snp_err *err)
+static int lines_read(const char *path, struct task_reader *all, struct snp_err *err)
 {
     snp_autofree char *text = NULL;
     char hash[SNP_PATCH_HASH_LEN + 1] = "";
@@ -191,7 +191,7 @@ static int lines_read(const char *path, struct reading *all, struct snp_err *err
 int snp_tasks_read(const char *path, struct snp_tasks *ret, struct snp_err *err)
 {
     snp_autofree char *real = realpath(path, NULL);
-    struct reading all = {.tasks = ret, .take = task_take};
+    struct task_reader all = {.tasks = ret, .take = task_take};
     char *slash;
 
     *ret =
@@ -210,7 +210,7 @@ int snp_tasks_read(const char *path, struct snp_tasks *ret, struct snp_err *err)
 
 int snp_tasks_samples(const char *path, struct snp_tasks *tasks, struct snp_err *err)
 {
-    struct reading all = {.tasks = tasks, .take = sample_take};
+    struct task_reader all = {.tasks = tasks, .take = sample_take};
 
     return lines_read(path, &all, err);
 }

@@ -30,7 +30,7 @@ enum {
     US = 1000000,
 };
 
-struct job {
+struct sample_job {
     const json_t *task;
     size_t sample;
     const char *text; /* NULL: the model is asked */
@@ -45,11 +45,11 @@ struct shared {
 };
 
 struct working {
-    const struct snp_work *work;
-    int fd;           /* owned: of the results, locked */
-    json_t *results;  /* owned */
-    json_t *known;    /* owned: "TASK\nSAMPLE" -> true */
-    struct job *jobs; /* owned */
+    const struct snp_eval_work *work;
+    int fd;                  /* owned: of the results, locked */
+    json_t *results;         /* owned */
+    json_t *known;           /* owned: "TASK\nSAMPLE" -> true */
+    struct sample_job *jobs; /* owned */
     size_t n_jobs;
     struct shared *shared; /* owned: mapped */
 };
@@ -146,13 +146,13 @@ static void job_add(struct working *all, const json_t *task, size_t sample, cons
 
     if (json_object_get(all->known, key) == NULL) {
         all->jobs = snp_need(realloc(all->jobs, (all->n_jobs + 1) * sizeof(*all->jobs)));
-        all->jobs[all->n_jobs++] = (struct job){task, sample, text};
+        all->jobs[all->n_jobs++] = (struct sample_job){task, sample, text};
     }
 }
 
 static void jobs_make(struct working *all)
 {
-    const struct snp_work *work = all->work;
+    const struct snp_eval_work *work = all->work;
 
     for (size_t i = 0; i < json_array_size(work->tasks->list); i++) {
         const json_t *task = json_array_get(work->tasks->list, i);
@@ -166,7 +166,7 @@ static void jobs_make(struct working *all)
     }
 }
 
-static int job_do(const struct working *all, const struct job *job, struct snp_err *err)
+static int job_do(const struct working *all, const struct sample_job *job, struct snp_err *err)
 {
     snp_autojson json_t *result = NULL;
     uint64_t began = snp_now_us();
@@ -244,7 +244,7 @@ static int workers_run(struct working *all, struct snp_err *err)
                      all->shared->failed, all->shared->why);
 }
 
-int snp_work_do(const struct snp_work *work, json_t **ret, struct snp_err *err)
+int snp_work_do(const struct snp_eval_work *work, json_t **ret, struct snp_err *err)
 {
     snp_cleanup(working_done) struct working all = {.work = work,
                                                     .fd = -1,

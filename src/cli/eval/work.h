@@ -7,7 +7,7 @@
 #include "cli/eval/score.h"
 #include "cli/eval/tasks.h"
 
-struct snp_work {
+struct snp_eval_work {
     const struct snp_score *with;
     const struct snp_tasks *tasks;
     size_t per_task;    /* samples that the model is asked for; 0: those of the file */
@@ -22,6 +22,8 @@ struct snp_work {
  * has results of something else, or another process works there; SNP_E_PEER: some could not be judged, and none is on
  * record of these.
  */
-int snp_work_do(const struct snp_work *work, json_t **ret, struct snp_err *err) SNP_NODISCARD;
+int snp_work_do(const struct snp_eval_work *work,
+                json_t **ret,
+                struct snp_err *err) SNP_NODISCARD;
 
 #endif

@@ -19,16 +19,16 @@
 #include "cli/show/term.h"
 #include "config/toml.h"
 
-enum form {
+enum client_form {
     FORM_SERVERS = 0, /* {"mcpServers": {NAME: {command, args}}} */
     FORM_TYPED,       /* the same with "type" */
     FORM_VSCODE,      /* {"servers": {...}}, with "type" */
     FORM_TOML,        /* [mcp_servers.NAME] */
 };
 
-static const struct client {
+static const struct mcp_client {
     const char *name;
-    enum form form;
+    enum client_form form;
     bool wants_path; /* started from a desktop: no PATH of a shell */
     const char *file;
     const char
@@ -84,7 +84,7 @@ static bool is_in_path(const char *name, const char *own)
 }
 
 /* How a client starts us; the caller frees. NULL when out of memory. */
-static char *command_for(const struct client *client)
+static char *command_for(const struct mcp_client *client)
 {
     static const char name[] = "snipara-sandbox";
     char own[PATH_MAX];
@@ -98,13 +98,13 @@ static char *command_for(const struct client *client)
                                                         : snp_need_copy(own);
 }
 
-static bool is_typed(const struct client *client)
+static bool is_typed(const struct mcp_client *client)
 {
     return client->form == FORM_TYPED || client->form == FORM_VSCODE;
 }
 
 /* {"url": ..., "headers": ...} as the client calls them; new reference. */
-static json_t *remote_json(const struct client *client, const struct snp_mcp_entry *wanted)
+static json_t *remote_json(const struct mcp_client *client, const struct snp_mcp_entry *wanted)
 {
     json_t *server = json_pack("{s:s*, s:s}", "type", is_typed(client) ? "http" : NULL,
                                client->url, wanted->url);
@@ -124,7 +124,7 @@ static json_t *remote_json(const struct client *client, const struct snp_mcp_ent
 }
 
 /* What the client is told of us; new reference, NULL when out of memory. */
-static json_t *server_json(const struct client *client, const struct snp_mcp_entry *wanted)
+static json_t *server_json(const struct mcp_client *client, const struct snp_mcp_entry *wanted)
 {
     snp_autofree char *command = NULL;
 
@@ -139,7 +139,7 @@ static json_t *server_json(const struct client *client, const struct snp_mcp_ent
                            wanted->args);
 }
 
-static const char *group_of(const struct client *client)
+static const char *group_of(const struct mcp_client *client)
 {
     return client->form == FORM_VSCODE ? "servers" : "mcpServers";
 }
@@ -166,7 +166,7 @@ static int toml_table(json_t *server, struct snp_buf *out)
     return r;
 }
 
-static const struct client *client_find(const char *name, struct snp_err *err)
+static const struct mcp_client *client_find(const char *name, struct snp_err *err)
 {
     for (size_t i = 0; i < SNP_ARRAY_LEN(clients); i++) {
         if (strcmp(clients[i].name, name) == 0) {
@@ -182,7 +182,7 @@ static const struct client *client_find(const char *name, struct snp_err *err)
 }
 
 /* Whether the client can be told so. */
-static int client_check(const struct client *client,
+static int client_check(const struct mcp_client *client,
                         const struct snp_mcp_entry *wanted,
                         struct snp_err *err)
 {
@@ -194,7 +194,7 @@ static int client_check(const struct client *client,
                           client->name);
 }
 
-static int server_print(const struct client *client, json_t *server)
+static int server_print(const struct mcp_client *client, json_t *server)
 {
     snp_autojson json_t *owned = server;
     snp_autobuf struct snp_buf text = {0};
@@ -212,7 +212,7 @@ static int server_print(const struct client *client, json_t *server)
 }
 
 /* Into which file it goes. */
-static void file_print(const struct client *client)
+static void file_print(const struct mcp_client *client)
 {
     snp_autoplace struct snp_mcp_place place = {0};
     const char *chosen = client->variable == NULL
@@ -227,7 +227,7 @@ static void file_print(const struct client *client)
 int snp_mcp_client_print(struct snp_cli *cli, const struct snp_opts *opts, const char *name)
 {
     struct snp_err err;
-    const struct client *client = client_find(name, &err);
+    const struct mcp_client *client = client_find(name, &err);
     snp_autoentry struct snp_mcp_entry wanted = {0};
     int r = client == NULL ? SNP_E_INVALID : snp_mcp_entry_make(cli, opts, &wanted, &err);
 
@@ -249,7 +249,7 @@ void snp_mcp_place_done(struct snp_mcp_place *place)
 }
 
 /* The folder a client keeps its file in; the caller frees. NULL: err says why. */
-static char *folder_of(const struct client *client, struct snp_err *err)
+static char *folder_of(const struct mcp_client *client, struct snp_err *err)
 {
     /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
     const char *chosen = client->variable == NULL ? NULL : getenv(client->variable);
@@ -276,7 +276,7 @@ static char *folder_of(const struct client *client, struct snp_err *err)
 
 int snp_mcp_client_place(const char *name, struct snp_mcp_place *ret, struct snp_err *err)
 {
-    const struct client *client = client_find(name, err);
+    const struct mcp_client *client = client_find(name, err);
     snp_autofree char *folder = client == NULL ? NULL : folder_of(client, err);
     snp_autofree char *path = NULL;
 
@@ -300,7 +300,7 @@ static bool is_served(const json_t *entry)
 }
 
 /* The entry with what leads to us; its owner's further members and options stay. New reference. */
-static json_t *entry_made(const struct client *client,
+static json_t *entry_made(const struct mcp_client *client,
                           const struct snp_mcp_entry *wanted,
                           const json_t *old)
 {
@@ -342,7 +342,7 @@ static const char *name_in(const json_t *servers)
                : server_name;
 }
 
-static int json_edit(const struct client *client,
+static int json_edit(const struct mcp_client *client,
                      const struct snp_mcp_entry *given,
                      const char *text,
                      size_t n,
@@ -473,7 +473,7 @@ static int toml_check(json_t *whole,
                : snp_fail(err, SNP_E_INVALID, "the entry could not be written into this file");
 }
 
-static int toml_edit(const struct client *client,
+static int toml_edit(const struct mcp_client *client,
                      const struct snp_mcp_entry *given,
                      const char *text,
                      size_t n,
@@ -510,7 +510,7 @@ int snp_mcp_client_edit(const char *name,
                         struct snp_buf *out,
                         struct snp_err *err)
 {
-    const struct client *client = client_find(name, err);
+    const struct mcp_client *client = client_find(name, err);
     int r = client == NULL ? SNP_E_INVALID : client_check(client, wanted, err);
 
     if (r < 0) {

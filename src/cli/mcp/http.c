@@ -15,7 +15,7 @@
 #include "mcp/http/httpd.h"
 #include "mcp/http/token.h"
 
-struct given {
+struct http_arguments {
     struct snp_httpd_options http;
     char *token;      /* owned; NULL = none */
     char *token_file; /* owned */
@@ -23,14 +23,16 @@ struct given {
     bool as_json;
 };
 
-static void given_done(struct given *given)
+static void given_done(struct http_arguments *given)
 {
     snp_httpd_token_free(given->token);
     free(given->token_file);
     snp_http_hosts_done(&given->hosts);
 }
 
-static int token_read(const struct snp_opts *opts, struct given *given, struct snp_err *err)
+static int token_read(const struct snp_opts *opts,
+                      struct http_arguments *given,
+                      struct snp_err *err)
 {
     const char *file = snp_opts_str(opts, "token-file");
     snp_autofree char *state = NULL;
@@ -54,7 +56,9 @@ static int token_read(const struct snp_opts *opts, struct given *given, struct s
     return r;
 }
 
-static int given_read(const struct snp_opts *opts, struct given *given, struct snp_err *err)
+static int given_read(const struct snp_opts *opts,
+                      struct http_arguments *given,
+                      struct snp_err *err)
 {
     const char *address = snp_opts_str(opts, "http");
     bool is_open = snp_opts_flag(opts, "no-token", false);
@@ -83,7 +87,7 @@ static int given_read(const struct snp_opts *opts, struct given *given, struct s
 
 struct serving {
     struct snp_mcp_sandboxes *service;
-    const struct given *given;
+    const struct http_arguments *given;
 };
 
 static void on_listening(void *ctx, const char *url)
@@ -113,7 +117,7 @@ static bool is_settled(void *ctx)
 
 static int http_run(struct snp_mcp_sandboxes *service, void *ctx, struct snp_err *err)
 {
-    struct given *given = ctx;
+    struct http_arguments *given = ctx;
     struct serving serving = {service, given};
 
     given->http.listening = on_listening;
@@ -125,7 +129,7 @@ static int http_run(struct snp_mcp_sandboxes *service, void *ctx, struct snp_err
 
 int snp_mcp_http_verb(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    struct given given = {0};
+    struct http_arguments given = {0};
     struct snp_err err;
     int r = given_read(opts, &given, &err);
 

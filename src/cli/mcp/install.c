@@ -25,14 +25,14 @@ enum {
 
 /* Showing -------------------------------------------------------------------------------------- */
 
-struct lines {
+struct line_cursor {
     const char *text;
     size_t n;
     size_t at; /* of the line being looked at */
 };
 
 /* The next line without its end; NULL after the last. */
-static const char *line_next(struct lines *lines, size_t *ret_n)
+static const char *line_next(struct line_cursor *lines, size_t *ret_n)
 {
     const char *line = lines->text + lines->at;
     const char *end;
@@ -80,7 +80,7 @@ static size_t common_end(const char *a, size_t n_a, const char *b, size_t n_b, s
 
 static int part_add(struct snp_buf *out, char mark, const char *text, size_t n)
 {
-    struct lines lines = {text, n, 0};
+    struct line_cursor lines = {text, n, 0};
     const char *line;
     size_t len = 0;
     int r = 0;

@@ -28,7 +28,7 @@ enum {
 static const char token_variable[] = "SNIPARA_SANDBOX_MCP_TOKEN";
 
 /* What the options make, until the client has copied it. */
-struct given {
+struct client_arguments {
     struct snp_mcp_client_options options;
     char *token;       /* owned */
     char *header_text; /* owned; lines point into it */
@@ -38,7 +38,7 @@ struct given {
     json_t *capabilities;
 };
 
-static void given_done(struct given *given)
+static void given_done(struct client_arguments *given)
 {
     if (given->token != NULL) {
         explicit_bzero(given->token, strlen(given->token));
@@ -63,7 +63,9 @@ size_t snp_mcp_run_own_args(const struct snp_opts *opts)
     return snp_opts_dashes(opts, &before) ? before : snp_opts_n_args(opts);
 }
 
-static int token_take(const struct snp_opts *opts, struct given *given, struct snp_err *err)
+static int token_take(const struct snp_opts *opts,
+                      struct client_arguments *given,
+                      struct snp_err *err)
 {
     const char *path = snp_opts_str(opts, "token-file");
     const char *variable = getenv(token_variable); /* NOLINT(concurrency-mt-unsafe) */
@@ -81,7 +83,9 @@ static int token_take(const struct snp_opts *opts, struct given *given, struct s
     return r;
 }
 
-static int headers_take(const struct snp_opts *opts, struct given *given, struct snp_err *err)
+static int headers_take(const struct snp_opts *opts,
+                        struct client_arguments *given,
+                        struct snp_err *err)
 {
     const char *path = snp_opts_str(opts, "header-file");
     size_t n = 0;
@@ -111,7 +115,7 @@ static int headers_take(const struct snp_opts *opts, struct given *given, struct
     return r;
 }
 
-static int env_add(struct given *given, char *variable, struct snp_err *err)
+static int env_add(struct client_arguments *given, char *variable, struct snp_err *err)
 {
     if (variable == NULL || given->n_env >= ENV_MAX) {
         free(variable);
@@ -121,7 +125,9 @@ static int env_add(struct given *given, char *variable, struct snp_err *err)
     return 0;
 }
 
-static int env_take(const struct snp_opts *opts, struct given *given, struct snp_err *err)
+static int env_take(const struct snp_opts *opts,
+                    struct client_arguments *given,
+                    struct snp_err *err)
 {
     const char *const *items = NULL;
     size_t n = snp_opts_list(opts, "pass-env", &items);
@@ -142,7 +148,9 @@ static int env_take(const struct snp_opts *opts, struct given *given, struct snp
     return r;
 }
 
-static int protocol_take(const struct snp_opts *opts, struct given *given, struct snp_err *err)
+static int protocol_take(const struct snp_opts *opts,
+                         struct client_arguments *given,
+                         struct snp_err *err)
 {
     static const char *const names[] = {"auto", "legacy", "modern"};
     const char *name = snp_opts_str(opts, "protocol");
@@ -168,7 +176,7 @@ static int protocol_take(const struct snp_opts *opts, struct given *given, struc
 /* The command after `--`, or the URL. */
 static int server_take(const struct snp_opts *opts,
                        size_t n_own,
-                       struct given *given,
+                       struct client_arguments *given,
                        struct snp_err *err)
 {
     size_t before = snp_mcp_run_own_args(opts);
@@ -349,7 +357,7 @@ void snp_mcp_run_list(struct snp_mcp_run *run,
 /* Options to a client that begins to open. SNP_E_INVALID: usage error. */
 static int client_make(struct snp_mcp_run *run, size_t n_own, struct snp_err *err)
 {
-    snp_cleanup(given_done) struct given given = {0};
+    snp_cleanup(given_done) struct client_arguments given = {0};
     int r = headers_take(run->opts, &given, err);
 
     r = r < 0 ? r : protocol_take(run->opts, &given, err);

@@ -531,19 +531,21 @@ static int judge_connect(struct snp_front *front, struct snp_err *err)
 }
 
 /* The request of a record of `repair`. */
-struct judging {
+struct repair_request {
     struct snp_verify asked;
     const char **texts[SNP_VERIFY_KINDS + 3]; /* owned */
 };
 
-static void judging_done(struct judging *of)
+static void judging_done(struct repair_request *of)
 {
     for (size_t i = 0; i < SNP_ARRAY_LEN(of->texts); i++) {
         free(of->texts[i]);
     }
 }
 
-static void judging_make(struct snp_front *front, const json_t *repair, struct judging *ret)
+static void judging_make(struct snp_front *front,
+                         const json_t *repair,
+                         struct repair_request *ret)
 {
     static const char *const members[] = {"test", "regress", "hidden"};
     struct snp_verify *asked = &ret->asked;
@@ -604,7 +606,7 @@ int snp_front_tests(struct snp_front *front,
                     const json_t *exec,
                     struct snp_err *err)
 {
-    snp_cleanup(judging_done) struct judging of = {0};
+    snp_cleanup(judging_done) struct repair_request of = {0};
 
     judging_make(front, repair, &of);
     return verify(front, &of.asked, exec, NULL, err);
@@ -618,7 +620,7 @@ static int on_judge(void *ctx,
                     struct snp_err *err)
 {
     struct snp_front *front = ctx;
-    snp_cleanup(judging_done) struct judging of = {0};
+    snp_cleanup(judging_done) struct repair_request of = {0};
     snp_autofree char *feedback = NULL;
     int r;
 

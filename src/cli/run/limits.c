@@ -166,7 +166,7 @@ void snp_run_limits_cap(const struct snp_front *front, json_t *budget)
 
 /* Remedies ---------------------------------------------------------------------------------- */
 
-static const struct row {
+static const struct remedy_row {
     const char *limit;
     const char *option;
     const char *of_agent; /* NULL = the same */
@@ -183,12 +183,12 @@ static const struct row {
 };
 
 /* The reader of a remedy. */
-struct reader {
+struct remedy_reader {
     bool is_agent;
     bool is_caller;
 };
 
-static const char *option_of(const struct row *row, const struct reader *reader)
+static const char *option_of(const struct remedy_row *row, const struct remedy_reader *reader)
 {
     if (reader->is_caller) {
         return row->setting != NULL ? row->setting : row->limit;
@@ -197,7 +197,8 @@ static const char *option_of(const struct row *row, const struct reader *reader)
 }
 
 /* The option that raises the limit; NULL = none. */
-static const char *raise_with(const struct snp_remedy *remedy, const struct reader *reader)
+static const char *raise_with(const struct snp_remedy *remedy,
+                              const struct remedy_reader *reader)
 {
     for (size_t i = 0; remedy->kind == SNP_REMEDY_RAISE_LIMIT && remedy->value == 0 &&
                        i < SNP_ARRAY_LEN(rows);
@@ -209,7 +210,7 @@ static const char *raise_with(const struct snp_remedy *remedy, const struct read
     return NULL;
 }
 
-static json_t *resume_with(const json_t *limits, const struct reader *reader)
+static json_t *resume_with(const json_t *limits, const struct remedy_reader *reader)
 {
     snp_autobuf struct snp_buf text = {0};
     int r = 0;
@@ -235,7 +236,7 @@ static json_t *resume_with(const json_t *limits, const struct reader *reader)
 
 void snp_run_way_out(json_t *result, bool is_agent, bool is_caller)
 {
-    const struct reader reader = {is_agent, is_caller};
+    const struct remedy_reader reader = {is_agent, is_caller};
     const char *error = snp_json_str(result, "error", NULL);
     const char *option;
     struct snp_err err;

@@ -140,12 +140,12 @@ static int event_collect(void *ctx, json_t *record, struct snp_err *err)
 }
 
 /* What is shown of a run. */
-struct shown {
+struct shown_run {
     json_t *events; /* owned */
     json_t *steps;  /* owned: their numbers, by step_key */
 };
 
-static void shown_done(struct shown *shown)
+static void shown_done(struct shown_run *shown)
 {
     json_decref(shown->events);
     json_decref(shown->steps);
@@ -159,7 +159,7 @@ static char *step_key(const char *call_id, const char *tool_call_id)
 
 static int shown_collect(void *ctx, json_t *record, struct snp_err *err)
 {
-    struct shown *shown = ctx;
+    struct shown_run *shown = ctx;
 
     if (json_is_integer(json_object_get(record, "number"))) {
         snp_autofree char *key = step_key(snp_json_str(record, "call_id", ""),
@@ -243,7 +243,7 @@ static void event_print(const json_t *before, const json_t *event, const json_t 
 }
 
 /* How the run stands: its answer, or what it failed of. */
-static int state_print(struct snp_cli *cli, const char *path, const struct shown *shown)
+static int state_print(struct snp_cli *cli, const char *path, const struct shown_run *shown)
 {
     snp_cleanup(snp_trajectory_info_done) struct snp_trajectory_info info = {0};
     const json_t *end;
@@ -285,8 +285,8 @@ static int state_print(struct snp_cli *cli, const char *path, const struct shown
 static int show_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autofree char *path = NULL;
-    snp_cleanup(shown_done) struct shown shown = {snp_need(json_array()),
-                                                  snp_need(json_object())};
+    snp_cleanup(shown_done) struct shown_run shown = {snp_need(json_array()),
+                                                      snp_need(json_object())};
     struct snp_trajectory_check check;
     struct snp_err err;
     int r = snp_runs_find(cli, opts, 0, &path, &err);

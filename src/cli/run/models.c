@@ -38,13 +38,13 @@ static const struct snp_opt_arg args[] = {
 };
 
 /* What is known of one provider. */
-struct known {
+struct provider_state {
     struct snp_model_choice choice;
     struct snp_err err; /* code SNP_OK = it can be asked */
 };
 
 /* A check under way. */
-struct check {
+struct provider_check {
     uv_loop_t loop;
     bool is_ok;
     json_t *answer; /* owned */
@@ -63,7 +63,7 @@ static const char *price_text(const struct snp_model_choice *choice, char out[PR
 
 /* JSON ------------------------------------------------------------------------------------ */
 
-static json_t *choice_to_json(const struct known *known)
+static json_t *choice_to_json(const struct provider_state *known)
 {
     const struct snp_model_choice *choice = &known->choice;
     bool is_ready = known->err.code == SNP_OK;
@@ -79,8 +79,8 @@ static json_t *choice_to_json(const struct known *known)
 }
 
 static int print_json(const struct snp_models *models,
-                      const struct known *configured,
-                      const struct known *all,
+                      const struct provider_state *configured,
+                      const struct provider_state *all,
                       size_t n,
                       json_t *check)
 {
@@ -97,7 +97,7 @@ static int print_json(const struct snp_models *models,
 
 /* Text ------------------------------------------------------------------------------------ */
 
-static void print_configured(const struct known *known)
+static void print_configured(const struct provider_state *known)
 {
     const struct snp_model_choice *choice = &known->choice;
     char price[PRICE_LEN];
@@ -114,7 +114,7 @@ static void print_configured(const struct known *known)
     }
 }
 
-static void print_providers(const struct known *all, size_t n, bool want_all)
+static void print_providers(const struct provider_state *all, size_t n, bool want_all)
 {
     static const char *const heads[] = {"Provider", "Default model", "Key", "In / out per M",
                                         "Ready"};
@@ -143,14 +143,14 @@ static void print_providers(const struct known *all, size_t n, bool want_all)
 
 static void on_done(void *ctx, const struct snp_model_answer *answer)
 {
-    struct check *check = ctx;
+    struct provider_check *check = ctx;
 
     check->is_ok = answer->is_ok;
     check->err = answer->err;
     check->answer = snp_model_answer_to_json(answer);
 }
 
-static int ask(struct check *check,
+static int ask(struct provider_check *check,
                struct snp_models *models,
                const char *model,
                struct snp_err *err)
@@ -177,7 +177,7 @@ static int ask(struct check *check,
     return r;
 }
 
-static void print_check(const struct check *check)
+static void print_check(const struct provider_check *check)
 {
     const json_t *usage = json_object_get(check->answer, "usage");
     const json_t *cost = json_object_get(check->answer, "cost_usd");
@@ -197,7 +197,7 @@ static void print_check(const struct check *check)
 
 /* ----------------------------------------------------------------------------------------- */
 
-static size_t list_all(struct snp_models *models, struct known *all)
+static size_t list_all(struct snp_models *models, struct provider_state *all)
 {
     size_t n = 0;
 
@@ -216,13 +216,13 @@ static int check_fail(struct snp_cli *cli, const struct snp_err *err)
 
 static int show(struct snp_cli *cli,
                 const struct snp_opts *opts,
-                struct check *check,
+                struct provider_check *check,
                 struct snp_models *models)
 {
-    static struct known all[PROVIDERS_MAX];
+    static struct provider_state all[PROVIDERS_MAX];
     const char *model = snp_opts_arg(opts, 0);
     bool want_check = snp_opts_flag(opts, "check", false);
-    struct known configured = {0};
+    struct provider_state configured = {0};
     struct snp_err err;
     int r = snp_model_choose(models, model, &configured.choice, &configured.err);
     size_t n = list_all(models, all);
@@ -250,7 +250,7 @@ static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
     const struct snp_config *config = NULL;
     struct snp_models *models = NULL;
-    struct check check = {0};
+    struct provider_check check = {0};
     struct snp_err err;
     int r = snp_cli_config(cli, opts, &config, &err);
 

@@ -111,7 +111,7 @@ static int sweep(const struct snp_applied *applied, int project_fd, struct snp_e
     return 0;
 }
 
-static int record_open(const struct snp_changes *changes,
+static int record_open(const struct snp_session_changes *changes,
                        struct snp_applied *applied,
                        struct snp_err *err)
 {
@@ -138,7 +138,7 @@ static int record_open(const struct snp_changes *changes,
         &applied->record, err);
 }
 
-int snp_applied_open(const struct snp_changes *changes,
+int snp_applied_open(const struct snp_session_changes *changes,
                      struct snp_applied **ret,
                      struct snp_err *err)
 {
@@ -221,7 +221,7 @@ static int on_applied(void *ctx, const struct snp_patch_file *file, struct snp_e
 }
 
 int snp_applied_run(struct snp_applied *applied,
-                    const struct snp_changes *changes,
+                    const struct snp_session_changes *changes,
                     json_t *how,
                     size_t *ret_n,
                     struct snp_err *err)

@@ -15,7 +15,7 @@ struct snp_applied;
  * Open or begin it, and lock it. What an apply that was cut off left beside files is removed. SNP_E_LIMIT: apply or verify of this
  * session runs. *ret is the caller's.
  */
-int snp_applied_open(const struct snp_changes *changes,
+int snp_applied_open(const struct snp_session_changes *changes,
                      struct snp_applied **ret,
                      struct snp_err *err) SNP_NODISCARD;
 void snp_applied_free(struct snp_applied *applied);
@@ -47,7 +47,7 @@ const json_t *snp_applied_risk(const struct snp_applied *applied, const char *ha
  * that are in place.
  */
 int snp_applied_run(struct snp_applied *applied,
-                    const struct snp_changes *changes,
+                    const struct snp_session_changes *changes,
                     json_t *how,
                     size_t *ret_n,
                     struct snp_err *err) SNP_NODISCARD;

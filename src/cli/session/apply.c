@@ -18,14 +18,14 @@
 #include "cli/show/term.h"
 #include "repair/verdict.h"
 
-struct applying {
+struct apply_verb {
     struct snp_cli *cli;
     const struct snp_opts *opts;
-    struct snp_changes changes;
+    struct snp_session_changes changes;
     struct snp_applied *applied; /* owned */
 };
 
-static void applying_done(struct applying *all)
+static void applying_done(struct apply_verb *all)
 {
     snp_applied_free(all->applied);
     snp_changes_done(&all->changes);
@@ -39,7 +39,7 @@ static void file_tell(const struct snp_patch_file *file, const char *why)
     snp_term_printf(stderr, "  %s: %s\n", path, why);
 }
 
-static bool is_allowed(const struct applying *all, const char *path)
+static bool is_allowed(const struct apply_verb *all, const char *path)
 {
     const char *const *allowed;
     size_t n = snp_opts_list(all->opts, "allow", &allowed);
@@ -53,7 +53,7 @@ static bool is_allowed(const struct applying *all, const char *path)
 }
 
 /* Files whose place was changed after the session had begun, which it may not have seen. */
-static const char *is_news(const struct applying *all, const struct snp_patch_file *file)
+static const char *is_news(const struct apply_verb *all, const struct snp_patch_file *file)
 {
     bool is_there = file->base.kind == SNP_PATCH_FILE || file->base.kind == SNP_PATCH_LINK;
 
@@ -63,18 +63,18 @@ static const char *is_news(const struct applying *all, const struct snp_patch_fi
                : NULL;
 }
 
-static const char *is_refused(const struct applying *all, const struct snp_patch_file *file)
+static const char *is_refused(const struct apply_verb *all, const struct snp_patch_file *file)
 {
     (void)all;
     return file->refusal;
 }
 
-static const char *is_unnamed(const struct applying *all, const struct snp_patch_file *file)
+static const char *is_unnamed(const struct apply_verb *all, const struct snp_patch_file *file)
 {
     return file->caution == NULL || is_allowed(all, file->path) ? NULL : file->caution;
 }
 
-static bool is_ready(const struct applying *all)
+static bool is_ready(const struct apply_verb *all)
 {
     return all->applied != NULL && snp_applied_is_ready(all->applied, all->changes.patch.hash);
 }
@@ -82,7 +82,7 @@ static bool is_ready(const struct applying *all)
 /* One kind of reason: every file that has it is told, then the way out. */
 struct gate {
     const char *option; /* that opens it; NULL = none does */
-    const char *(*why)(const struct applying *all, const struct snp_patch_file *file);
+    const char *(*why)(const struct apply_verb *all, const struct snp_patch_file *file);
     const char *way_out;
 };
 
@@ -95,7 +95,7 @@ static const struct gate gates[] = {
      "compare them with the project; --project-moved applies the patch all the same"  },
 };
 
-static int gates_pass(const struct applying *all, struct snp_err *err)
+static int gates_pass(const struct apply_verb *all, struct snp_err *err)
 {
     const struct snp_patch *patch = &all->changes.patch;
 
@@ -129,7 +129,7 @@ static int gates_pass(const struct applying *all, struct snp_err *err)
 }
 
 /* Whether the class of risk that the verdict found asks for a person's eyes. */
-static bool needs_review(const struct applying *all)
+static bool needs_review(const struct apply_verb *all)
 {
     const json_t *risk = snp_applied_risk(all->applied, all->changes.patch.hash);
     const char *how = snp_json_str(risk, "automation", "");
@@ -137,7 +137,7 @@ static bool needs_review(const struct applying *all)
     return strcmp(how, "human-in-the-loop") == 0 || strcmp(how, "manual") == 0;
 }
 
-static int asked(const struct applying *all, struct snp_err *err)
+static int asked(const struct apply_verb *all, struct snp_err *err)
 {
     struct snp_err ignored;
     const json_t *risk = snp_applied_risk(all->applied, all->changes.patch.hash);
@@ -167,7 +167,7 @@ static int asked(const struct applying *all, struct snp_err *err)
                                         "--yes applies without asking");
 }
 
-static json_t *how_json(const struct applying *all)
+static json_t *how_json(const struct apply_verb *all)
 {
     const char *const *allowed;
     size_t n = snp_opts_list(all->opts, "allow", &allowed);
@@ -182,7 +182,7 @@ static json_t *how_json(const struct applying *all)
         "project_moved", snp_opts_flag(all->opts, "project-moved", false), "allowed", names));
 }
 
-static json_t *result_json(const struct applying *all, size_t n)
+static json_t *result_json(const struct apply_verb *all, size_t n)
 {
     json_t *paths = json_array();
 
@@ -197,7 +197,7 @@ static json_t *result_json(const struct applying *all, size_t n)
         all->applied == NULL ? NULL : snp_applied_risk(all->applied, all->changes.patch.hash));
 }
 
-static int apply(struct applying *all, json_t **ret, struct snp_err *err)
+static int apply(struct apply_verb *all, json_t **ret, struct snp_err *err)
 {
     size_t n_before = 0;
     size_t n_all = 0;
@@ -225,7 +225,7 @@ static int apply(struct applying *all, json_t **ret, struct snp_err *err)
 
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_cleanup(applying_done) struct applying all = {
+    snp_cleanup(applying_done) struct apply_verb all = {
         .cli = cli, .opts = opts, .changes = {.project_fd = -1}};
     const struct snp_diff_show show = {.is_stat = snp_opts_flag(opts, "stat", false)};
     snp_autojson json_t *result = NULL;

@@ -23,7 +23,7 @@ enum {
     NONCE = SNP_BOX_NONCE,
 };
 
-void snp_box_close(struct snp_box *box)
+void snp_box_close(struct snp_patch_session *box)
 {
     struct snp_err ignored;
     snp_autoreply struct snp_reply reply = {0};
@@ -35,17 +35,17 @@ void snp_box_close(struct snp_box *box)
     }
 }
 
-struct taking {
-    struct snp_box *box;
+struct output_sink {
+    struct snp_patch_session *box;
     struct snp_buf *out; /* both streams: the end */
 };
 
 static int on_output(
     void *ctx, const json_t *head, const char *raw, size_t raw_len, struct snp_err *err)
 {
-    const struct taking *taking = ctx;
+    const struct output_sink *taking = ctx;
     struct snp_buf *out = taking->out;
-    struct snp_box *box = taking->box;
+    struct snp_patch_session *box = taking->box;
     const char *event = snp_json_str(head, "event", "");
 
     (void)err;
@@ -62,21 +62,21 @@ static int on_output(
 }
 
 /* Before a cell or during it. */
-static bool is_interrupted(const struct snp_box *box)
+static bool is_interrupted(const struct snp_patch_session *box)
 {
     const struct snp_client *client = box->spec->cli->client;
 
     return client != NULL && snp_client_interrupted(client) != 0;
 }
 
-int snp_box_exec(struct snp_box *box,
+int snp_box_exec(struct snp_patch_session *box,
                  json_t *argv,
                  const char *code,
                  struct snp_buf *out,
                  json_t **ret,
                  struct snp_err *err)
 {
-    const struct snp_changes *changes = box->spec->changes;
+    const struct snp_session_changes *changes = box->spec->changes;
     size_t n = code == NULL ? 0 : strlen(code);
     snp_autojson json_t *head = SNP_WRITE(
         snp_exec_request, SNP_EXEC_DEFAULTS, .session = box->name,
@@ -86,7 +86,7 @@ int snp_box_exec(struct snp_box *box,
         .durability = "process", .checkpoint = "off",
         .temporary = true); /* it ends with us, however we end */
     snp_autoreply struct snp_reply reply = {0};
-    struct taking taking = {.box = box, .out = out};
+    struct output_sink taking = {.box = box, .out = out};
     const struct snp_call call = {
         .head = head, .raw = code, .raw_len = n, .event = on_output, .ctx = &taking};
     int r = 0;
@@ -105,7 +105,7 @@ int snp_box_exec(struct snp_box *box,
     return 0;
 }
 
-int snp_box_python(struct snp_box *box, const char *code, struct snp_err *err)
+int snp_box_python(struct snp_patch_session *box, const char *code, struct snp_err *err)
 {
     snp_autobuf struct snp_buf out = SNP_BUF(OUTPUT_MAX);
     snp_autojson json_t *result = NULL;
@@ -126,7 +126,10 @@ int snp_box_python(struct snp_box *box, const char *code, struct snp_err *err)
                           message[0] == '\0' ? status : message);
 }
 
-static int put(const struct snp_box *box, int fd, const char *name, struct snp_err *err)
+static int put(const struct snp_patch_session *box,
+               int fd,
+               const char *name,
+               struct snp_err *err)
 {
     snp_autofree char *path = snp_need_format("/tmp/%.*s/%s", NONCE, box->nonce, name);
     const struct snp_remote_file to = {
@@ -137,7 +140,7 @@ static int put(const struct snp_box *box, int fd, const char *name, struct snp_e
                                       : snp_file_put(&to, fd, &size, err);
 }
 
-int snp_box_put(const struct snp_box *box,
+int snp_box_put(const struct snp_patch_session *box,
                 const char *text,
                 size_t n,
                 const char *name,
@@ -151,7 +154,10 @@ int snp_box_put(const struct snp_box *box,
     return put(box, fd, name, err);
 }
 
-int snp_box_get(const struct snp_box *box, const char *name, json_t **ret, struct snp_err *err)
+int snp_box_get(const struct snp_patch_session *box,
+                const char *name,
+                json_t **ret,
+                struct snp_err *err)
 {
     snp_autofree char *path = snp_need_format("/tmp/%.*s/%s", NONCE, box->nonce, name);
     struct snp_remote_file from = {.cli = box->spec->cli, .session = box->name, .path = path};
@@ -177,7 +183,9 @@ int snp_box_get(const struct snp_box *box, const char *name, json_t **ret, struc
     return 0;
 }
 
-int snp_box_apply(struct snp_box *box, const struct snp_box_part *part, struct snp_err *err)
+int snp_box_apply(struct snp_patch_session *box,
+                  const struct snp_box_part *part,
+                  struct snp_err *err)
 {
     static const char format[] =
         "how = json.load(open('/tmp/%s/how.json'))\n"
@@ -194,12 +202,12 @@ int snp_box_apply(struct snp_box *box, const struct snp_box_part *part, struct s
 
 int snp_box_begin(const struct snp_box_spec *spec,
                   const char *code,
-                  struct snp_box *ret,
+                  struct snp_patch_session *ret,
                   struct snp_err *err)
 {
     snp_autofree char *first = NULL;
 
-    *ret = (struct snp_box){.spec = spec};
+    *ret = (struct snp_patch_session){.spec = spec};
     if (snp_random_id(ret->nonce) < 0) {
         return snp_fail_sys(err, errno, "random name");
     }
@@ -210,7 +218,9 @@ int snp_box_begin(const struct snp_box_spec *spec,
     return snp_box_python(ret, first, err);
 }
 
-int snp_box_open(const struct snp_box_spec *spec, struct snp_box *ret, struct snp_err *err)
+int snp_box_open(const struct snp_box_spec *spec,
+                 struct snp_patch_session *ret,
+                 struct snp_err *err)
 {
     snp_autofree char *plugin = NULL;
     snp_autofree char *reporter = NULL;

@@ -20,7 +20,7 @@
 #include "wire/session.h"
 #include "wire/snapshot.h"
 
-void snp_changes_done(struct snp_changes *changes)
+void snp_changes_done(struct snp_session_changes *changes)
 {
     free(changes->session);
     free(changes->name);
@@ -94,9 +94,9 @@ int snp_changes_content(struct snp_cli *cli,
 
 /* Rows --------------------------------------------------------------------------------------- */
 
-struct reading {
+struct change_reader {
     struct snp_cli *cli;
-    struct snp_changes *changes;
+    struct snp_session_changes *changes;
     const char *const *only;
     size_t n_only;
     const char **paths; /* owned: of all rows, sorted, each borrowed */
@@ -104,7 +104,7 @@ struct reading {
     uint64_t base_left; /* bytes of the project that may still be read */
 };
 
-static bool is_asked_for(const struct reading *all, const char *path)
+static bool is_asked_for(const struct change_reader *all, const char *path)
 {
     bool is_asked = all->n_only == 0;
 
@@ -115,7 +115,7 @@ static bool is_asked_for(const struct reading *all, const char *path)
 }
 
 /* A file of the session that holds bytes. One with holes is stored as its runs, so its size is another one. */
-static int now_read(struct reading *all,
+static int now_read(struct change_reader *all,
                     const struct snp_diff_file *row,
                     struct snp_patch_side *now,
                     struct snp_err *err)
@@ -148,7 +148,7 @@ static int now_read(struct reading *all,
 }
 
 /* The project's side of a path, and a change unless both are the same. now: consumed. */
-static int change_add(struct reading *all,
+static int change_add(struct change_reader *all,
                       const char *path,
                       struct snp_patch_side *now,
                       struct snp_err *err)
@@ -191,7 +191,7 @@ static int path_order(const void *a, const void *b)
 /* A file of a folder that the session deleted, or made anew: deleted, unless the session has one of that name. */
 static int hidden_found(void *ctx, const char *path, struct snp_err *err)
 {
-    struct reading *all = ctx;
+    struct change_reader *all = ctx;
     struct snp_patch_side none = {0};
 
     return bsearch(&path, all->paths, all->n_paths, sizeof(*all->paths), path_order) != NULL ||
@@ -201,13 +201,13 @@ static int hidden_found(void *ctx, const char *path, struct snp_err *err)
 }
 
 /* A folder of the project that the session hides or has deleted. */
-static int folder_hidden(struct reading *all, const char *path, struct snp_err *err)
+static int folder_hidden(struct change_reader *all, const char *path, struct snp_err *err)
 {
     return snp_project_walk(all->changes->project_fd, path, hidden_found, all, err);
 }
 
 /* A file of the copy that the session removed. Its folders go with their files. */
-static int removed_add(struct reading *all,
+static int removed_add(struct change_reader *all,
                        const struct snp_diff_file *row,
                        const char *path,
                        struct snp_err *err)
@@ -220,7 +220,7 @@ static int removed_add(struct reading *all,
 }
 
 /* A folder of the session, or a name that it deleted. New folders come with their files. */
-static int name_add(struct reading *all,
+static int name_add(struct change_reader *all,
                     const struct snp_diff_file *row,
                     const char *path,
                     struct snp_err *err)
@@ -241,7 +241,7 @@ static int name_add(struct reading *all,
                : change_add(all, path, &now, err);
 }
 
-static int row_add(struct reading *all,
+static int row_add(struct change_reader *all,
                    const struct snp_diff_file *row,
                    const char *path,
                    struct snp_err *err)
@@ -271,7 +271,7 @@ static int row_add(struct reading *all,
     return change_add(all, path, &now, err);
 }
 
-static int rows_read(struct reading *all, const json_t *rows, struct snp_err *err)
+static int rows_read(struct change_reader *all, const json_t *rows, struct snp_err *err)
 {
     size_t n = json_array_size(rows);
     snp_autofree char **owned = snp_need(calloc(n + 1, sizeof(*owned)));
@@ -300,7 +300,7 @@ static int rows_read(struct reading *all, const json_t *rows, struct snp_err *er
 
 static int session_read(struct snp_cli *cli,
                         const char *session,
-                        struct snp_changes *ret,
+                        struct snp_session_changes *ret,
                         struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
@@ -333,7 +333,7 @@ static int session_read(struct snp_cli *cli,
 
 /* Where a project is a copy, that is what the session is compared with; native has the changes alone. */
 static int diff_ask(struct snp_cli *cli,
-                    const struct snp_changes *changes,
+                    const struct snp_session_changes *changes,
                     struct snp_reply *reply,
                     struct snp_err *err)
 {
@@ -356,17 +356,17 @@ int snp_changes_read(struct snp_cli *cli,
                      const char *session,
                      const char *const *only,
                      size_t n_only,
-                     struct snp_changes *ret,
+                     struct snp_session_changes *ret,
                      struct snp_err *err)
 {
-    struct reading all = {.cli = cli,
-                          .changes = ret,
-                          .only = only,
-                          .n_only = n_only,
-                          .base_left = SNP_PATCH_BYTES_MAX};
+    struct change_reader all = {.cli = cli,
+                                .changes = ret,
+                                .only = only,
+                                .n_only = n_only,
+                                .base_left = SNP_PATCH_BYTES_MAX};
     snp_autoreply struct snp_reply reply = {0};
 
-    *ret = (struct snp_changes){.project_fd = -1};
+    *ret = (struct snp_session_changes){.project_fd = -1};
     SNP_TRY(session_read(cli, session, ret, err));
     SNP_TRY(diff_ask(cli, ret, &reply, err));
     if (snp_json_bool(reply.head, "truncated", false)) {

@@ -8,7 +8,7 @@
 #include "repair/patch.h"
 #include "wire/snapshot.h"
 
-struct snp_changes {
+struct snp_session_changes {
     char *session;  /* owned: id */
     char *name;     /* owned */
     char *project;  /* owned: its folder */
@@ -21,7 +21,7 @@ struct snp_changes {
     struct snp_patch patch;
     json_t *lost; /* owned: what of the session could not be saved */
 };
-void snp_changes_done(struct snp_changes *changes);
+void snp_changes_done(struct snp_session_changes *changes);
 #define snp_autochanges snp_cleanup(snp_changes_done)
 
 /*
@@ -32,7 +32,7 @@ int snp_changes_read(struct snp_cli *cli,
                      const char *session,
                      const char *const *only,
                      size_t n_only,
-                     struct snp_changes *ret,
+                     struct snp_session_changes *ret,
                      struct snp_err *err) SNP_NODISCARD;
 
 /* The bytes of a row's path, a string; the caller frees. */

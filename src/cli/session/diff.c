@@ -41,7 +41,7 @@ enum {
 };
 
 /* A side of a file. */
-struct side {
+struct file_side {
     const char *type;   /* borrowed: file, dir, link, deleted; NULL = it is not there */
     const char *hash;   /* borrowed: of a file's content */
     const char *target; /* borrowed: where a link leads; NULL = it is none */
@@ -155,19 +155,19 @@ static int variables_add(struct comparison *all, const json_t *answer)
 
 /* Contents ----------------------------------------------------------------------------------- */
 
-static bool has_content(const struct side *side)
+static bool has_content(const struct file_side *side)
 {
     return snp_streq(side->type, "file");
 }
 
-static int side_fetch(struct snp_cli *cli, struct side *side, struct snp_err *err)
+static int side_fetch(struct snp_cli *cli, struct file_side *side, struct snp_err *err)
 {
     return side->bytes != NULL || !has_content(side) || side->hash == NULL
                ? 0
                : snp_changes_content(cli, side->hash, TEXT_MAX, &side->bytes, &side->len, err);
 }
 
-static bool is_binary(const struct side *side)
+static bool is_binary(const struct file_side *side)
 {
     size_t look = side->len < BINARY_LOOK ? side->len : BINARY_LOOK;
 
@@ -192,7 +192,7 @@ static int folder_make(struct comparison *all, struct snp_err *err)
     return 0;
 }
 
-static int side_store(const struct side *side, const char *path, struct snp_err *err)
+static int side_store(const struct file_side *side, const char *path, struct snp_err *err)
 {
     snp_autoclose int fd =
         open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -205,8 +205,8 @@ static int side_store(const struct side *side, const char *path, struct snp_err 
 
 /* The hunks between two texts: diff's output without its two lines of names. */
 static int hunks_make(struct comparison *all,
-                      const struct side *a,
-                      const struct side *b,
+                      const struct file_side *a,
+                      const struct file_side *b,
                       struct snp_buf *hunks,
                       struct snp_err *err)
 {
@@ -308,8 +308,8 @@ static void hunks_count(const struct snp_buf *hunks, uint64_t *ret_added, uint64
 /* One changed file, ready to be shown. */
 struct change {
     char *path; /* owned */
-    struct side a;
-    struct side b;
+    struct file_side a;
+    struct file_side b;
     bool has_lines; /* both sides are text of a size that can be compared */
     struct snp_buf hunks;
     uint64_t added;
@@ -342,16 +342,16 @@ static void change_read(const json_t *json, struct change *ret)
 
     snp_buf_init(&ret->hunks, DIFF_MAX);
     ret->path = snp_changes_path(&row);
-    ret->a = (struct side){.type = row.type_a,
-                           .hash = row.a,
-                           .target = target_of(row.type_a, row.target_a),
-                           .size = number(row.size_a),
-                           .mode = (unsigned)number(row.mode_a)};
-    ret->b = (struct side){.type = row.type_b,
-                           .hash = row.b,
-                           .target = target_of(row.type_b, row.target_b),
-                           .size = number(row.size_b),
-                           .mode = (unsigned)number(row.mode_b)};
+    ret->a = (struct file_side){.type = row.type_a,
+                                .hash = row.a,
+                                .target = target_of(row.type_a, row.target_a),
+                                .size = number(row.size_a),
+                                .mode = (unsigned)number(row.mode_a)};
+    ret->b = (struct file_side){.type = row.type_b,
+                                .hash = row.b,
+                                .target = target_of(row.type_b, row.target_b),
+                                .size = number(row.size_b),
+                                .mode = (unsigned)number(row.mode_b)};
 }
 
 static int change_load(struct comparison *all, struct change *change, struct snp_err *err)
@@ -381,8 +381,8 @@ static int change_load(struct comparison *all, struct change *change, struct snp
 /* "new file mode 644", and a line for each end of what changed its kind or mode. */
 static int modes_add(struct comparison *all, const struct change *change)
 {
-    const struct side *a = &change->a;
-    const struct side *b = &change->b;
+    const struct file_side *a = &change->a;
+    const struct file_side *b = &change->b;
     int r = 0;
 
     if (snp_streq(a->type, b->type)) {
@@ -568,13 +568,14 @@ static int sides_find(struct comparison *all, struct snp_err *err)
 
 /* With the project ----------------------------------------------------------------------------- */
 
-static struct side side_of_patch(const struct snp_patch_side *from)
+static struct file_side side_of_patch(const struct snp_patch_side *from)
 {
     static const char *const types[] = {
         [SNP_PATCH_NONE] = NULL,    [SNP_PATCH_FILE] = "file",     [SNP_PATCH_LINK] = "link",
         [SNP_PATCH_FOLDER] = "dir", [SNP_PATCH_OTHER] = "special",
     };
-    struct side side = {.type = types[from->kind], .target = from->target, .size = from->size};
+    struct file_side side = {
+        .type = types[from->kind], .target = from->target, .size = from->size};
 
     if (from->kind == SNP_PATCH_FILE) {
         side.hash = from->hash;
@@ -613,7 +614,7 @@ static int patch_file_add(struct comparison *all,
 }
 
 int snp_diff_project(struct snp_cli *cli,
-                     const struct snp_changes *changes,
+                     const struct snp_session_changes *changes,
                      const struct snp_diff_show *show,
                      json_t **ret_json,
                      struct snp_err *err)
@@ -659,7 +660,7 @@ int snp_diff_project(struct snp_cli *cli,
 
 static int project_run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_autochanges struct snp_changes changes = {.project_fd = -1};
+    snp_autochanges struct snp_session_changes changes = {.project_fd = -1};
     snp_autofree char *session = NULL;
     snp_autojson json_t *json = NULL;
     const struct snp_diff_show show = {

@@ -20,7 +20,7 @@ struct snp_diff_show {
 
 /* On standard output, or (ret_json not NULL) as an object, which is the caller's. */
 int snp_diff_project(struct snp_cli *cli,
-                     const struct snp_changes *changes,
+                     const struct snp_session_changes *changes,
                      const struct snp_diff_show *show,
                      json_t **ret_json,
                      struct snp_err *err) SNP_NODISCARD;

@@ -87,7 +87,7 @@ static const struct snp_opt_arg args[] = {
 };
 
 /* Everything of one run; owned where it says so. */
-struct job {
+struct exec_job {
     struct snp_cli *cli;
     const struct snp_opts *opts;
     const struct snp_verb *verb;
@@ -102,7 +102,7 @@ struct job {
     json_t *not_applied; /* owned: of the result */
 };
 
-static void job_done(struct job *job)
+static void job_done(struct exec_job *job)
 {
     json_decref(job->argv);
     json_decref(job->head);
@@ -113,7 +113,7 @@ static void job_done(struct job *job)
 /* What runs ------------------------------------------------------------------------------- */
 
 /* All positionals, after what is in job->argv already. */
-static int words_take(struct job *job, struct snp_err *err)
+static int words_take(struct exec_job *job, struct snp_err *err)
 {
     const char *const *words = snp_opts_args(job->opts);
 
@@ -127,14 +127,14 @@ static int words_take(struct job *job, struct snp_err *err)
     return 0;
 }
 
-static int command_take(struct job *job, struct snp_err *err)
+static int command_take(struct exec_job *job, struct snp_err *err)
 {
     job->is_command = true;
     job->argv = json_array();
     return words_take(job, err);
 }
 
-static int shell_take(struct job *job, const char *text, size_t len, struct snp_err *err)
+static int shell_take(struct exec_job *job, const char *text, size_t len, struct snp_err *err)
 {
     if (strlen(text) != len) {
         return snp_fail(err, SNP_E_INVALID, "a shell line cannot hold a NUL byte");
@@ -145,7 +145,7 @@ static int shell_take(struct job *job, const char *text, size_t len, struct snp_
 }
 
 /* What comes after --file FILE: FILE is argument 0, as for a script. */
-static int script_args_take(struct job *job, const char *file, struct snp_err *err)
+static int script_args_take(struct exec_job *job, const char *file, struct snp_err *err)
 {
     if (job->argv == NULL) {
         job->argv = json_array();
@@ -155,7 +155,7 @@ static int script_args_take(struct job *job, const char *file, struct snp_err *e
 }
 
 /* "exec script.py" runs no file: as code that is a variable and its attribute. */
-static bool is_script(const struct job *job)
+static bool is_script(const struct exec_job *job)
 {
     const char *text = snp_opts_n_args(job->opts) > 0 ? snp_opts_arg(job->opts, 0) : "";
 
@@ -164,7 +164,7 @@ static bool is_script(const struct job *job)
 }
 
 /* Where the code comes from; NULL in *ret_path: it is *ret_text. */
-static int source_find(const struct job *job,
+static int source_find(const struct exec_job *job,
                        const char **ret_path,
                        const char **ret_text,
                        struct snp_err *err)
@@ -193,7 +193,7 @@ static int source_find(const struct job *job,
     return 0;
 }
 
-static int code_take(struct job *job, struct snp_err *err)
+static int code_take(struct exec_job *job, struct snp_err *err)
 {
     const char *file = snp_opts_str(job->opts, "file");
     const char *path = NULL;
@@ -245,7 +245,7 @@ static int code_take(struct job *job, struct snp_err *err)
     return 0;
 }
 
-static int stdin_take(struct job *job, struct snp_err *err)
+static int stdin_take(struct exec_job *job, struct snp_err *err)
 {
     const char *path = snp_opts_str(job->opts, "stdin");
     snp_autofree char *input = NULL;
@@ -269,7 +269,7 @@ static int stdin_take(struct job *job, struct snp_err *err)
 
 /* How it runs ------------------------------------------------------------------------------ */
 
-static int project_find(const struct job *job, char **ret_path, struct snp_err *err)
+static int project_find(const struct exec_job *job, char **ret_path, struct snp_err *err)
 {
     const char *dir = snp_opts_str(job->opts, "project");
 
@@ -277,7 +277,7 @@ static int project_find(const struct job *job, char **ret_path, struct snp_err *
 }
 
 /* What a new session shows where --project says nothing: as the configuration has it. */
-static int workspace_find(const struct job *job, json_t *defaults, struct snp_err *err)
+static int workspace_find(const struct exec_job *job, json_t *defaults, struct snp_err *err)
 {
     const char *dir = snp_cli_workspace(job->config, NULL);
     snp_autofree char *path = NULL;
@@ -298,7 +298,7 @@ static int workspace_find(const struct job *job, json_t *defaults, struct snp_er
 }
 
 /* A folder or archive with another file system; links resolved, unpacked if need be. */
-static int rootfs_find(const struct job *job, char **ret_path, struct snp_err *err)
+static int rootfs_find(const struct exec_job *job, char **ret_path, struct snp_err *err)
 {
     const char *given = snp_opts_str(job->opts, "rootfs");
     snp_autofree char *state = NULL;
@@ -322,7 +322,7 @@ static int env_add(
                : 0;
 }
 
-static int env_collect(const struct job *job, json_t *env, struct snp_err *err)
+static int env_collect(const struct exec_job *job, json_t *env, struct snp_err *err)
 {
     const char *const *items = NULL;
     size_t n = snp_opts_list(job->opts, "pass-env", &items);
@@ -349,7 +349,7 @@ static int env_collect(const struct job *job, json_t *env, struct snp_err *err)
     return r;
 }
 
-static int head_make(struct job *job, struct snp_err *err)
+static int head_make(struct exec_job *job, struct snp_err *err)
 {
     const char *session = snp_opts_str(job->opts, "session");
     bool has_template = snp_config_origin(job->config, SNP_KEY_TEMPLATE) == SNP_ORIGIN_CLI;
@@ -407,7 +407,10 @@ static int head_make(struct job *job, struct snp_err *err)
 
 /* Running --------------------------------------------------------------------------------- */
 
-static int job_run(struct job *job, struct snp_view *view, int *ret_exit, struct snp_err *err)
+static int job_run(struct exec_job *job,
+                   struct snp_view *view,
+                   int *ret_exit,
+                   struct snp_err *err)
 {
     snp_autoreply struct snp_reply reply = {0};
     snp_autojson json_t *result = NULL;
@@ -466,7 +469,7 @@ static int options_check(const struct snp_opts *opts, struct snp_err *err)
 
 static int run(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    snp_cleanup(job_done) struct job job = {.cli = cli, .opts = opts};
+    snp_cleanup(job_done) struct exec_job job = {.cli = cli, .opts = opts};
     const char *session = snp_opts_str(opts, "session");
     struct snp_view view;
     struct snp_err err;

@@ -43,12 +43,12 @@ enum {
 #define FILES_BYTES_MAX ((uint64_t)16 << 30)
 
 /* A file or folder of a session. */
-struct place {
+struct session_path {
     char *session; /* owned */
     char *path;    /* owned */
 };
 
-static void place_done(struct place *place)
+static void place_done(struct session_path *place)
 {
     free(place->session);
     free(place->path);
@@ -63,7 +63,7 @@ static int place_find(struct snp_cli *cli,
                       const struct snp_opts *opts,
                       const char *word,
                       const char *path_default,
-                      struct place *ret,
+                      struct session_path *ret,
                       struct snp_err *err)
 {
     snp_autofree char *session = NULL;
@@ -240,9 +240,9 @@ int snp_file_put_end(const struct snp_remote_file *to, struct snp_err *err)
 
 /* One file or folder that goes over; put and get begin with the place, and fill in the rest. */
 struct copied {
-    struct place place; /* owned */
-    char *from;         /* owned */
-    char *to;           /* owned; NULL = standard output */
+    struct session_path place; /* owned */
+    char *from;                /* owned */
+    char *to;                  /* owned; NULL = standard output */
     struct snp_moved moved;
     bool is_tree;
     bool is_put;
@@ -317,7 +317,7 @@ static char *trimmed(const char *path)
 }
 
 /* "s:dir/" keeps the own name of what is put there. */
-static void name_keep(struct place *place, const char *name)
+static void name_keep(struct session_path *place, const char *name)
 {
     char *whole = place->path;
 
@@ -383,7 +383,7 @@ static int put(struct snp_cli *cli,
                struct snp_err *err)
 {
     const char *source = snp_opts_arg(opts, 0);
-    struct place *place = &copied->place;
+    struct session_path *place = &copied->place;
     snp_autofree char *real = copied->is_tree ? realpath(source, NULL) : NULL;
     bool is_stdin = !copied->is_tree && snp_streq(source, "-");
     const char *name = is_stdin ? NULL : base_name(real == NULL ? source : real);
@@ -618,7 +618,7 @@ static int get(struct snp_cli *cli,
                struct snp_err *err)
 {
     const char *dest = snp_opts_arg(opts, 1);
-    struct place *place = &copied->place;
+    struct session_path *place = &copied->place;
     struct snp_remote_file from = {.cli = cli, .mode = CREATED_MODE};
     char *path;
     int r =
@@ -759,7 +759,7 @@ static void entries_print(const struct snp_ls_answer *answer)
 
 static int run_ls(struct snp_cli *cli, const struct snp_opts *opts)
 {
-    autoplace struct place place = {0};
+    autoplace struct session_path place = {0};
     snp_autoreply struct snp_reply reply = {0};
     struct snp_ls_answer answer;
     struct snp_err err;

@@ -19,7 +19,7 @@ enum {
 };
 
 /* Call a function of risk.py with the folder of the box. */
-static int risk_call(struct snp_box *box, const char *function, struct snp_err *err)
+static int risk_call(struct snp_patch_session *box, const char *function, struct snp_err *err)
 {
     const struct {
         const char *name;
@@ -47,7 +47,7 @@ int snp_scan_read(const struct snp_box_spec *spec,
                   json_t *reasons,
                   struct snp_err *err)
 {
-    snp_autobox struct snp_box box = {0};
+    snp_autobox struct snp_patch_session box = {0};
     const json_t *rows;
 
     SNP_TRY(snp_box_open(spec, &box, err));
@@ -93,7 +93,7 @@ int snp_scan_lint(const struct snp_box_spec *spec,
                   json_t *reasons,
                   struct snp_err *err)
 {
-    snp_autobox struct snp_box box = {0};
+    snp_autobox struct snp_patch_session box = {0};
     const char *tool;
     json_t *counts;
 
@@ -197,26 +197,26 @@ size_t snp_scan_patch(const struct snp_verify *asked,
 
 /* Samples ------------------------------------------------------------------------------------- */
 
-struct sample {
+struct scan_sample {
     const char *command;
     const char *path; /* of what it is to print */
     struct snp_box_part part;
 };
 
 /* One run of a command. */
-struct side {
+struct scan_run {
     struct snp_buf printed; /* standard output alone */
     bool is_cut;
     json_t *result; /* owned: as in the evidence */
 };
 
-static void side_done(struct side *side)
+static void side_done(struct scan_run *side)
 {
     snp_buf_done(&side->printed);
     json_decref(side->result);
 }
 
-static const char *bytes_of(const struct side *side)
+static const char *bytes_of(const struct scan_run *side)
 {
     return side->printed.len == 0 ? "" : snp_buf_bytes(&side->printed);
 }
@@ -225,10 +225,10 @@ static const char *bytes_of(const struct side *side)
 static int side_run(const struct snp_box_spec *spec,
                     const char *command,
                     const struct snp_box_part *part,
-                    struct side *side,
+                    struct scan_run *side,
                     struct snp_err *err)
 {
-    snp_autobox struct snp_box box = {0};
+    snp_autobox struct snp_patch_session box = {0};
     snp_autobuf struct snp_buf out = SNP_BUF(SNP_BOX_OUTPUT_MAX);
     snp_autofree char *line = snp_need_format("export PYTHONDONTWRITEBYTECODE=1\n%s", command);
     snp_autojson json_t *argv = json_pack("[s, s, s]", "/bin/sh", "-c", line);
@@ -263,7 +263,7 @@ static int changes_find(const struct snp_box_spec *spec,
                         json_t **ret,
                         struct snp_err *err)
 {
-    snp_autobox struct snp_box box = {0};
+    snp_autobox struct snp_patch_session box = {0};
     snp_autofree char *text = snp_need(snp_json_text(texts));
     snp_autofree char *code = NULL;
 
@@ -274,8 +274,8 @@ static int changes_find(const struct snp_box_spec *spec,
     return snp_box_get(&box, "changes.json", ret, err);
 }
 
-static void reasons_add(const struct sample *of,
-                        const struct side *now,
+static void reasons_add(const struct scan_sample *of,
+                        const struct scan_run *now,
                         bool is_as_expected,
                         json_t *reasons)
 {
@@ -301,13 +301,13 @@ static void reasons_add(const struct sample *of,
 }
 
 static int sample_run(const struct snp_box_spec *spec,
-                      const struct sample *of,
+                      const struct scan_sample *of,
                       json_t **ret,
                       json_t *reasons,
                       struct snp_err *err)
 {
-    snp_cleanup(side_done) struct side was = {.is_cut = false};
-    snp_cleanup(side_done) struct side now = {.is_cut = false};
+    snp_cleanup(side_done) struct scan_run was = {.is_cut = false};
+    snp_cleanup(side_done) struct scan_run now = {.is_cut = false};
     snp_autofree char *expected = NULL;
     snp_autojson json_t *texts = NULL;
     json_t *changes = NULL;
@@ -351,9 +351,9 @@ int snp_samples_run(const struct snp_verify *asked,
         snp_verdict_for_user(reasons, false);
     }
     for (size_t i = 0; i < asked->n_samples; i++) {
-        const struct sample of = {asked->samples[i],
-                                  asked->expected[i],
-                                  {.unexecuted = json_object_get(look, "unexecuted")}};
+        const struct scan_sample of = {asked->samples[i],
+                                       asked->expected[i],
+                                       {.unexecuted = json_object_get(look, "unexecuted")}};
         json_t *sample = NULL;
 
         if (asked->progress != NULL) {

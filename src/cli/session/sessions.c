@@ -168,7 +168,7 @@ static const char *const manifest_members[] = {
 };
 
 /* How a member is shown; what has no row is shown as it is. */
-enum form {
+enum member_form {
     FORM_PLAIN = 0,
     FORM_WHEN,
     FORM_SPAN_MS,
@@ -178,7 +178,7 @@ enum form {
 
 static const struct {
     const char *member;
-    enum form form;
+    enum member_form form;
     const char *label;
 } shown_members[] = {
     {"created",           FORM_WHEN,    "created"     },
@@ -214,7 +214,7 @@ static char *value_text(const json_t *value)
 static void member_put(const char *member, const json_t *value)
 {
     snp_autofree char *text = NULL;
-    enum form form = FORM_PLAIN;
+    enum member_form form = FORM_PLAIN;
     const char *label = member;
 
     for (size_t i = 0; i < SNP_ARRAY_LEN(shown_members); i++) {

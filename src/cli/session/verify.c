@@ -48,7 +48,7 @@ static const char *const kinds[] = {"test", "regress", "hidden"};
 
 struct verifying {
     const struct snp_verify *asked;
-    struct snp_changes changes;
+    struct snp_session_changes changes;
     struct snp_box_spec spec; /* owned: limits and patch_fd */
     json_t *runs; /* owned: on the clean project, and on the patched one, one after the other */
     json_t *base; /* owned: the former alone */
@@ -109,7 +109,7 @@ static void progress(const struct verifying *v, const char *text)
 
 /* part NULL: the clean project. */
 static int box_prepare(const struct verifying *v,
-                       struct snp_box *box,
+                       struct snp_patch_session *box,
                        const struct snp_box_part *part,
                        enum snp_verify_kind kind,
                        struct snp_err *err)
@@ -133,7 +133,7 @@ static int box_prepare(const struct verifying *v,
 }
 
 /* One command, of the table of all. */
-struct job {
+struct verify_command {
     enum snp_verify_kind kind;
     const char *command;
     bool has_patch;
@@ -164,10 +164,10 @@ static const struct runner runners[] = {
 };
 
 /* The shell line. */
-static char *line_make(const struct snp_box *box,
+static char *line_make(const struct snp_patch_session *box,
                        const char *command,
                        const char *runner,
-                       const struct job *job)
+                       const struct verify_command *job)
 {
     char start[256] = "export PYTHONDONTWRITEBYTECODE=1";
 
@@ -197,8 +197,8 @@ static char *line_make(const struct snp_box *box,
 }
 
 /* Write the tests in the form asked for. *ret: those that are altered, the caller's. */
-static int tests_alter(struct snp_box *box,
-                       const struct job *job,
+static int tests_alter(struct snp_patch_session *box,
+                       const struct verify_command *job,
                        json_t **ret,
                        struct snp_err *err)
 {
@@ -221,7 +221,7 @@ static int tests_alter(struct snp_box *box,
 }
 
 /* The n-th command of all kinds; false: there are no more. */
-static bool job_nth(const struct snp_verify *asked, size_t n, struct job *ret)
+static bool job_nth(const struct snp_verify *asked, size_t n, struct verify_command *ret)
 {
     for (int kind = 0; kind < SNP_VERIFY_KINDS; kind++) {
         if (n < asked->n_commands[kind]) {
@@ -235,7 +235,7 @@ static bool job_nth(const struct snp_verify *asked, size_t n, struct job *ret)
 }
 
 /* Before a command: what notes the lines that it runs. */
-static int cover_begin(struct snp_box *box, const json_t *lines, struct snp_err *err)
+static int cover_begin(struct snp_patch_session *box, const json_t *lines, struct snp_err *err)
 {
     snp_autofree char *text = snp_need(snp_json_text(lines));
 
@@ -244,7 +244,7 @@ static int cover_begin(struct snp_box *box, const json_t *lines, struct snp_err 
 }
 
 /* After it: the lines that it did not run, the caller's. */
-static int cover_end(struct snp_box *box, json_t **ret, struct snp_err *err)
+static int cover_end(struct snp_patch_session *box, json_t **ret, struct snp_err *err)
 {
     snp_autofree char *code = snp_need_format("uncovered('/tmp/%s')", box->nonce);
 
@@ -257,7 +257,7 @@ static int cover_end(struct snp_box *box, json_t **ret, struct snp_err *err)
 }
 
 /* A run as verdict.h has it, without what the tests reported. New reference. */
-static json_t *run_make(const struct job *job,
+static json_t *run_make(const struct verify_command *job,
                         const char *runner,
                         const json_t *result,
                         const struct snp_buf *out)
@@ -275,8 +275,8 @@ static json_t *run_make(const struct job *job,
 
 /* The box of a command, ready to run it. *altered: the tests that are, the caller's; NULL = as they are. */
 static int job_prepare(const struct verifying *v,
-                       const struct job *job,
-                       struct snp_box *box,
+                       const struct verify_command *job,
+                       struct snp_patch_session *box,
                        json_t **altered,
                        struct snp_err *err)
 {
@@ -296,11 +296,11 @@ static int job_prepare(const struct verifying *v,
 
 /* *ret: NULL if there is nothing to alter in the tests, else the run, the caller's. */
 static int job_run(const struct verifying *v,
-                   const struct job *job,
+                   const struct verify_command *job,
                    json_t **ret,
                    struct snp_err *err)
 {
-    snp_autobox struct snp_box box = {0};
+    snp_autobox struct snp_patch_session box = {0};
     snp_autobuf struct snp_buf out = SNP_BUF(SNP_BOX_OUTPUT_MAX);
     const char *runner = snp_verdict_runner(job->command);
     snp_autofree char *line = NULL;
@@ -341,7 +341,7 @@ static int job_run(const struct verifying *v,
 
 static int commands_run(struct verifying *v, bool has_patch, struct snp_err *err)
 {
-    struct job job = {.has_patch = has_patch};
+    struct verify_command job = {.has_patch = has_patch};
 
     for (size_t n = 0; job_nth(v->asked, n, &job); n++) {
         json_t *run = NULL;
@@ -375,8 +375,11 @@ static json_t *tests_of(const json_t *run, const char *outcome)
 }
 
 /* Tests that pass in the clean project, and in this form do there the same wrong: the form does not fit them. */
-static int unfit_drop(
-    const struct verifying *v, size_t n, struct job job, json_t *wrong, struct snp_err *err)
+static int unfit_drop(const struct verifying *v,
+                      size_t n,
+                      struct verify_command job,
+                      json_t *wrong,
+                      struct snp_err *err)
 {
     snp_autojson json_t *passed = tests_of(json_array_get(v->base, n), "passed");
     snp_autojson json_t *run = NULL;
@@ -399,7 +402,10 @@ static int unfit_drop(
 }
 
 /* The tests of one command that passed, in one form. */
-static int form_run(struct verifying *v, size_t n, struct job job, struct snp_err *err)
+static int form_run(struct verifying *v,
+                    size_t n,
+                    struct verify_command job,
+                    struct snp_err *err)
 {
     const json_t *plain = json_array_get(v->runs, json_array_size(v->base) + n);
     snp_autojson json_t *passed = tests_of(plain, "passed");
@@ -424,7 +430,7 @@ static int form_run(struct verifying *v, size_t n, struct job job, struct snp_er
 
 static int forms_run(struct verifying *v, struct snp_err *err)
 {
-    struct job job = {.has_patch = true};
+    struct verify_command job = {.has_patch = true};
 
     progress(v, "the tests in altered forms");
     for (size_t n = 0; job_nth(v->asked, n, &job); n++) {
@@ -491,7 +497,10 @@ static void uncovered_tell(const struct verifying *v)
 }
 
 /* One command again. Recording lines makes it slow, so that run is not compared. */
-static int repeat_run(struct verifying *v, size_t n, const struct job *job, struct snp_err *err)
+static int repeat_run(struct verifying *v,
+                      size_t n,
+                      const struct verify_command *job,
+                      struct snp_err *err)
 {
     snp_autojson json_t *run = NULL;
 
@@ -509,7 +518,7 @@ static int repeat_run(struct verifying *v, size_t n, const struct job *job, stru
 /* A test that passes by chance proves nothing. The first repeat records which changed lines run. */
 static int repeats_run(struct verifying *v, struct snp_err *err)
 {
-    struct job job = {.has_patch = true};
+    struct verify_command job = {.has_patch = true};
     int r = 0;
 
     progress(v, "the tests again");
@@ -532,7 +541,7 @@ static int hunk_is_needed(const struct verifying *v,
                           bool *ret,
                           struct snp_err *err)
 {
-    struct job job = {.has_patch = true, .hunk = hunk};
+    struct verify_command job = {.has_patch = true, .hunk = hunk};
 
     *ret = false;
     for (size_t n = 0; !*ret && job_nth(v->asked, n, &job); n++) {
@@ -581,7 +590,7 @@ static int new_tests_run(struct verifying *v, struct snp_err *err)
 {
     const char *runner = snp_verdict_runner(v->asked->commands[SNP_VERIFY_TEST][0]);
     const json_t *commands = json_object_get(v->look, "own_tests");
-    const struct job job = {
+    const struct verify_command job = {
         .command = snp_json_str(commands, runner, NULL), .has_patch = true, .has_tests = true};
 
     if (job.command == NULL) {
@@ -593,7 +602,7 @@ static int new_tests_run(struct verifying *v, struct snp_err *err)
 
 static int is_unmoved(const struct verifying *v, struct snp_err *err)
 {
-    snp_autochanges struct snp_changes now = {.project_fd = -1};
+    snp_autochanges struct snp_session_changes now = {.project_fd = -1};
 
     SNP_TRY(snp_changes_read(v->asked->cli, v->changes.session, NULL, 0, &now, err));
     return strcmp(now.patch.hash, v->changes.patch.hash) == 0

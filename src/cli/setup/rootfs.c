@@ -135,7 +135,7 @@ static int unpack(const char *archive, const char *folder, struct snp_err *err)
                                 archive,
                                 NULL};
     const char *const chmod_argv[] = {"chmod", "-R", "u+rwX,go+rX,ug-s", folder, NULL};
-    struct snp_tree tree = {0};
+    struct snp_tree_digest tree = {0};
     int r;
 
     snp_term_printf(stderr, "rootfs: unpacking %s, once\n", archive);
@@ -147,15 +147,15 @@ static int unpack(const char *archive, const char *folder, struct snp_err *err)
     return r < 0 ? r : snp_tree_hash(folder, &tree, err); /* files, folders and links only */
 }
 
-struct kept {
+struct cached_rootfs {
     char *path; /* owned */
     time_t used;
 };
 
 static int by_use(const void *a, const void *b)
 {
-    const struct kept *x = a;
-    const struct kept *y = b;
+    const struct cached_rootfs *x = a;
+    const struct cached_rootfs *y = b;
 
     return (x->used < y->used) - (x->used > y->used);
 }
@@ -163,7 +163,7 @@ static int by_use(const void *a, const void *b)
 /* Remove all but the ones used last, and what is left of unpacking that did not end. */
 static void sweep(const char *dir, const char *current)
 {
-    struct kept kept[64];
+    struct cached_rootfs kept[64];
     size_t n = 0;
     DIR *list = opendir(dir);
     const struct dirent *entry;
@@ -177,8 +177,9 @@ static void sweep(const char *dir, const char *current)
             lstat(path, &st) < 0) {
             continue;
         }
-        kept[n++] = (struct kept){.path = SNP_TAKE_PTR(path),
-                                  .used = strchr(entry->d_name, '-') != NULL ? 0 : st.st_mtime};
+        kept[n++] = (struct cached_rootfs){
+            .path = SNP_TAKE_PTR(path),
+            .used = strchr(entry->d_name, '-') != NULL ? 0 : st.st_mtime};
     }
     if (list != NULL) {
         (void)closedir(list);

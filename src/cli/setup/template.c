@@ -45,25 +45,25 @@ static const struct {
 };
 
 /* The state folder, its templates, and the lock that keeps others from changing them. */
-struct place {
+struct template_store {
     char *state; /* owned */
     char *dir;   /* owned */
     int lock_fd;
 };
 
-static void place_done(struct place *place)
+static void place_done(struct template_store *place)
 {
     free(place->state);
     free(place->dir);
     snp_closep(&place->lock_fd);
 }
 
-static int place_open(struct place *place, bool to_change, struct snp_err *err)
+static int place_open(struct template_store *place, bool to_change, struct snp_err *err)
 {
     char path[PATH_LEN];
     int r;
 
-    *place = (struct place){.lock_fd = -1};
+    *place = (struct template_store){.lock_fd = -1};
     r = snp_state_dir(&place->state, err);
     if (r < 0) {
         return r;
@@ -90,7 +90,7 @@ static int place_open(struct place *place, bool to_change, struct snp_err *err)
 }
 
 /* Folders that no record names: of replaced templates, and of builds that did not end. */
-static void folders_sweep(const struct place *place)
+static void folders_sweep(const struct template_store *place)
 {
     snp_autojson json_t *list = snp_registry_list(place->state);
     DIR *dir = opendir(place->dir);
@@ -196,7 +196,7 @@ static char *preload_text(const json_t *old)
 }
 
 static int old_record(struct snp_cli *cli,
-                      const struct place *place,
+                      const struct template_store *place,
                       const struct snp_opts *opts,
                       const char *name,
                       json_t **ret,
@@ -233,7 +233,7 @@ static int add(struct snp_cli *cli,
                struct snp_err *err)
 {
     const char *python = getenv("SNIPARA_SANDBOX_PYTHON"); /* NOLINT(concurrency-mt-unsafe) */
-    struct place place;
+    struct template_store place;
     struct snp_build build = {
         .name = snp_opts_arg(opts, 0),
         .python = snp_opts_str(opts, "python"),
@@ -335,7 +335,7 @@ static void list_print(const json_t *list)
 static int run_list(struct snp_cli *cli, const struct snp_opts *opts)
 {
     snp_autojson json_t *list = NULL;
-    struct place place;
+    struct template_store place;
     size_t i;
     json_t *item;
     struct snp_err err;
@@ -389,7 +389,7 @@ static void record_print(const json_t *record)
 /* Whether its files are what they were. */
 static const char *state_of(const json_t *record)
 {
-    struct snp_tree tree = {.skip_bytecode = !snp_json_bool(record, "is_ours", false)};
+    struct snp_tree_digest tree = {.skip_bytecode = !snp_json_bool(record, "is_ours", false)};
     struct snp_err ignored;
 
     if (snp_tree_hash(snp_json_str(record, "venv", ""), &tree, &ignored) < 0) {
@@ -421,7 +421,7 @@ static json_t *builtin_record(const char *name)
 static int show(const char *name, json_t **ret, struct snp_err *err)
 {
     snp_autojson json_t *record = builtin_record(name);
-    struct place place;
+    struct template_store place;
     int r;
 
     if (record != NULL) {
@@ -456,7 +456,7 @@ static int run_show(struct snp_cli *cli, const struct snp_opts *opts)
 /* remove ----------------------------------------------------------------------------------- */
 
 static int remove_one(struct snp_cli *cli,
-                      const struct place *place,
+                      const struct template_store *place,
                       const char *name,
                       bool force,
                       struct snp_err *err)
@@ -484,7 +484,7 @@ static int run_remove(struct snp_cli *cli, const struct snp_opts *opts)
     bool force = snp_opts_flag(opts, "force", false);
     snp_autojson json_t *removed = json_array();
     int exit_code = SNP_EXIT_OK;
-    struct place place;
+    struct template_store place;
     struct snp_err err;
 
     for (size_t i = 0; i < snp_opts_n_args(opts); i++) {

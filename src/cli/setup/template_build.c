@@ -324,8 +324,8 @@ static int record_make(const struct snp_build *build,
                        json_t **ret,
                        struct snp_err *err)
 {
-    struct snp_tree tree = {.skip_bytecode = build->venv != NULL,
-                            .must_be_public = geteuid() == 0};
+    struct snp_tree_digest tree = {.skip_bytecode = build->venv != NULL,
+                                   .must_be_public = geteuid() == 0};
     snp_autofree char *requirements = NULL;
     snp_autofree char *source =
         build->requirements == NULL ? NULL : realpath(build->requirements, NULL);

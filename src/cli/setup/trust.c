@@ -143,7 +143,7 @@ static int revoke_all(const char *what, json_t *revoked, struct snp_err *err)
     snp_autofree char *dir = realpath(what, NULL);
     snp_autofree char *env_file = NULL;
     snp_autofree char *foreign = NULL;
-    struct snp_source source = {0};
+    struct snp_config_text source = {0};
     struct stat st;
     int r = 0;
 

@@ -155,14 +155,14 @@ static bool member_find(
 /* Writing ------------------------------------------------------------------------------------- */
 
 /* The file, and its copy to look at. */
-struct source {
+struct json_source {
     const char *text;
     const char *strict;
     size_t n;
 };
 
 /* Write `"key": value` as the first member of the object whose "{" is at i, indented by depth * 2. */
-static int member_insert(const struct source *source,
+static int member_insert(const struct json_source *source,
                          size_t i,
                          const char *member,
                          unsigned depth,
@@ -183,7 +183,7 @@ static int member_insert(const struct source *source,
     return r < 0 ? r : snp_buf_add(out, source->text + i + 1, source->n - i - 1);
 }
 
-static int put(const struct source *source,
+static int put(const struct json_source *source,
                const struct snp_json_entry *entry,
                const char *value,
                struct snp_buf *out)
@@ -254,7 +254,7 @@ int snp_json_text_put(const char *text,
     snp_autojson json_t *old = NULL;
     snp_autofree char *strict = NULL;
     snp_autofree char *value = json_dumps(entry->value, 0);
-    struct source source;
+    struct json_source source;
     int r = snp_json_text_parse(text, n, &old, err);
 
     if (r < 0) {
@@ -268,7 +268,7 @@ int snp_json_text_put(const char *text,
     if (blanks_skip(strict, n, 0) == n) {
         return snp_fail(err, SNP_E_INVALID, "the file has only comments");
     }
-    source = (struct source){text, strict, n};
+    source = (struct json_source){text, strict, n};
     r = put(&source, entry, value, out);
     if (r == SNP_E_INVALID) {
         return snp_fail(err, SNP_E_INVALID, "'%s' in the file is not an object", entry->group);

@@ -112,14 +112,14 @@ static int head_add(struct snp_buf *out)
 /* Runs -------------------------------------------------------------------------------------- */
 
 /* A run or a session on its way into the page. */
-struct run {
+struct page_run {
     char *path;             /* owned; NULL = it is a session */
     json_t *brief;          /* owned; what the list says of it, with its id */
     struct snp_buf records; /* "[{...},...]"; empty: it is not inside */
 };
 
 struct runs {
-    struct run *runs; /* owned */
+    struct page_run *runs; /* owned */
     size_t n;
     size_t shown; /* the one that is shown first */
     size_t more;  /* files that are not listed */
@@ -144,21 +144,21 @@ static void warn(const struct snp_page *page, const char *text)
 
 static int record_add(void *ctx, json_t *record, struct snp_err *err)
 {
-    struct run *run = ctx;
+    struct page_run *run = ctx;
     int r = snp_buf_adds(&run->records, run->records.len <= 1 ? "\n" : ",\n");
 
     r = r < 0 ? r : json_add(&run->records, record);
     return r < 0 ? snp_fail(err, r, "out of room") : 0;
 }
 
-static const char *id_of(const struct run *run)
+static const char *id_of(const struct page_run *run)
 {
     return snp_json_str(run->brief, "id", "");
 }
 
 /* Take a run's records in, at most max bytes. SNP_E_LIMIT: there are more, and none was taken. */
 static int records_take(const struct snp_page *page,
-                        struct run *run,
+                        struct page_run *run,
                         size_t max,
                         struct snp_err *err)
 {
@@ -222,7 +222,7 @@ static int run_add(const struct snp_page *page,
                    struct snp_err *err)
 {
     snp_cleanup(snp_trajectory_info_done) struct snp_trajectory_info info = {0};
-    struct run *run = &runs->runs[runs->n];
+    struct page_run *run = &runs->runs[runs->n];
     bool is_asked = page->path != NULL && strcmp(path, page->path) == 0;
     int r = snp_trajectory_info_read(path, &info, err);
 
@@ -230,7 +230,7 @@ static int run_add(const struct snp_page *page,
         warn(page, is_asked ? NULL : err->msg);
         return is_asked ? r : 0;
     }
-    *run = (struct run){.path = strdup(path), .brief = brief_of(&info)};
+    *run = (struct page_run){.path = strdup(path), .brief = brief_of(&info)};
     if (is_asked) {
         runs->shown = runs->n;
     }
@@ -314,7 +314,7 @@ static int paths_find(const struct snp_page *page,
     return 0;
 }
 
-static int left_out(const struct snp_page *page, struct run *run)
+static int left_out(const struct snp_page *page, struct page_run *run)
 {
     snp_autofree char *text = snp_format("This run did not fit into the page. Write a separate "
                                          "page: snipara-sandbox visualize %.*s --out FILE",
@@ -327,7 +327,7 @@ static int left_out(const struct snp_page *page, struct run *run)
 /* Records of the run that is shown. */
 static int shown_take(const struct snp_page *page, struct runs *runs, struct snp_err *err)
 {
-    struct run *run = &runs->runs[runs->shown];
+    struct page_run *run = &runs->runs[runs->shown];
     int r = records_take(page, run, SNP_PAGE_MAX / 2, err);
 
     return r == SNP_E_LIMIT && run->path != NULL
@@ -344,7 +344,7 @@ static int others_take(const struct snp_page *page, struct runs *runs, struct sn
     size_t room = SNP_PAGE_FOLDER_MAX;
 
     for (size_t i = 0; i < runs->n; i++) {
-        struct run *run = &runs->runs[i];
+        struct page_run *run = &runs->runs[i];
         struct snp_err why;
 
         if (i == runs->shown) {

@@ -449,7 +449,7 @@ static void show_value(struct snp_view *view, const json_t *head)
 }
 
 /* One result as it is shown. */
-struct shown {
+struct shown_result {
     struct snp_result result;
     struct snp_result_added added;
     struct snp_result_error error;
@@ -458,7 +458,7 @@ struct shown {
     const json_t *manifest; /* NULL = none */
 };
 
-static void shown_read(const json_t *head, struct shown *ret)
+static void shown_read(const json_t *head, struct shown_result *ret)
 {
     snp_record_read(head, &snp_result_form, &ret->result);
     snp_record_read(head, &snp_result_added_form, &ret->added);
@@ -474,7 +474,7 @@ static const char *text_of(const json_t *text, const char *fallback)
     return json_is_string(text) ? json_string_value(text) : fallback;
 }
 
-static void show_error(struct snp_view *view, const struct shown *shown)
+static void show_error(struct snp_view *view, const struct shown_result *shown)
 {
     const json_t *error = shown->result.error;
     const char *session = shown->added.name;
@@ -498,7 +498,7 @@ static void show_error(struct snp_view *view, const struct shown *shown)
     }
 }
 
-static void show_end(const struct shown *shown)
+static void show_end(const struct shown_result *shown)
 {
     static const struct {
         const char *status;
@@ -534,7 +534,7 @@ static void show_end(const struct shown *shown)
 }
 
 /* What became of the session; a sandbox without a name is gone with its code. */
-static void show_session(const json_t *head, const struct shown *shown)
+static void show_session(const json_t *head, const struct shown_result *shown)
 {
     snp_autojson json_t *lines =
         shown->added.name == NULL ? NULL : snp_need(snp_summary_session(head, SIZE_MAX));
@@ -551,7 +551,7 @@ static void show_session(const json_t *head, const struct shown *shown)
 }
 
 /* A hint that is a sentence has a line, a phrase ends the line of its denial. */
-static void show_denials(const json_t *head, const struct shown *shown)
+static void show_denials(const json_t *head, const struct shown_result *shown)
 {
     snp_autojson json_t *list = snp_need(
         snp_summary_denials(head, SNP_HINT_PERSON, text_of(shown->error.hint, NULL), SIZE_MAX));
@@ -600,7 +600,7 @@ static int names_add(struct snp_buf *text, const json_t *list)
     return r;
 }
 
-static void show_files(const struct shown *shown)
+static void show_files(const struct shown_result *shown)
 {
     static const char *const kinds[] = {"created", "modified", "deleted"};
 
@@ -711,7 +711,7 @@ static void displays_tell(const struct snp_view *view)
 }
 
 /* Which controls are weaker than they should be: their names; the manifest has the reasons. */
-static void show_degraded(const struct shown *shown)
+static void show_degraded(const struct shown_result *shown)
 {
     /* Of a session that lasts: with its first cell, and when it has come back. */
     bool is_told =
@@ -739,7 +739,7 @@ static void show_degraded(const struct shown *shown)
 }
 
 /* What is worth a line, but says nothing of how the cell ended. */
-static void show_rest(const struct snp_view *view, const struct shown *shown)
+static void show_rest(const struct snp_view *view, const struct shown_result *shown)
 {
     /* A project's virtual environment that is not used. */
     const char *why = snp_json_str(shown->manifest, "venv_unused", NULL);
@@ -756,7 +756,7 @@ static void show_rest(const struct snp_view *view, const struct shown *shown)
 
 int snp_view_finish(struct snp_view *view, json_t *head)
 {
-    struct shown shown;
+    struct shown_result shown;
     struct snp_err err;
     int r = 0;
 

@@ -26,7 +26,7 @@
 #define FS_FIRST                                \
     (((LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1) & \
      ~(uint64_t)(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR))
-#define MEMORY_MAX (UINT64_C(2) << 30)
+#define GIT_MEMORY_MAX (UINT64_C(2) << 30)
 
 enum {
     CPU_S = 4,
@@ -137,7 +137,7 @@ static int confine(const char *program)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     const struct __user_cap_data_struct none[2] = {{0}};
-    const struct rlimit memory = {MEMORY_MAX, MEMORY_MAX};
+    const struct rlimit memory = {GIT_MEMORY_MAX, GIT_MEMORY_MAX};
     const struct rlimit cpu = {CPU_S, CPU_S};
     const struct rlimit core = {1, 1}; /* with 0 a program that takes dumps would be started */
 

@@ -195,7 +195,7 @@ static uint32_t collect(const struct snp_grammar *grammar, TSTree *tree, uint64_
     return n;
 }
 
-struct source {
+struct source_text {
     const char *text;
     uint32_t n;
 };
@@ -205,7 +205,7 @@ static const char *read_text(void *payload,
                              TSPoint point SNP_UNUSED,
                              uint32_t *ret_n)
 {
-    const struct source *source = payload;
+    const struct source_text *source = payload;
 
     *ret_n = at < source->n ? source->n - at : 0;
     return at < source->n ? source->text + at : "";
@@ -217,7 +217,7 @@ TSTree *snp_tree_parse(const struct snp_grammar *grammar,
                        uint64_t *deadline)
 {
     static TSParser *parser;
-    struct source source = {text, n};
+    struct source_text source = {text, n};
     TSInput input = {.payload = &source, .read = read_text, .encoding = TSInputEncodingUTF8};
     TSParseOptions options = {.payload = deadline, .progress_callback = parse_goes_on};
 

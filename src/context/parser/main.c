@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "context/parser/extract.h"
 
-#define MEMORY_MAX (UINT64_C(768) << 20)
+#define PARSER_MEMORY_MAX (UINT64_C(768) << 20)
 
 static const int calls[] = {
     SCMP_SYS(read),       SCMP_SYS(write),        SCMP_SYS(brk),    SCMP_SYS(munmap),
@@ -24,7 +24,7 @@ static const int calls[] = {
 
 static int confine(void)
 {
-    struct rlimit memory = {MEMORY_MAX, MEMORY_MAX};
+    struct rlimit memory = {PARSER_MEMORY_MAX, PARSER_MEMORY_MAX};
     struct rlimit none = {0, 0};
     scmp_filter_ctx filter;
     int r = 0;

@@ -30,10 +30,6 @@
 #include "wire/record.h"
 #include "wire/rpc.h"
 
-#ifndef SNP_VERSION
-#    define SNP_VERSION "0.0.0"
-#endif
-
 enum {
     MARK_LEN = 16,
     TYPE_MANIFEST = 88,

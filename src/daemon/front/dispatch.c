@@ -36,10 +36,6 @@
 #include "wire/rpc.h"
 #include "wire/session.h"
 
-#ifndef SNP_VERSION
-#    define SNP_VERSION "0.1.0"
-#endif
-
 enum {
     NEEDS_SESSION = 1 << 0,        /* `session` exists (it may be asleep or lost) */
     NEEDS_LIVE = 1 << 1,           /* and has an executor; it is woken for it */
@@ -54,16 +50,16 @@ struct handler {
 };
 
 /* A request that continues later, with its head and bytes. */
-struct kept {
+struct deferred_request {
     struct snp_waiter waiter;
     struct snp_work
         work; /* its head and raw are owned; the session has one reference, or is NULL */
 };
 
 /* NULL: out of memory. */
-static struct kept *kept_new(const struct snp_work *work)
+static struct deferred_request *kept_new(const struct snp_work *work)
 {
-    struct kept *kept = calloc(1, sizeof(*kept));
+    struct deferred_request *kept = calloc(1, sizeof(*kept));
     char *raw = malloc(work->raw_len + 1);
 
     if (kept == NULL || raw == NULL) {
@@ -84,9 +80,9 @@ static struct kept *kept_new(const struct snp_work *work)
 }
 
 /* NULL: out of memory, and the request was ended. */
-static struct kept *work_keep(const struct snp_work *work)
+static struct deferred_request *work_keep(const struct snp_work *work)
 {
-    struct kept *kept = kept_new(work);
+    struct deferred_request *kept = kept_new(work);
 
     if (kept == NULL) {
         snp_request_answer(work->request, NULL);
@@ -94,7 +90,7 @@ static struct kept *work_keep(const struct snp_work *work)
     return kept;
 }
 
-static void kept_free(struct kept *kept)
+static void kept_free(struct deferred_request *kept)
 {
     if (kept == NULL) {
         return;
@@ -106,7 +102,7 @@ static void kept_free(struct kept *kept)
 }
 
 /* The tier died before it read the request: dispatch that once more. kept: consumed. */
-static void kept_again(struct kept *kept)
+static void kept_again(struct deferred_request *kept)
 {
     kept->work.request->is_again = true;
     snp_dispatch(kept->work.request, kept->work.head, kept->work.raw, kept->work.raw_len);
@@ -115,11 +111,11 @@ static void kept_again(struct kept *kept)
 
 /* A method passed through to a tier. */
 struct passing {
-    struct snp_request *request;  /* owned */
-    struct kept *again;           /* owned: to dispatch it once more; or NULL */
-    uint64_t raw_max;             /* bytes asked for */
-    bool has_more;                /* more files follow; the session is saved with the last */
-    struct snp_session *put_into; /* one reference, and counted in n_putting; or NULL */
+    struct snp_request *request;    /* owned */
+    struct deferred_request *again; /* owned: to dispatch it once more; or NULL */
+    uint64_t raw_max;               /* bytes asked for */
+    bool has_more;                  /* more files follow; the session is saved with the last */
+    struct snp_session *put_into;   /* one reference, and counted in n_putting; or NULL */
 };
 
 /* Passing through ---------------------------------------------------------------------- */
@@ -221,7 +217,7 @@ static void put_end(const struct passing *passing, json_t *answer)
 /* Its note is gone: the file is put again, but not a third time. */
 static void put_undone(void *ctx, const struct snp_err *err)
 {
-    struct kept *putting = ctx;
+    struct deferred_request *putting = ctx;
     struct snp_session *session = putting->work.session;
     struct snp_request *request = putting->work.request;
 
@@ -245,7 +241,7 @@ static void put_undone(void *ctx, const struct snp_err *err)
 }
 
 /* The file certainly did not reach the session, which counts it in n_putting. putting: consumed. */
-static void put_undo(struct kept *putting)
+static void put_undo(struct deferred_request *putting)
 {
     struct snp_err err;
 
@@ -283,7 +279,9 @@ static int pass_done(void *ctx, const struct snp_tier_answer *answer, struct snp
 }
 
 /* put_into: with its count in n_putting, if this puts a file; else NULL. again: consumed; or NULL. */
-static void pass(const struct snp_work *work, struct snp_session *put_into, struct kept *again)
+static void pass(const struct snp_work *work,
+                 struct snp_session *put_into,
+                 struct deferred_request *again)
 {
     json_t *head = json_copy(work->head);
     struct passing *passing = calloc(1, sizeof(*passing));
@@ -348,7 +346,7 @@ static bool executor_find(struct snp_work *work)
  */
 static void put_noted(void *ctx, const struct snp_err *err)
 {
-    struct kept *putting = ctx;
+    struct deferred_request *putting = ctx;
     struct snp_work *work = &putting->work;
 
     if (err != NULL) {
@@ -366,7 +364,7 @@ static void put_noted(void *ctx, const struct snp_err *err)
 
 static void run_put(const struct snp_work *work)
 {
-    struct kept *putting;
+    struct deferred_request *putting;
     struct snp_err err;
 
     if (work->session->name[0] == '\0') {
@@ -700,7 +698,7 @@ static void parked_run(struct snp_waiter *waiter,
                        struct snp_session *session,
                        const struct snp_err *err)
 {
-    struct kept *parked = snp_container_of(waiter, struct kept, waiter);
+    struct deferred_request *parked = snp_container_of(waiter, struct deferred_request, waiter);
 
     (void)session;
     if (err != NULL) {
@@ -714,7 +712,7 @@ static void parked_run(struct snp_waiter *waiter,
 
 static void park(const struct snp_work *work)
 {
-    struct kept *parked = work_keep(work);
+    struct deferred_request *parked = work_keep(work);
 
     if (parked != NULL) {
         parked->waiter.run = parked_run;

@@ -20,7 +20,7 @@
 #include "daemon/session/table.h"
 #include "store/journal.h"
 
-struct row {
+struct session_row {
     char id[SNP_SESSION_ID_LEN + 1];
     char name[SNP_SESSION_NAME_MAX + 1];
     char *spec; /* owned */
@@ -36,7 +36,7 @@ struct row {
 struct recovery {
     struct snp_server *server;
     void (*done)(struct snp_server *server);
-    struct row *rows; /* owned, n of them, room for SNP_CAP_SESSIONS */
+    struct session_row *rows; /* owned, n of them, room for SNP_CAP_SESSIONS */
     size_t n;
     size_t n_beyond; /* sessions that the table has no room for */
     uint64_t n_unknown;
@@ -59,14 +59,14 @@ static void rows_drop(struct recovery *recovery)
 static int row_note(const struct snp_journal_session *from, void *arg, struct snp_err *err)
 {
     struct recovery *recovery = arg;
-    struct row *row;
+    struct session_row *row;
 
     if (recovery->n == SNP_CAP_SESSIONS) {
         recovery->n_beyond++;
         return 0;
     }
     row = &recovery->rows[recovery->n];
-    *row = (struct row){
+    *row = (struct session_row){
         .spec = strdup(from->spec == NULL ? "" : from->spec),
         .epoch = from->epoch,
         .cells = from->cells,
@@ -81,7 +81,7 @@ static int row_note(const struct snp_journal_session *from, void *arg, struct sn
     return 0;
 }
 
-static int row_lacks(struct snp_tx *tx, struct row *row, struct snp_err *err)
+static int row_lacks(struct snp_tx *tx, struct session_row *row, struct snp_err *err)
 {
     struct snp_missing_place place = {
         .after = snp_session_spec_floor(row->spec, row->durable.checkpoint_cell),
@@ -102,7 +102,7 @@ static int row_lacks(struct snp_tx *tx, struct row *row, struct snp_err *err)
 }
 
 /* What the list of sessions does not say. */
-static int row_complete(struct snp_tx *tx, struct row *row, struct snp_err *err)
+static int row_complete(struct snp_tx *tx, struct session_row *row, struct snp_err *err)
 {
     struct snp_journal_cell cell;
     int r = 0;
@@ -137,7 +137,7 @@ static int run_recover(struct snp_tx *tx, void *arg, struct snp_err *err)
 
 /* On the loop ----------------------------------------------------------------------------------- */
 
-static void session_make(struct snp_server *server, const struct row *row)
+static void session_make(struct snp_server *server, const struct session_row *row)
 {
     struct snp_session *session = NULL;
     struct snp_err err;

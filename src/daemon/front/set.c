@@ -26,7 +26,7 @@
 #include "wire/session.h"
 #include "wire/tier.h"
 
-struct setting {
+struct setting_change {
     struct snp_request *request; /* owned */
     struct snp_session *session; /* one reference */
     struct snp_waiter waiter;
@@ -42,7 +42,7 @@ struct setting {
     struct snp_err untried; /* why there was no trial; code 0 = there was, or need be none */
 };
 
-static void setting_free(struct setting *setting)
+static void setting_free(struct setting_change *setting)
 {
     json_decref(setting->asked);
     json_decref(setting->at_wake);
@@ -53,7 +53,7 @@ static void setting_free(struct setting *setting)
 }
 
 /* Restore the old limits, except those that another request has changed since. */
-static void setting_fail(struct setting *setting, const struct snp_err *why)
+static void setting_fail(struct setting_change *setting, const struct snp_err *why)
 {
     uint64_t *value = setting->session->policy.limits.value;
     struct snp_err err = *why;
@@ -67,7 +67,7 @@ static void setting_fail(struct setting *setting, const struct snp_err *why)
 }
 
 /* Without a sandbox that can change limits, changed limits apply to the next one. */
-static void all_at_wake(struct setting *setting)
+static void all_at_wake(struct setting_change *setting)
 {
     for (int i = 0; i < SNP_LIMIT_N; i++) {
         /* Each cell request has its time limit. */
@@ -80,7 +80,7 @@ static void all_at_wake(struct setting *setting)
 
 static void written(void *ctx, const struct snp_err *why)
 {
-    struct setting *setting = ctx;
+    struct setting_change *setting = ctx;
     snp_autojson json_t *was = NULL;
     snp_autojson json_t *limits = NULL;
     snp_autojson json_t *untried = NULL;
@@ -103,7 +103,7 @@ static void written(void *ctx, const struct snp_err *why)
     setting_free(setting);
 }
 
-static void write_down(struct setting *setting)
+static void write_down(struct setting_change *setting)
 {
     struct snp_err err;
 
@@ -117,7 +117,7 @@ static void write_down(struct setting *setting)
 
 static int limited(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
-    struct setting *setting = ctx;
+    struct setting_change *setting = ctx;
     struct snp_session *session = setting->session;
     json_t *manifest;
     struct snp_err ignored;
@@ -141,7 +141,7 @@ static int limited(void *ctx, const struct snp_tier_answer *answer, struct snp_e
     return r;
 }
 
-static int tier_ask(struct setting *setting, struct snp_err *err)
+static int tier_ask(struct setting_change *setting, struct snp_err *err)
 {
     struct snp_executor *executor = setting->session->live.executor;
     snp_autojson json_t *limits = snp_limits_to_json(&setting->session->policy.limits);
@@ -168,7 +168,7 @@ static bool is_tighter(const struct snp_limits *wanted, const struct snp_limits 
     return false;
 }
 
-static void apply(struct setting *setting, const struct snp_limits *wanted)
+static void apply(struct setting_change *setting, const struct snp_limits *wanted)
 {
     struct snp_session *session = setting->session;
     struct snp_err err;
@@ -188,9 +188,9 @@ static void apply(struct setting *setting, const struct snp_limits *wanted)
     }
 }
 
-static void set(struct setting *setting);
+static void set(struct setting_change *setting);
 
-static void refuse(struct setting *setting, const struct snp_err *why)
+static void refuse(struct setting_change *setting, const struct snp_err *why)
 {
     const struct snp_session *session = setting->session;
     uint64_t used = session->live.memory_bytes; /* 0: the daemon has run no cell of it */
@@ -210,7 +210,7 @@ static void refuse(struct setting *setting, const struct snp_err *why)
 /* The data fit the lowered limits, or do not, or it is not known. */
 static void tried(void *ctx, const struct snp_err *why)
 {
-    struct setting *setting = ctx;
+    struct setting_change *setting = ctx;
     struct snp_limits wanted = setting->session->policy.limits;
     struct snp_err ignored;
 
@@ -234,7 +234,7 @@ static void turn_come(struct snp_turn *turn,
                       struct snp_session *session,
                       const struct snp_err *why)
 {
-    struct setting *setting = snp_container_of(turn, struct setting, turn);
+    struct setting_change *setting = snp_container_of(turn, struct setting_change, turn);
 
     (void)session;
     if (why != NULL) {
@@ -244,13 +244,13 @@ static void turn_come(struct snp_turn *turn,
     }
 }
 
-static void turn_ask(struct setting *setting)
+static void turn_ask(struct setting_change *setting)
 {
     setting->turn = (struct snp_turn){.run = turn_come, .survives_clear = true};
     snp_turn_ask(setting->session, &setting->turn);
 }
 
-static void try_out(struct setting *setting, const struct snp_limits *wanted)
+static void try_out(struct setting_change *setting, const struct snp_limits *wanted)
 {
     struct snp_session *session = setting->session;
     const struct snp_session_policy *policy = &session->policy;
@@ -273,7 +273,7 @@ static void try_out(struct setting *setting, const struct snp_limits *wanted)
     snp_hibernate_for(session, &setting->departure, tried, setting);
 }
 
-static void set(struct setting *setting)
+static void set(struct setting_change *setting)
 {
     struct snp_session *session = setting->session;
     struct snp_limits wanted = session->policy.limits;
@@ -302,7 +302,7 @@ static void awake(struct snp_waiter *waiter,
                   struct snp_session *session,
                   const struct snp_err *err)
 {
-    struct setting *setting = snp_container_of(waiter, struct setting, waiter);
+    struct setting_change *setting = snp_container_of(waiter, struct setting_change, waiter);
 
     (void)session;
     if (err != NULL) {
@@ -314,7 +314,7 @@ static void awake(struct snp_waiter *waiter,
 
 void snp_run_set(const struct snp_work *work)
 {
-    struct setting *setting;
+    struct setting_change *setting;
 
     if (work->session->name[0] == '\0') {
         snp_request_refuse(work->request, SNP_E_INVALID,

@@ -400,7 +400,7 @@ static void copies_bound(struct snp_session *session)
 
 /* Measuring ------------------------------------------------------------------------------------- */
 
-struct measuring {
+struct copy_measurement {
     struct snp_session *session; /* one reference */
     char executor[SNP_SESSION_ID_LEN + 1];
     uint32_t newest; /* number of the newest copy when it was asked */
@@ -417,7 +417,7 @@ static bool is_listed(const json_t *numbers, uint32_t number)
 }
 
 /* Those that the tier has given up for their memory: the disk has them, or they are lost. */
-static void given_up_note(const struct measuring *measuring, const json_t *numbers)
+static void given_up_note(const struct copy_measurement *measuring, const json_t *numbers)
 {
     for (struct snp_memory_copy *b = measuring->session->live.copies; b != NULL; b = b->next) {
         if (strcmp(b->executor, measuring->executor) == 0 && b->number <= measuring->newest &&
@@ -427,7 +427,7 @@ static void given_up_note(const struct measuring *measuring, const json_t *numbe
     }
 }
 
-static void measure_take(const struct measuring *measuring, const json_t *head)
+static void measure_take(const struct copy_measurement *measuring, const json_t *head)
 {
     struct snp_session *session = measuring->session;
     size_t n = json_array_size(json_object_get(head, "branches"));
@@ -447,7 +447,7 @@ static void measure_take(const struct measuring *measuring, const json_t *head)
 
 static int measured(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
-    struct measuring *measuring = ctx;
+    struct copy_measurement *measuring = ctx;
     struct snp_session *session = measuring->session;
 
     (void)ret_bad;
@@ -463,7 +463,7 @@ static int measured(void *ctx, const struct snp_tier_answer *answer, struct snp_
 
 void snp_memory_measure(struct snp_session *session)
 {
-    struct measuring *measuring;
+    struct copy_measurement *measuring;
     struct snp_tier_call call = {.timeout_ms = session->server->options.tier_ms,
                                  .answer = &snp_tier_memory_answer_form,
                                  .done = measured};

@@ -26,7 +26,7 @@ enum {
 };
 
 /* A variable or a file of one side. */
-struct entry {
+struct compared_item {
     char *name; /* owned, name_len bytes and a NUL */
     size_t name_len;
     enum snp_item_kind kind;
@@ -38,18 +38,18 @@ struct entry {
     bool is_opaque; /* a folder that hides what the project has in it */
 };
 
-struct side {
-    struct entry *entries; /* owned */
+struct compared_side {
+    struct compared_item *entries; /* owned */
     size_t n;
     size_t room;
 };
 
 struct sides {
-    struct side variables;
-    struct side files;
+    struct compared_side variables;
+    struct compared_side files;
 };
 
-static void side_done(struct side *side)
+static void side_done(struct compared_side *side)
 {
     for (size_t i = 0; i < side->n; i++) {
         free(side->entries[i].name);
@@ -65,13 +65,13 @@ static void sides_done(struct sides *sides)
 }
 
 /* Room for one more, zeroed but for its name; NULL when out of memory. */
-static struct entry *side_add(struct side *side, const void *name, size_t n)
+static struct compared_item *side_add(struct compared_side *side, const void *name, size_t n)
 {
-    struct entry *entry;
+    struct compared_item *entry;
 
     if (side->n == side->room) {
         size_t room = side->room == 0 ? GROW : side->room * 2;
-        struct entry *grown = reallocarray(side->entries, room, sizeof(*grown));
+        struct compared_item *grown = reallocarray(side->entries, room, sizeof(*grown));
 
         if (grown == NULL) {
             return NULL;
@@ -80,7 +80,7 @@ static struct entry *side_add(struct side *side, const void *name, size_t n)
         side->room = room;
     }
     entry = &side->entries[side->n];
-    *entry = (struct entry){.name = strndup(name, n), .name_len = n};
+    *entry = (struct compared_item){.name = strndup(name, n), .name_len = n};
     if (entry->name == NULL) {
         return NULL;
     }
@@ -91,7 +91,7 @@ static struct entry *side_add(struct side *side, const void *name, size_t n)
 /* Reading ------------------------------------------------------------------------------------ */
 
 /* ":interpreter" and the like are no variables. */
-static int variables_read(struct side *side,
+static int variables_read(struct compared_side *side,
                           const struct snp_journal_item *item,
                           const json_t *meta,
                           struct snp_err *err)
@@ -102,7 +102,7 @@ static int variables_read(struct side *side,
 
     json_object_foreach(names, name, type)
     {
-        struct entry *entry = side_add(side, name, strlen(name));
+        struct compared_item *entry = side_add(side, name, strlen(name));
 
         SNP_TRY_MEMORY(entry, err);
         entry->kind = SNP_ITEM_VARS;
@@ -116,12 +116,12 @@ static int variables_read(struct side *side,
     return 0;
 }
 
-static int file_read(struct side *side,
+static int file_read(struct compared_side *side,
                      const struct snp_journal_item *item,
                      const json_t *meta,
                      struct snp_err *err)
 {
-    struct entry *entry = side_add(side, item->name.data, item->name.n);
+    struct compared_item *entry = side_add(side, item->name.data, item->name.n);
     const char *target = snp_json_str(meta, "target", NULL);
 
     SNP_TRY_MEMORY(entry, err);
@@ -156,15 +156,15 @@ static int item_read(const struct snp_journal_item *item, void *arg, struct snp_
 
 static int entry_order(const void *a, const void *b)
 {
-    const struct entry *x = a;
-    const struct entry *y = b;
+    const struct compared_item *x = a;
+    const struct compared_item *y = b;
     size_t least = x->name_len < y->name_len ? x->name_len : y->name_len;
     int order = memcmp(x->name, y->name, least);
 
     return order != 0 ? order : (x->name_len > y->name_len) - (x->name_len < y->name_len);
 }
 
-static void side_sort(struct side *side)
+static void side_sort(struct compared_side *side)
 {
     if (side->n > 1) {
         qsort(side->entries, side->n, sizeof(*side->entries), entry_order);
@@ -191,7 +191,9 @@ struct rows {
     bool is_truncated;
 };
 
-typedef json_t *row_fn(const char *change, const struct entry *a, const struct entry *b);
+typedef json_t *row_fn(const char *change,
+                       const struct compared_item *a,
+                       const struct compared_item *b);
 
 static const char *const kind_names[SNP_ITEM_N] = {
     [SNP_ITEM_FILE] = "file",
@@ -200,14 +202,16 @@ static const char *const kind_names[SNP_ITEM_N] = {
     [SNP_ITEM_WHITEOUT] = "deleted",
 };
 
-static const char *detail_of(const struct entry *entry)
+static const char *detail_of(const struct compared_item *entry)
 {
     return entry == NULL ? NULL : entry->detail;
 }
 
-static json_t *variable_row(const char *change, const struct entry *a, const struct entry *b)
+static json_t *variable_row(const char *change,
+                            const struct compared_item *a,
+                            const struct compared_item *b)
 {
-    const struct entry *any = a != NULL ? a : b;
+    const struct compared_item *any = a != NULL ? a : b;
 
     snp_autojson json_t *name = snp_json_bytes(any->name, any->name_len);
 
@@ -219,7 +223,7 @@ static json_t *variable_row(const char *change, const struct entry *a, const str
  * The bytes of a path. In a bundle those that are no UTF-8 are characters U+EF80 to U+EFFF, one
  * for each byte from 0x80 on. Caller frees; *ret_len: their number.
  */
-static char *path_bytes(const struct entry *entry, size_t *ret_len)
+static char *path_bytes(const struct compared_item *entry, size_t *ret_len)
 {
     const unsigned char *name = (const unsigned char *)entry->name;
     char *bytes = calloc(entry->name_len + 1, 1);
@@ -249,12 +253,12 @@ static char *hex_of(const char *bytes, size_t n)
     return hex;
 }
 
-static const char *hash_of(const struct entry *entry)
+static const char *hash_of(const struct compared_item *entry)
 {
     return entry == NULL || entry->hash[0] == '\0' ? NULL : entry->hash;
 }
 
-static json_t *target_of(const struct entry *entry)
+static json_t *target_of(const struct compared_item *entry)
 {
     return entry == NULL || entry->detail == NULL
                ? NULL
@@ -262,7 +266,9 @@ static json_t *target_of(const struct entry *entry)
 }
 
 /* A path that is no UTF-8 is in `path_hex` too, where nothing of it is lost. */
-static json_t *file_row(const char *change, const struct entry *a, const struct entry *b)
+static json_t *file_row(const char *change,
+                        const struct compared_item *a,
+                        const struct compared_item *b)
 {
     size_t n = 0;
     snp_autofree char *bytes = path_bytes(a != NULL ? a : b, &n);
@@ -287,7 +293,7 @@ static json_t *file_row(const char *change, const struct entry *a, const struct 
 }
 
 /* Keys are claims of one sandbox, of no worth between two; hashes are the store's. */
-static bool is_same(const struct entry *a, const struct entry *b)
+static bool is_same(const struct compared_item *a, const struct compared_item *b)
 {
     bool has_hashes = a->hash[0] != '\0' && b->hash[0] != '\0';
 
@@ -297,12 +303,12 @@ static bool is_same(const struct entry *a, const struct entry *b)
 
 static int row_add(struct rows *rows,
                    row_fn *make,
-                   const struct entry *a,
-                   const struct entry *b,
+                   const struct compared_item *a,
+                   const struct compared_item *b,
                    struct snp_err *err)
 {
     const char *change = a == NULL ? "added" : b == NULL ? "removed" : "changed";
-    const struct entry *any = a != NULL ? a : b;
+    const struct compared_item *any = a != NULL ? a : b;
 
     SNP_ASSERT(any != NULL);
 
@@ -321,8 +327,8 @@ static int row_add(struct rows *rows,
 /* Both are sorted: one pass. */
 static int sides_merge(struct rows *rows,
                        row_fn *make,
-                       const struct side *a,
-                       const struct side *b,
+                       const struct compared_side *a,
+                       const struct compared_side *b,
                        struct snp_err *err)
 {
     size_t i = 0;
@@ -330,8 +336,8 @@ static int sides_merge(struct rows *rows,
     int r = 0;
 
     while (r == 0 && (i < a->n || j < b->n)) {
-        const struct entry *x = i < a->n ? &a->entries[i] : NULL;
-        const struct entry *y = j < b->n ? &b->entries[j] : NULL;
+        const struct compared_item *x = i < a->n ? &a->entries[i] : NULL;
+        const struct compared_item *y = j < b->n ? &b->entries[j] : NULL;
         int order = x == NULL ? 1 : y == NULL ? -1 : entry_order(x, y);
 
         i += order <= 0 ? 1 : 0;

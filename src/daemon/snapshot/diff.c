@@ -120,7 +120,7 @@ void snp_run_diff(const struct snp_work *work)
 
 /* blob --------------------------------------------------------------------------------------------- */
 
-struct reading {
+struct blob_read {
     struct snp_request *request; /* owned */
     char hash[SNP_STORE_HASH_LEN + 1];
     uint64_t offset;
@@ -132,7 +132,7 @@ struct reading {
 
 static int run_read(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
-    struct reading *reading = arg;
+    struct blob_read *reading = arg;
     const struct snp_blob_range range = {reading->hash, reading->offset, reading->length};
     struct snp_blob_info info;
     int r;
@@ -145,7 +145,7 @@ static int run_read(struct snp_tx *tx, void *arg, struct snp_err *err)
 
 static void was_read(void *arg, const struct snp_err *err)
 {
-    struct reading *reading = arg;
+    struct blob_read *reading = arg;
     char head[128];
     int n;
 
@@ -165,7 +165,7 @@ static void was_read(void *arg, const struct snp_err *err)
 void snp_run_blob(const struct snp_work *work)
 {
     struct snp_blob_request asked;
-    struct reading *reading;
+    struct blob_read *reading;
 
     snp_record_read(work->head, &snp_blob_request_form, &asked);
     if (strlen(asked.hash) != SNP_STORE_HASH_LEN ||
@@ -178,7 +178,7 @@ void snp_run_blob(const struct snp_work *work)
     if (reading == NULL) {
         return;
     }
-    *reading = (struct reading){
+    *reading = (struct blob_read){
         .request = work->request, .offset = asked.offset, .length = asked.length};
     memcpy(reading->hash, asked.hash, SNP_STORE_HASH_LEN + 1);
     snp_buf_init(&reading->bytes, SNP_FILE_CHUNK_MAX);

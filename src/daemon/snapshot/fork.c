@@ -32,7 +32,7 @@
 #include "wire/snapshot.h"
 
 /* One of the new sessions. */
-struct child {
+struct forked_session {
     struct snp_waiter waiter;
     struct forking *forking;     /* borrowed */
     struct snp_session *session; /* one reference; NULL = is not in the table */
@@ -44,7 +44,7 @@ struct child {
 struct forking {
     struct snp_request *request; /* owned */
     struct snp_server *server;   /* borrowed */
-    struct child children[SNP_CAP_FORKS];
+    struct forked_session children[SNP_CAP_FORKS];
     unsigned n;
     unsigned pending; /* of them, still waking */
     uint64_t begun_us;
@@ -113,7 +113,7 @@ static void forking_answer(struct forking *forking)
     snp_autojson json_t *lost = NULL;
 
     for (unsigned i = 0; i < forking->n; i++) {
-        const struct child *child = &forking->children[i];
+        const struct forked_session *child = &forking->children[i];
 
         if (json_array_append_new(sessions, SNP_WRITE(snp_fork_row, .session = child->id,
                                                       .name = child->name,
@@ -142,7 +142,7 @@ static void child_woken(struct snp_waiter *waiter,
                         struct snp_session *session,
                         const struct snp_err *err)
 {
-    struct child *child = snp_container_of(waiter, struct child, waiter);
+    struct forked_session *child = snp_container_of(waiter, struct forked_session, waiter);
     struct forking *forking = child->forking;
 
     forking->pending--;
@@ -171,7 +171,9 @@ static void child_woken(struct snp_waiter *waiter,
     }
 }
 
-static int child_enter(struct forking *forking, struct child *child, struct snp_err *err)
+static int child_enter(struct forking *forking,
+                       struct forked_session *child,
+                       struct snp_err *err)
 {
     struct snp_session *session = NULL;
     int r;
@@ -218,7 +220,7 @@ static void rows_written(void *arg, const struct snp_err *err)
     forking->pending = forking->n;
     forking->is_image = true; /* until one says otherwise */
     for (unsigned i = 0, n = forking->n; i < n; i++) {
-        struct child *child = &forking->children[i];
+        struct forked_session *child = &forking->children[i];
 
         /* The last of them may end `forking` before this returns. */
         child->waiter.run = child_woken;
@@ -234,7 +236,7 @@ static int names_choose(struct snp_tx *tx, struct forking *forking, struct snp_e
     unsigned number = 0;
 
     for (unsigned i = 0; i < forking->n;) {
-        struct child *child = &forking->children[i];
+        struct forked_session *child = &forking->children[i];
         struct snp_journal_session row;
         int n = forking->is_exact
                     ? snprintf(child->name, sizeof(child->name), "%s", forking->prefix)
@@ -260,7 +262,7 @@ static int names_choose(struct snp_tx *tx, struct forking *forking, struct snp_e
 
 static int row_write(struct snp_tx *tx,
                      const struct forking *forking,
-                     struct child *child,
+                     struct forked_session *child,
                      struct snp_err *err)
 {
     const struct snp_source *source = &forking->source;

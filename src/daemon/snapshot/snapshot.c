@@ -40,7 +40,7 @@ enum {
     WHY_MAX = 200,
 };
 
-struct taking {
+struct snapshot_taking {
     struct snp_request *request; /* owned; NULL once answered */
     struct snp_session *session; /* one reference */
     struct snp_turn turn;
@@ -69,14 +69,14 @@ struct taking {
     bool is_on_disk;
 };
 
-static void taking_free(struct taking *taking)
+static void taking_free(struct snapshot_taking *taking)
 {
     snp_session_unref(taking->session);
     free(taking->lost);
     free(taking);
 }
 
-static void taking_fail(struct taking *taking, const struct snp_err *err)
+static void taking_fail(struct snapshot_taking *taking, const struct snp_err *err)
 {
     snp_request_fail(SNP_TAKE_PTR(taking->request), err);
     taking_free(taking);
@@ -96,7 +96,7 @@ static json_t *places_json(bool in_memory, bool on_disk)
     return where;
 }
 
-static void taking_answer(struct taking *taking)
+static void taking_answer(struct snapshot_taking *taking)
 {
     bool in_memory = snp_memory_find(taking->session, taking->id) != NULL;
     snp_autojson json_t *lost =
@@ -116,7 +116,7 @@ static void taking_answer(struct taking *taking)
 /* What became of the copy on disk. */
 static int run_look(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
-    struct taking *taking = arg;
+    struct snapshot_taking *taking = arg;
     struct snp_journal_snapshot row;
 
     SNP_TRY(snp_journal_snapshot_get(tx, taking->id, &row, err));
@@ -128,7 +128,7 @@ static int run_look(struct snp_tx *tx, void *arg, struct snp_err *err)
 
 static void looked(void *arg, const struct snp_err *look_err)
 {
-    struct taking *taking = arg;
+    struct snapshot_taking *taking = arg;
     struct snp_err err = *look_err;
 
     if (err.code == SNP_OK && taking->wants_disk && !taking->is_on_disk) {
@@ -146,7 +146,7 @@ static void looked(void *arg, const struct snp_err *look_err)
     }
 }
 
-static void look(struct taking *taking)
+static void look(struct snapshot_taking *taking)
 {
     SNP_STORE_DO(taking->session->server->store, .run = run_look, .done = looked,
                  .arg = taking);
@@ -154,20 +154,20 @@ static void look(struct taking *taking)
 
 static void spilled(struct snp_spill_waiter *waiter)
 {
-    look(snp_container_of(waiter, struct taking, waiter));
+    look(snp_container_of(waiter, struct snapshot_taking, waiter));
 }
 
 /* The row --------------------------------------------------------------------------------------- */
 
 /* The highest N of names sN, and how many snapshots there are. */
-struct names {
+struct snapshot_numbers {
     uint64_t highest;
     uint64_t n;
 };
 
 static int name_note(const struct snp_journal_snapshot *row, void *arg, struct snp_err *err)
 {
-    struct names *names = arg;
+    struct snapshot_numbers *names = arg;
     uint64_t n = 0;
 
     (void)err;
@@ -180,7 +180,9 @@ static int name_note(const struct snp_journal_snapshot *row, void *arg, struct s
 }
 
 /* Of one that sleeps its checkpoint is the source, if that is all it was. */
-static int asleep_check(struct snp_tx *tx, const struct taking *taking, struct snp_err *err)
+static int asleep_check(struct snp_tx *tx,
+                        const struct snapshot_taking *taking,
+                        struct snp_err *err)
 {
     int r = snp_missing_check(tx, &taking->place, err);
 
@@ -193,7 +195,9 @@ static int asleep_check(struct snp_tx *tx, const struct taking *taking, struct s
 }
 
 /* The same step once more: a run goes on from there. */
-static int step_forget(struct snp_tx *tx, const struct taking *taking, struct snp_err *err)
+static int step_forget(struct snp_tx *tx,
+                       const struct snapshot_taking *taking,
+                       struct snp_err *err)
 {
     char ref[2 * (SNP_SESSION_NAME_MAX + 1)];
     struct snp_journal_snapshot row;
@@ -209,7 +213,7 @@ static int step_forget(struct snp_tx *tx, const struct taking *taking, struct sn
 
 static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
-    struct taking *taking = arg;
+    struct snapshot_taking *taking = arg;
     struct snp_journal_snapshot row = {.id = taking->id,
                                        .session = taking->session_id,
                                        .cell = taking->cell,
@@ -217,7 +221,7 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
                                        .created_us = taking->created_us,
                                        .checkpoint = taking->checkpoint};
     struct snp_journal_session session;
-    struct names names = {0};
+    struct snapshot_numbers names = {0};
     char name[SNP_SESSION_NAME_MAX + 1];
 
     SNP_TRY(taking->is_step ? step_forget(tx, taking, err) : 0);
@@ -252,7 +256,7 @@ static int run_row(struct snp_tx *tx, void *arg, struct snp_err *err)
 
 static void row_written(void *arg, const struct snp_err *err)
 {
-    struct taking *taking = arg;
+    struct snapshot_taking *taking = arg;
     struct snp_session *session = taking->session;
     struct snp_memory_copy *copy = snp_memory_find(session, taking->id);
 
@@ -288,7 +292,7 @@ static void row_written(void *arg, const struct snp_err *err)
     }
 }
 
-static void row_write(struct taking *taking)
+static void row_write(struct snapshot_taking *taking)
 {
     SNP_STORE_DO(taking->session->server->store, .run = run_row, .done = row_written,
                  .arg = taking, .durability = SNP_DURABILITY_SYNCED);
@@ -298,7 +302,7 @@ static void row_write(struct taking *taking)
 
 static void checkpoint_made(void *ctx, const json_t *report, const struct snp_err *err)
 {
-    struct taking *taking = ctx;
+    struct snapshot_taking *taking = ctx;
 
     if (err != NULL) {
         taking_fail(taking, err);
@@ -309,7 +313,7 @@ static void checkpoint_made(void *ctx, const json_t *report, const struct snp_er
 }
 
 /* The executor has none to give. */
-static void take_by_disk(struct taking *taking)
+static void take_by_disk(struct snapshot_taking *taking)
 {
     struct snp_session *session = taking->session;
 
@@ -322,7 +326,7 @@ static void take_by_disk(struct taking *taking)
 }
 
 /* As it is now, with all that variables cannot hold: an image comes with a second checkpoint of the same moment. */
-static bool is_saved(const struct taking *taking)
+static bool is_saved(const struct snapshot_taking *taking)
 {
     return snp_checkpoint_is_current(taking->session) &&
            !snp_checkpoint_lacks_image(taking->session);
@@ -331,7 +335,7 @@ static bool is_saved(const struct taking *taking)
 static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp_err *ret_bad)
 {
     struct snp_tier_snapshot_answer said;
-    struct taking *taking = ctx;
+    struct snapshot_taking *taking = ctx;
     struct snp_session *session = taking->session;
     struct snp_memory_copy *copy;
     struct snp_err err;
@@ -369,7 +373,7 @@ static int copy_made(void *ctx, const struct snp_tier_answer *answer, struct snp
     return 0;
 }
 
-static int copy_ask(struct taking *taking, struct snp_err *err)
+static int copy_ask(struct snapshot_taking *taking, struct snp_err *err)
 {
     struct snp_session *session = taking->session;
     struct snp_tier_call call = {.timeout_ms = session->server->options.tier_ms,
@@ -390,7 +394,7 @@ static void on_turn(struct snp_turn *turn,
                     struct snp_session *session,
                     const struct snp_err *why)
 {
-    struct taking *taking = snp_container_of(turn, struct taking, turn);
+    struct snapshot_taking *taking = snp_container_of(turn, struct snapshot_taking, turn);
     struct snp_err err = {.code = SNP_OK};
 
     if (why != NULL) {
@@ -436,7 +440,7 @@ static int name_check(const char *name, struct snp_err *err)
 
 void snp_run_snapshot(const struct snp_work *work)
 {
-    struct taking *taking = calloc(1, sizeof(*taking));
+    struct snapshot_taking *taking = calloc(1, sizeof(*taking));
     struct snp_session *session = work->session;
     struct snp_snapshot_request asked;
     const char *name;
@@ -486,7 +490,7 @@ void snp_run_snapshot(const struct snp_work *work)
 
 /* snapshots.list ---------------------------------------------------------------------------------- */
 
-struct listing {
+struct snapshot_list {
     struct snp_request *request; /* owned */
     char session[SNP_SESSION_ID_LEN + 1];
     json_t *rows;  /* owned; made by the store's thread */
@@ -510,7 +514,7 @@ static json_t *lost_json(const char *text)
 
 static int snapshot_note(const struct snp_journal_snapshot *row, void *arg, struct snp_err *err)
 {
-    struct listing *listing = arg;
+    struct snapshot_list *listing = arg;
     snp_autojson json_t *lost = NULL;
     const char *name = row->name == NULL ? "" : row->name;
     bool is_step = snp_has_prefix(name, SNP_STEP_PREFIX);
@@ -541,7 +545,7 @@ static int snapshot_note(const struct snp_journal_snapshot *row, void *arg, stru
 
 static int head_note(const struct snp_journal_session *row, void *arg, struct snp_err *err)
 {
-    struct listing *listing = arg;
+    struct snapshot_list *listing = arg;
 
     if (row->head_snapshot == NULL) {
         return 0;
@@ -558,7 +562,7 @@ static int head_note(const struct snp_journal_session *row, void *arg, struct sn
 
 static int run_list(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
-    struct listing *listing = arg;
+    struct snapshot_list *listing = arg;
 
     json_decref(listing->rows);
     json_decref(listing->heads);
@@ -585,7 +589,7 @@ static int places_add(struct snp_server *server, json_t *row)
 
 static void listed(void *arg, const struct snp_err *list_err)
 {
-    struct listing *listing = arg;
+    struct snapshot_list *listing = arg;
     struct snp_request *request = listing->request;
     struct snp_err err = *list_err;
     size_t i;
@@ -616,7 +620,7 @@ void snp_run_snapshots_list(const struct snp_work *work)
     const char *name = snp_json_str(work->head, "session", NULL);
     const char *run = snp_json_str(work->head, "run", NULL);
     struct snp_session *session = NULL;
-    struct listing *listing = calloc(1, sizeof(*listing));
+    struct snapshot_list *listing = calloc(1, sizeof(*listing));
     struct snp_err err;
     int r = listing == NULL ? snp_fail(&err, SNP_E_NOMEM, "out of memory") : 0;
 
@@ -641,7 +645,7 @@ void snp_run_snapshots_list(const struct snp_work *work)
 
 /* snapshots.remove -------------------------------------------------------------------------------- */
 
-struct removal {
+struct snapshot_removal {
     struct snp_request *request; /* owned */
     char ref[SNP_CAP_REF + 1];
     char id[SNP_SESSION_ID_LEN + 1];
@@ -650,7 +654,7 @@ struct removal {
 
 static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
-    struct removal *removal = arg;
+    struct snapshot_removal *removal = arg;
     struct snp_journal_snapshot row;
 
     SNP_TRY(snp_journal_snapshot_get(tx, removal->ref, &row, err));
@@ -661,7 +665,7 @@ static int run_remove(struct snp_tx *tx, void *arg, struct snp_err *err)
 
 static void removed(void *arg, const struct snp_err *err)
 {
-    struct removal *removal = arg;
+    struct snapshot_removal *removal = arg;
     struct snp_session *session;
 
     if (err->code != SNP_OK) {
@@ -680,7 +684,7 @@ static void removed(void *arg, const struct snp_err *err)
 
 void snp_run_snapshots_remove(const struct snp_work *work)
 {
-    struct removal *removal = snp_request_state(work->request, sizeof(*removal));
+    struct snapshot_removal *removal = snp_request_state(work->request, sizeof(*removal));
 
     if (removal == NULL) {
         return;

@@ -22,7 +22,7 @@
 #include "store/journal.h"
 #include "wire/snapshot.h"
 
-struct search {
+struct source_search {
     struct snp_server *server; /* borrowed */
     struct snp_turn turn;
     struct snp_spill_waiter waiter;
@@ -72,7 +72,7 @@ json_t *snp_source_failed(struct snp_session *session, const json_t *lost)
     return failed;
 }
 
-static void search_end(struct search *search, const struct snp_err *err)
+static void search_end(struct source_search *search, const struct snp_err *err)
 {
     search->found(search->ctx, err == NULL ? &search->source : NULL, err);
     snp_source_done(&search->source);
@@ -84,7 +84,7 @@ static void search_end(struct search *search, const struct snp_err *err)
 
 static int run_session(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
-    struct search *search = arg;
+    struct source_search *search = arg;
     struct snp_journal_session row;
 
     SNP_TRY(search->is_asleep ? snp_missing_check(tx, &search->place, err) : 0);
@@ -100,7 +100,7 @@ static void session_read(void *arg, const struct snp_err *err)
 }
 
 /* It is on disk: the rest is in its row. */
-static void session_saved(struct search *search, struct snp_session *session)
+static void session_saved(struct source_search *search, struct snp_session *session)
 {
     struct snp_source *source = &search->source;
     struct snp_err err;
@@ -124,7 +124,7 @@ static void session_saved(struct search *search, struct snp_session *session)
 
 static void checkpoint_made(void *ctx, const json_t *report, const struct snp_err *err)
 {
-    struct search *search = ctx;
+    struct source_search *search = ctx;
     struct snp_session *session = snp_sessions_find(search->server, search->source.session);
     struct snp_err why;
 
@@ -144,7 +144,7 @@ static void session_turn(struct snp_turn *turn,
                          struct snp_session *session,
                          const struct snp_err *err)
 {
-    struct search *search = snp_container_of(turn, struct search, turn);
+    struct source_search *search = snp_container_of(turn, struct source_search, turn);
 
     if (err != NULL) {
         search_end(search, err);
@@ -159,7 +159,7 @@ static void session_turn(struct snp_turn *turn,
     snp_checkpoint_make(session, checkpoint_made, search);
 }
 
-static void session_find(struct search *search, struct snp_session *session)
+static void session_find(struct source_search *search, struct snp_session *session)
 {
     struct snp_err err;
 
@@ -177,11 +177,11 @@ static void session_find(struct search *search, struct snp_session *session)
 
 /* A snapshot ----------------------------------------------------------------------------------- */
 
-static void snapshot_find(struct search *search);
+static void snapshot_find(struct source_search *search);
 
 static int run_snapshot(struct snp_tx *tx, void *arg, struct snp_err *err)
 {
-    struct search *search = arg;
+    struct source_search *search = arg;
     struct snp_source *source = &search->source;
     struct snp_journal_snapshot row;
     struct snp_journal_session session;
@@ -209,7 +209,7 @@ static int run_snapshot(struct snp_tx *tx, void *arg, struct snp_err *err)
 
 static void spilled(struct snp_spill_waiter *waiter)
 {
-    struct search *search = snp_container_of(waiter, struct search, waiter);
+    struct source_search *search = snp_container_of(waiter, struct source_search, waiter);
 
     search->has_waited = true;
     snapshot_find(search);
@@ -217,7 +217,7 @@ static void spilled(struct snp_spill_waiter *waiter)
 
 static void snapshot_read(void *arg, const struct snp_err *read_err)
 {
-    struct search *search = arg;
+    struct source_search *search = arg;
     struct snp_err err = *read_err;
 
     if (err.code == SNP_E_NOT_FOUND && strchr(search->ref, '@') == NULL) {
@@ -246,7 +246,7 @@ static void snapshot_read(void *arg, const struct snp_err *read_err)
     search_end(search, err.code == SNP_OK ? NULL : &err);
 }
 
-static void snapshot_find(struct search *search)
+static void snapshot_find(struct source_search *search)
 {
     SNP_STORE_DO(search->server->store, .run = run_snapshot, .done = snapshot_read,
                  .arg = search);
@@ -257,7 +257,7 @@ void snp_source_find(struct snp_server *server,
                      snp_source_found *found,
                      void *ctx)
 {
-    struct search *search = calloc(1, sizeof(*search));
+    struct source_search *search = calloc(1, sizeof(*search));
     struct snp_session *session = NULL;
     struct snp_err err = {.code = SNP_OK};
 

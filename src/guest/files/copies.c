@@ -192,8 +192,8 @@ bool snp_files_are_equal(int a, int b, uint64_t size)
 {
     struct snp_runs x = {.fd = a, .size = size, .chunk = chunk_a};
     struct snp_runs y = {.fd = b, .size = size, .chunk = chunk_b};
-    struct snp_run p = {0};
-    struct snp_run q = {0};
+    struct snp_extent p = {0};
+    struct snp_extent q = {0};
     bool has_more = true;
 
     while (has_more) {
@@ -209,7 +209,7 @@ bool snp_files_are_equal(int a, int b, uint64_t size)
 
 /* Keeping ------------------------------------------------------------------------------- */
 
-struct taking {
+struct copy_pass {
     struct snp_copies *s;
     uint64_t new_left; /* bytes that may still be copied */
     struct snp_copied *kept;
@@ -219,7 +219,7 @@ struct taking {
 };
 
 /* The folder of the node; names come sorted, so it is often the last one's. */
-static int open_folder(struct taking *k, const char *path, const char **ret_name)
+static int open_folder(struct copy_pass *k, const char *path, const char **ret_name)
 {
     const char *slash = strrchr(path, '/');
     size_t n = slash == NULL ? 0 : (size_t)(slash - path);
@@ -259,7 +259,7 @@ static bool is_as_known(const struct snp_node *known, const struct snp_node *nod
 }
 
 /* Another copy, if there is room for one. 0 or errno. */
-static int content_new(struct taking *k, int fd, struct snp_node *node)
+static int content_new(struct copy_pass *k, int fd, struct snp_node *node)
 {
     struct snp_copies *s = k->s;
     uint64_t room = SNP_COPIES_BYTES_MAX - s->bytes;
@@ -279,7 +279,9 @@ static int content_new(struct taking *k, int fd, struct snp_node *node)
 }
 
 /* The copy of a file that has to be opened. 0 or errno. */
-static int content_look(struct taking *k, struct snp_node *node, const struct snp_node *known)
+static int content_look(struct copy_pass *k,
+                        struct snp_node *node,
+                        const struct snp_node *known)
 {
     struct snp_copies *s = k->s;
     const char *name;
@@ -317,7 +319,7 @@ static int content_look(struct taking *k, struct snp_node *node, const struct sn
     return content_new(k, fd, node);
 }
 
-static int take_file(struct taking *k, struct snp_node *node)
+static int take_file(struct copy_pass *k, struct snp_node *node)
 {
     const struct snp_node *known = snp_tree_find(&k->s->last, node->path);
 
@@ -332,7 +334,7 @@ static int take_file(struct taking *k, struct snp_node *node)
     return content_look(k, node, known);
 }
 
-static int take_all(struct taking *k, struct snp_tree *tree)
+static int take_all(struct copy_pass *k, struct snp_tree *tree)
 {
     int r = 0;
 
@@ -397,7 +399,7 @@ int snp_copies_take(struct snp_copies *s,
     /* Folders are not counted by who asks, but there is an end to them. */
     const struct snp_tree_most walk_most = {.nodes = (size_t)most->files * 3 + 64,
                                             .bytes = most->bytes};
-    struct taking k = {.s = s, .new_left = most->new_bytes, .kept = ret, .dir_fd = -1};
+    struct copy_pass k = {.s = s, .new_left = most->new_bytes, .kept = ret, .dir_fd = -1};
     struct snp_tree tree = {0};
     int r;
 

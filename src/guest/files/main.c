@@ -53,7 +53,7 @@ static int check_idle(const struct files *f)
     return f->is_writing ? EBUSY : 0;
 }
 
-static int on_keep(struct files *f, struct snp_request *rq)
+static int on_keep(struct files *f, struct snp_guest_request *rq)
 {
     struct snp_body *b = &rq->body;
     uint32_t number = (uint32_t)snp_body_take(b, 4);
@@ -73,7 +73,7 @@ static int on_keep(struct files *f, struct snp_request *rq)
     return r;
 }
 
-static int on_restore(struct files *f, struct snp_request *rq)
+static int on_restore(struct files *f, struct snp_guest_request *rq)
 {
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
     int r = rq->body.bad ? EINVAL : check_idle(f);
@@ -81,7 +81,7 @@ static int on_restore(struct files *f, struct snp_request *rq)
     return r == 0 ? snp_copies_restore(f->copies, number) : r;
 }
 
-static int on_drop(struct files *f, struct snp_request *rq)
+static int on_drop(struct files *f, struct snp_guest_request *rq)
 {
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
 
@@ -157,7 +157,7 @@ static pid_t fork_worker(int pipe_fd)
     return pid;
 }
 
-static int pack(const struct files *f, struct snp_request *rq)
+static int pack(const struct files *f, struct snp_guest_request *rq)
 {
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
     struct snp_pack pack = {
@@ -175,7 +175,7 @@ static int pack(const struct files *f, struct snp_request *rq)
 }
 
 /* Done by a worker. Pid 1, whose child that is, gets its number and answers when it has ended. */
-static int on_bundle(struct files *f, struct snp_request *rq)
+static int on_bundle(struct files *f, struct snp_guest_request *rq)
 {
     const bool is_writing = rq->type == SNP_INIT_UNPACK;
     int32_t pid;
@@ -197,7 +197,7 @@ static int on_bundle(struct files *f, struct snp_request *rq)
     return snp_buf_add(&f->out, &pid, sizeof(pid)) < 0 ? ENOMEM : 0;
 }
 
-static int on_worked(struct files *f, struct snp_request *rq)
+static int on_worked(struct files *f, struct snp_guest_request *rq)
 {
     (void)rq;
     snp_copies_read(f->copies, false);
@@ -211,7 +211,7 @@ static int on_worked(struct files *f, struct snp_request *rq)
 static const struct {
     uint8_t type;
     bool has_reply;
-    int (*run)(struct files *, struct snp_request *); /* 0 or errno; appends to out */
+    int (*run)(struct files *, struct snp_guest_request *); /* 0 or errno; appends to out */
 } handlers[] = {
     {SNP_INIT_KEEP,    true,  on_keep   },
     {SNP_INIT_RESTORE, true,  on_restore},
@@ -237,7 +237,7 @@ static void send_reply(struct files *f, uint32_t id, int eno)
     }
 }
 
-static void dispatch(struct files *f, struct snp_request *rq)
+static void dispatch(struct files *f, struct snp_guest_request *rq)
 {
     static const char blank[SNP_INIT_HEADER_LEN + sizeof(uint32_t)];
 
@@ -261,7 +261,7 @@ static void dispatch(struct files *f, struct snp_request *rq)
 /* Run every whole request of what was read. At most one that has a descriptor is under way. */
 static void run_requests(struct files *f, int *fd)
 {
-    struct snp_request rq;
+    struct snp_guest_request rq;
 
     while (snp_request_take(&f->in, &rq)) {
         if (rq.type == SNP_INIT_PACK || rq.type == SNP_INIT_UNPACK) {

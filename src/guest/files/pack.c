@@ -15,11 +15,11 @@ enum {
     KEY_LEN = 32 /* hexadecimal digits */
 };
 
-struct entry {
+struct packed_entry {
     const struct snp_node *node;
-    char *name;            /* owned; as it is sent */
-    struct entry *first;   /* of the names of its file; NULL = it has one name */
-    char key[KEY_LEN + 1]; /* of what was sent of it */
+    char *name;                 /* owned; as it is sent */
+    struct packed_entry *first; /* of the names of its file; NULL = it has one name */
+    char key[KEY_LEN + 1];      /* of what was sent of it */
 };
 
 struct packing {
@@ -37,8 +37,8 @@ static int by_key(const void *a, const void *b)
 
 static int by_name(const void *a, const void *b)
 {
-    const struct entry *x = a;
-    const struct entry *y = b;
+    const struct packed_entry *x = a;
+    const struct packed_entry *y = b;
 
     return strcmp(x->name, y->name);
 }
@@ -46,8 +46,8 @@ static int by_name(const void *a, const void *b)
 /* Names of one file side by side, the first of them first. */
 static int by_inode(const void *a, const void *b)
 {
-    const struct entry *x = *(struct entry *const *)a;
-    const struct entry *y = *(struct entry *const *)b;
+    const struct packed_entry *x = *(struct packed_entry *const *)a;
+    const struct packed_entry *y = *(struct packed_entry *const *)b;
     int inode = (x->node->ino > y->node->ino) - (x->node->ino < y->node->ino);
 
     return inode != 0 ? inode : (x > y) - (x < y);
@@ -83,7 +83,7 @@ static bool is_known(const struct packing *p, const char *key)
            bsearch(key, p->known, p->n_known, sizeof(*p->known), by_key) != NULL;
 }
 
-static void send_run(struct packing *p, const struct snp_run *run, bool is_sparse)
+static void send_run(struct packing *p, const struct snp_extent *run, bool is_sparse)
 {
     const uint64_t head[2] = {run->offset, run->n};
 
@@ -101,7 +101,7 @@ static int read_through(struct packing *p,
                         struct snp_sum *sum)
 {
     struct snp_runs runs = {.fd = fd, .size = length, .chunk = p->chunk};
-    struct snp_run run;
+    struct snp_extent run;
 
     snp_sum_init(sum);
     while (p->out.eno == 0 && snp_runs_next(&runs, &run)) {
@@ -142,7 +142,9 @@ static void put_lost(struct packing *p, const char *name, const char *type, cons
     snp_bundle_put(&p->out, &item, NULL, 0);
 }
 
-static int put_file(struct packing *p, struct entry *e, const struct snp_bundle_item *head)
+static int put_file(struct packing *p,
+                    struct packed_entry *e,
+                    const struct snp_bundle_item *head)
 {
     const struct snp_node *node = e->node;
     snp_autoclose int fd = open_node(p, node);
@@ -187,7 +189,7 @@ static int put_file(struct packing *p, struct entry *e, const struct snp_bundle_
     return r == 0 && by_key(e->key, again) != 0 ? EAGAIN : r;
 }
 
-static int put_entry(struct packing *p, struct entry *e)
+static int put_entry(struct packing *p, struct packed_entry *e)
 {
     const struct snp_node *node = e->node;
     char target[SNP_BUNDLE_NAME_LEN];
@@ -225,9 +227,9 @@ static int put_entry(struct packing *p, struct entry *e)
 }
 
 /* All but the top, by their names as they are sent. */
-static int list(const struct snp_tree *tree, struct entry **ret, size_t *ret_n)
+static int list(const struct snp_tree *tree, struct packed_entry **ret, size_t *ret_n)
 {
-    struct entry *entries = calloc(tree->n + 1, sizeof(*entries));
+    struct packed_entry *entries = calloc(tree->n + 1, sizeof(*entries));
     char text[SNP_BUNDLE_NAME_LEN];
     size_t n = 0;
     int r = entries == NULL ? ENOMEM : tree->n > SNP_BUNDLE_ITEMS ? E2BIG : 0;
@@ -238,7 +240,7 @@ static int list(const struct snp_tree *tree, struct entry **ret, size_t *ret_n)
             continue;
         }
         r = snp_bundle_from_path(node->path, text) < 0 ? ENAMETOOLONG : 0;
-        entries[n] = (struct entry){.node = node, .name = r == 0 ? strdup(text) : NULL};
+        entries[n] = (struct packed_entry){.node = node, .name = r == 0 ? strdup(text) : NULL};
         r = r == 0 && entries[n].name == NULL ? ENOMEM : r;
         n++;
     }
@@ -251,9 +253,9 @@ static int list(const struct snp_tree *tree, struct entry **ret, size_t *ret_n)
 }
 
 /* Which of them are names of one file. */
-static int find_links(struct entry *entries, size_t n)
+static int find_links(struct packed_entry *entries, size_t n)
 {
-    snp_autofree struct entry **files = calloc(n + 1, sizeof(struct entry *));
+    snp_autofree struct packed_entry **files = calloc(n + 1, sizeof(struct packed_entry *));
     size_t n_files = 0;
 
     if (files == NULL) {
@@ -265,11 +267,11 @@ static int find_links(struct entry *entries, size_t n)
         }
     }
     if (n_files > 1) {
-        qsort(files, n_files, sizeof(struct entry *), by_inode);
+        qsort(files, n_files, sizeof(struct packed_entry *), by_inode);
     }
     for (size_t i = 1; i < n_files; i++) {
         if (files[i]->node->ino == files[i - 1]->node->ino) {
-            struct entry *first = files[i - 1]->first;
+            struct packed_entry *first = files[i - 1]->first;
 
             files[i]->first = files[i - 1]->first = first == NULL ? files[i - 1] : first;
         }
@@ -279,7 +281,7 @@ static int find_links(struct entry *entries, size_t n)
 
 static int put_tree(struct packing *p, const struct snp_tree *tree)
 {
-    struct entry *entries;
+    struct packed_entry *entries;
     size_t n = 0;
     int r = list(tree, &entries, &n);
 

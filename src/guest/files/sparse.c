@@ -61,7 +61,7 @@ static bool fill(struct snp_runs *runs)
     return true;
 }
 
-bool snp_runs_next(struct snp_runs *runs, struct snp_run *ret)
+bool snp_runs_next(struct snp_runs *runs, struct snp_extent *ret)
 {
     do {
         while (runs->used < runs->n) {
@@ -73,8 +73,8 @@ bool snp_runs_next(struct snp_runs *runs, struct snp_run *ret)
                 n = block_len(runs);
             }
             if (runs->used > begin) {
-                *ret = (struct snp_run){runs->base + begin, runs->chunk + begin,
-                                        runs->used - begin};
+                *ret = (struct snp_extent){runs->base + begin, runs->chunk + begin,
+                                           runs->used - begin};
                 return true;
             }
             runs->used += n;
@@ -84,7 +84,7 @@ bool snp_runs_next(struct snp_runs *runs, struct snp_run *ret)
 }
 
 /* 0 or errno. */
-static int write_run(int to, const struct snp_run *run)
+static int write_run(int to, const struct snp_extent *run)
 {
     ssize_t done = SNP_RETRY(pwrite(to, run->bytes, run->n, (off_t)run->offset));
 
@@ -95,7 +95,7 @@ int snp_runs_copy(int from, int to, uint64_t size, uint64_t most, struct snp_sum
 {
     static char chunk[SNP_RUN_MAX]; /* one thread */
     struct snp_runs runs = {.fd = from, .size = size, .chunk = chunk};
-    struct snp_run run;
+    struct snp_extent run;
     int r = 0;
 
     while (r == 0 && snp_runs_next(&runs, &run)) {

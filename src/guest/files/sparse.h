@@ -22,7 +22,7 @@ enum {
     SNP_RUN_HEAD = 16,       /* u64 offset, u64 length */
 };
 
-struct snp_run {
+struct snp_extent {
     uint64_t offset;
     const char *bytes; /* borrowed until the next call */
     size_t n;
@@ -40,7 +40,7 @@ struct snp_runs {
 };
 
 /* False at the end, or after a failure (eno). */
-bool snp_runs_next(struct snp_runs *runs, struct snp_run *ret);
+bool snp_runs_next(struct snp_runs *runs, struct snp_extent *ret);
 
 /* Which contents: of a file without holes XXH3-128 of its bytes. */
 struct snp_sum {

@@ -124,7 +124,7 @@ int snp_tree_open_parent(int top_fd, const char *path, const char **ret_name)
 
 /* Walking ------------------------------------------------------------------------------- */
 
-struct walk {
+struct tree_walk {
     struct snp_tree *tree;
     const struct snp_tree_most *most;
     int view_fd;
@@ -199,7 +199,7 @@ static struct snp_node describe(const struct stat *st, enum snp_node_kind kind)
 }
 
 /* One more in the list; its number there, or SIZE_MAX with w->eno. */
-static size_t list(struct walk *w, struct snp_node *node)
+static size_t list(struct tree_walk *w, struct snp_node *node)
 {
     struct snp_tree *tree = w->tree;
 
@@ -216,9 +216,10 @@ static size_t list(struct walk *w, struct snp_node *node)
     return tree->n - 1;
 }
 
-static void walk_folder(struct walk *w, int fd, size_t len, unsigned depth);
+static void walk_folder(struct tree_walk *w, int fd, size_t len, unsigned depth);
 
-static void enter(struct walk *w, int parent_fd, const char *name, size_t len, unsigned depth)
+static void enter(
+    struct tree_walk *w, int parent_fd, const char *name, size_t len, unsigned depth)
 {
     size_t number = w->tree->n - 1;
     uint32_t mode = w->tree->node[number].mode;
@@ -240,7 +241,8 @@ static void enter(struct walk *w, int parent_fd, const char *name, size_t len, u
 }
 
 /* One name of the folder parent_fd; w->path holds it, len bytes with it. */
-static void visit(struct walk *w, int parent_fd, const char *name, size_t len, unsigned depth)
+static void visit(
+    struct tree_walk *w, int parent_fd, const char *name, size_t len, unsigned depth)
 {
     struct stat st;
     struct snp_node node;
@@ -259,7 +261,7 @@ static void visit(struct walk *w, int parent_fd, const char *name, size_t len, u
 }
 
 /* What is in the folder fd (consumed), whose path has len bytes with its slash. */
-static void walk_folder(struct walk *w, int fd, size_t len, unsigned depth)
+static void walk_folder(struct tree_walk *w, int fd, size_t len, unsigned depth)
 {
     snp_autodir DIR *dir = snp_dir_of(fd);
     const char *name;
@@ -287,7 +289,7 @@ int snp_tree_walk(int top_fd,
                   const struct snp_tree_most *most,
                   struct snp_tree *ret)
 {
-    struct walk w = {.tree = ret, .most = most, .view_fd = view_fd, .is_layer = is_layer};
+    struct tree_walk w = {.tree = ret, .most = most, .view_fd = view_fd, .is_layer = is_layer};
     struct snp_node top;
     struct stat st;
     int fd = -1;
@@ -316,13 +318,13 @@ int snp_tree_walk(int top_fd,
 
 /* Removing ------------------------------------------------------------------------------ */
 
-struct removal {
+struct tree_removal {
     int top_fd; /* where what lies too deep is moved to */
     unsigned moved;
     unsigned rounds;
 };
 
-static void empty(struct removal *r, int fd, unsigned depth);
+static void empty(struct tree_removal *r, int fd, unsigned depth);
 
 /* A folder that is to be emptied, whatever its mode. */
 static int open_to_empty(int parent_fd, const char *name)
@@ -340,7 +342,7 @@ static int open_to_empty(int parent_fd, const char *name)
     return fd;
 }
 
-static void remove_one(struct removal *r, int parent_fd, const char *name, unsigned depth)
+static void remove_one(struct tree_removal *r, int parent_fd, const char *name, unsigned depth)
 {
     char aside[40];
     int fd;
@@ -363,7 +365,7 @@ static void remove_one(struct removal *r, int parent_fd, const char *name, unsig
 }
 
 /* What is in the folder fd (consumed). */
-static void empty(struct removal *r, int fd, unsigned depth)
+static void empty(struct tree_removal *r, int fd, unsigned depth)
 {
     snp_autodir DIR *dir = snp_dir_of(fd);
     const char *name;
@@ -382,7 +384,7 @@ static bool is_empty(int fd)
 
 int snp_tree_empty(int fd)
 {
-    struct removal r = {.top_fd = fd};
+    struct tree_removal r = {.top_fd = fd};
 
     /* What was moved up has its turn in the next pass. */
     for (unsigned pass = 0; pass < ROUNDS_MAX; pass++) {

@@ -48,13 +48,13 @@ enum token {
 
 static const uint32_t REFUSED = UINT32_MAX;
 
-struct entry {
+struct seen_object {
     const void *thing; /* NULL = free */
     uint32_t walk;
     uint32_t place; /* in that walk */
 };
 
-struct kind {
+struct known_class {
     PyObject *type;
     bool is_given_back;
     uint32_t walk; /* that met it last */
@@ -63,17 +63,17 @@ struct kind {
 
 /* Of this process, which saves once and ends. */
 static struct {
-    struct entry *entries;
+    struct seen_object *entries;
     size_t size; /* a power of two; at most half of it is used */
     size_t used;
     bool *is_whole; /* of each walk: it came to its end */
     uint32_t n_walks;
     uint32_t walks_size;
-    struct kind kinds[KINDS_MAX]; /* the classes are borrowed from who allowed them */
+    struct known_class kinds[KINDS_MAX]; /* the classes are borrowed from who allowed them */
     unsigned n_kinds;
 } all;
 
-struct walk {
+struct object_walk {
     uint32_t number;
     uint32_t places;
     uint32_t first; /* walk whose objects are no others' */
@@ -95,7 +95,7 @@ struct walk {
 
 /* Tokens -------------------------------------------------------------------------------------- */
 
-static void put(struct walk *w, const void *bytes, size_t n)
+static void put(struct object_walk *w, const void *bytes, size_t n)
 {
     if (n > ROOM - w->n) {
         (void)XXH3_128bits_update(w->hash, w->room, w->n);
@@ -109,7 +109,7 @@ static void put(struct walk *w, const void *bytes, size_t n)
     }
 }
 
-static void put_token(struct walk *w, unsigned token, uint64_t number)
+static void put_token(struct object_walk *w, unsigned token, uint64_t number)
 {
     const uint8_t first = (uint8_t)token;
 
@@ -117,7 +117,7 @@ static void put_token(struct walk *w, unsigned token, uint64_t number)
     put(w, &number, sizeof(number));
 }
 
-static int push(struct walk *w, PyObject *thing)
+static int push(struct object_walk *w, PyObject *thing)
 {
     if (w->stack_n == w->stack_size) {
         size_t size = w->stack_size == 0 ? ROOM : 2 * w->stack_size;
@@ -134,7 +134,7 @@ static int push(struct walk *w, PyObject *thing)
 
 /* Types ---------------------------------------------------------------------------------------- */
 
-static int put_text(struct walk *w, PyObject *text, unsigned token)
+static int put_text(struct object_walk *w, PyObject *text, unsigned token)
 {
     Py_UCS4 copy[TEXT];
     Py_ssize_t len = PyUnicode_GetLength(text);
@@ -154,7 +154,7 @@ static int put_text(struct walk *w, PyObject *text, unsigned token)
     return r;
 }
 
-static int put_int(struct walk *w, PyObject *number, unsigned token)
+static int put_int(struct object_walk *w, PyObject *number, unsigned token)
 {
     int is_large = 0;
     long long value = PyLong_AsLongLongAndOverflow(number, &is_large);
@@ -172,7 +172,7 @@ static int put_int(struct walk *w, PyObject *number, unsigned token)
     return r;
 }
 
-static int put_float(struct walk *w, PyObject *number, unsigned token)
+static int put_float(struct object_walk *w, PyObject *number, unsigned token)
 {
     double value = PyFloat_AsDouble(number);
     uint64_t bits;
@@ -182,7 +182,7 @@ static int put_float(struct walk *w, PyObject *number, unsigned token)
     return 0;
 }
 
-static int put_complex(struct walk *w, PyObject *number, unsigned token)
+static int put_complex(struct object_walk *w, PyObject *number, unsigned token)
 {
     const double values[] = {PyComplex_RealAsDouble(number), PyComplex_ImagAsDouble(number)};
 
@@ -191,13 +191,13 @@ static int put_complex(struct walk *w, PyObject *number, unsigned token)
     return 0;
 }
 
-static int put_single(struct walk *w, PyObject *thing, unsigned token)
+static int put_single(struct object_walk *w, PyObject *thing, unsigned token)
 {
     put_token(w, token, thing == Py_True ? 1 : 0);
     return 0;
 }
 
-static int put_bytes(struct walk *w, PyObject *bytes, unsigned token)
+static int put_bytes(struct object_walk *w, PyObject *bytes, unsigned token)
 {
     bool is_array = Py_TYPE(bytes) == &PyByteArray_Type;
     Py_ssize_t n = is_array ? PyByteArray_Size(bytes) : PyBytes_Size(bytes);
@@ -207,7 +207,7 @@ static int put_bytes(struct walk *w, PyObject *bytes, unsigned token)
     return 0;
 }
 
-static int put_list(struct walk *w, PyObject *list, unsigned token)
+static int put_list(struct object_walk *w, PyObject *list, unsigned token)
 {
     bool is_tuple = Py_TYPE(list) == &PyTuple_Type;
     Py_ssize_t n = is_tuple ? PyTuple_Size(list) : PyList_Size(list);
@@ -220,7 +220,7 @@ static int put_list(struct walk *w, PyObject *list, unsigned token)
     return r;
 }
 
-static int put_dict(struct walk *w, PyObject *dict, unsigned token)
+static int put_dict(struct object_walk *w, PyObject *dict, unsigned token)
 {
     PyObject *key = NULL;
     PyObject *value = NULL;
@@ -235,7 +235,7 @@ static int put_dict(struct walk *w, PyObject *dict, unsigned token)
 }
 
 /* In the order in which it is pickled, too. */
-static int put_set(struct walk *w, PyObject *set, unsigned token)
+static int put_set(struct object_walk *w, PyObject *set, unsigned token)
 {
     PyObject *items = PyObject_GetIter(set);
     PyObject *item;
@@ -252,7 +252,7 @@ static int put_set(struct walk *w, PyObject *set, unsigned token)
 
 static const struct shape {
     PyTypeObject *type;
-    int (*put)(struct walk *w, PyObject *thing, unsigned token);
+    int (*put)(struct object_walk *w, PyObject *thing, unsigned token);
     unsigned traits;
     Py_ssize_t large; /* length from which on they are told apart; 0 = never. state.py: SIZED */
 } shapes[] = {
@@ -281,12 +281,12 @@ static bool is_large(const struct shape *shape, PyObject *thing)
 
 /* The table ------------------------------------------------------------------------------------ */
 
-static struct entry *entry_of(const void *thing)
+static struct seen_object *entry_of(const void *thing)
 {
     size_t at = (size_t)(((uint64_t)(uintptr_t)thing >> 4) * 0x9e3779b97f4a7c15ULL >> 20);
 
     for (;; at++) {
-        struct entry *entry = &all.entries[at & (all.size - 1)];
+        struct seen_object *entry = &all.entries[at & (all.size - 1)];
         if (entry->thing == NULL || entry->thing == thing) {
             return entry;
         }
@@ -295,10 +295,10 @@ static struct entry *entry_of(const void *thing)
 
 static int table_grow(void)
 {
-    struct entry *old = all.entries;
+    struct seen_object *old = all.entries;
     size_t old_size = all.size;
     size_t size = old_size == 0 ? TABLE_MIN : 2 * old_size;
-    struct entry *entries = calloc(size, sizeof(*entries));
+    struct seen_object *entries = calloc(size, sizeof(*entries));
 
     if (entries == NULL) {
         return -1;
@@ -314,7 +314,7 @@ static int table_grow(void)
     return 0;
 }
 
-static int entry_add(const void *thing, struct entry **ret_entry)
+static int entry_add(const void *thing, struct seen_object **ret_entry)
 {
     if (2 * all.used >= all.size && table_grow() < 0) {
         return -1;
@@ -333,10 +333,13 @@ static int links_add(PyObject *links, uint32_t number)
 }
 
 /* 1 = it was met before, and needs no more tokens. */
-static int meet(struct walk *w, PyObject *thing, unsigned traits, const struct shape *shape)
+static int meet(struct object_walk *w,
+                PyObject *thing,
+                unsigned traits,
+                const struct shape *shape)
 {
     const uint32_t place = w->places++;
-    struct entry *entry = NULL;
+    struct seen_object *entry = NULL;
 
     if ((traits & STRONG) != 0 && Py_REFCNT(thing) == 1) {
         return 0;
@@ -363,13 +366,13 @@ static int meet(struct walk *w, PyObject *thing, unsigned traits, const struct s
         }
     }
     all.used += entry->thing == NULL ? 1 : 0;
-    *entry = (struct entry){.thing = thing, .walk = w->number, .place = place};
+    *entry = (struct seen_object){.thing = thing, .walk = w->number, .place = place};
     return 0;
 }
 
 /* A walk --------------------------------------------------------------------------------------- */
 
-static struct kind *kind_of(const PyObject *type)
+static struct known_class *kind_of(const PyObject *type)
 {
     for (unsigned i = 0; i < all.n_kinds; i++) {
         if (all.kinds[i].type == type) {
@@ -379,9 +382,9 @@ static struct kind *kind_of(const PyObject *type)
     return NULL;
 }
 
-static int put_object(struct walk *w, PyObject *thing)
+static int put_object(struct object_walk *w, PyObject *thing)
 {
-    struct kind *kind = kind_of((PyObject *)Py_TYPE(thing));
+    struct known_class *kind = kind_of((PyObject *)Py_TYPE(thing));
     PyObject *name;
     PyObject *attributes;
     int r;
@@ -409,7 +412,7 @@ static int put_object(struct walk *w, PyObject *thing)
     return r;
 }
 
-static int put_thing(struct walk *w, PyObject *thing)
+static int put_thing(struct object_walk *w, PyObject *thing)
 {
     const void *type = Py_TYPE(thing);
 
@@ -428,9 +431,9 @@ static int put_thing(struct walk *w, PyObject *thing)
     return put_object(w, thing);
 }
 
-static int walk_begin(struct walk *w, uint32_t first)
+static int walk_begin(struct object_walk *w, uint32_t first)
 {
-    *w = (struct walk){.number = all.n_walks, .first = first, .last_link = REFUSED};
+    *w = (struct object_walk){.number = all.n_walks, .first = first, .last_link = REFUSED};
     if (all.n_walks == all.walks_size) {
         uint32_t size = all.walks_size == 0 ? WALKS_MIN : 2 * all.walks_size;
         bool *grown = reallocarray(all.is_whole, size, sizeof(*grown));
@@ -451,7 +454,7 @@ static int walk_begin(struct walk *w, uint32_t first)
     return XXH3_128bits_reset(w->hash) == XXH_OK ? 0 : -1;
 }
 
-static int walk_all(struct walk *w, PyObject *thing)
+static int walk_all(struct object_walk *w, PyObject *thing)
 {
     int r = push(w, thing);
 
@@ -477,7 +480,7 @@ static PyObject *hex_of(XXH128_hash_t hash)
     return PyUnicode_FromString(text);
 }
 
-static PyObject *answer_of(struct walk *w, bool is_known)
+static PyObject *answer_of(struct object_walk *w, bool is_known)
 {
     PyObject *hash = Py_None;
     PyObject *answer;
@@ -497,7 +500,7 @@ static PyObject *answer_of(struct walk *w, bool is_known)
 
 PyObject *snp_content(PyObject *self, PyObject *args)
 {
-    struct walk *w;
+    struct object_walk *w;
     PyObject *thing;
     PyObject *answer = NULL;
     unsigned first;
@@ -533,14 +536,14 @@ PyObject *snp_content_refuse(PyObject *self, PyObject *ids)
     (void)self;
     for (Py_ssize_t i = 0; i < n; i++) {
         const void *thing = PyLong_AsVoidPtr(PyList_GetItem(ids, i));
-        struct entry *entry = NULL;
+        struct seen_object *entry = NULL;
 
         if (thing != NULL && entry_add(thing, &entry) < 0) {
             return PyErr_NoMemory();
         }
         if (thing != NULL) {
             all.used += entry->thing == NULL ? 1 : 0;
-            *entry = (struct entry){.thing = thing, .walk = REFUSED};
+            *entry = (struct seen_object){.thing = thing, .walk = REFUSED};
         }
     }
     return PyErr_Occurred() != NULL ? NULL : Py_BuildValue("");
@@ -551,7 +554,7 @@ PyObject *snp_content_allow(PyObject *self, PyObject *args)
     PyObject *type;
     const char *bytes;
     Py_ssize_t n;
-    struct kind *kind;
+    struct known_class *kind;
     XXH128_hash_t hash;
 
     (void)self;
@@ -564,7 +567,7 @@ PyObject *snp_content_allow(PyObject *self, PyObject *args)
     }
     kind = &all.kinds[all.n_kinds];
     hash = XXH3_128bits(bytes, (size_t)n);
-    *kind = (struct kind){.type = type, .is_given_back = n == 0, .walk = REFUSED};
+    *kind = (struct known_class){.type = type, .is_given_back = n == 0, .walk = REFUSED};
     memcpy(kind->hash, &hash, sizeof(kind->hash));
     all.n_kinds++;
     return Py_BuildValue("");
@@ -579,7 +582,7 @@ PyObject *snp_content_held(PyObject *self, PyObject *ids)
 
     (void)self;
     for (Py_ssize_t i = 0; r == 0 && i < n && all.size > 0; i++) {
-        const struct entry *entry = entry_of(PyLong_AsVoidPtr(PyList_GetItem(ids, i)));
+        const struct seen_object *entry = entry_of(PyLong_AsVoidPtr(PyList_GetItem(ids, i)));
 
         if (entry->thing != NULL && entry->walk != REFUSED && entry->walk != last) {
             last = entry->walk;

@@ -57,19 +57,19 @@ extern const unsigned int sequences_used __asm__("__rseq_size") __attribute__((w
 
 /* In memory of its own. */
 struct writer {
-    const struct snp_image_source *source;
+    const struct snp_template_image_source *source;
     int fd;
     int closed_fd;
     const struct iovec *hidden;
     size_t n_hidden;
     int pages_fd;
-    struct snp_image_settings settings;
-    struct snp_image image;
-    struct snp_image_map maps[SNP_IMAGE_MAPS_MAX];
-    struct snp_image_run runs[SNP_IMAGE_RUNS_MAX];
-    struct snp_image_file files[SNP_IMAGE_FILES_MAX];
-    struct snp_image_large large[SNP_IMAGE_LARGE_MAX];
-    char text[SNP_IMAGE_TEXT_MAX];
+    struct snp_template_image_settings settings;
+    struct snp_template_image image;
+    struct snp_template_image_map maps[SNP_TEMPLATE_IMAGE_MAPS_MAX];
+    struct snp_template_image_run runs[SNP_TEMPLATE_IMAGE_RUNS_MAX];
+    struct snp_template_image_file files[SNP_TEMPLATE_IMAGE_FILES_MAX];
+    struct snp_template_image_large large[SNP_TEMPLATE_IMAGE_LARGE_MAX];
+    char text[SNP_TEMPLATE_IMAGE_TEXT_MAX];
     char etc[ETC_MAX];
     uint64_t entries[WINDOW];
     char stack[STACK_BYTES] __attribute__((aligned(16)));
@@ -98,7 +98,7 @@ static bool is_before(const struct timespec *stamp, const struct timespec *began
 /* What was changed while it was loaded might be in memory as it was before. */
 static bool note_stat(const struct writer *w,
                       const struct stat *st,
-                      struct snp_image_file *file)
+                      struct snp_template_image_file *file)
 {
     const struct timespec *began = &w->source->began->started;
     bool is_folder = S_ISDIR(st->st_mode);
@@ -112,7 +112,9 @@ static bool note_stat(const struct writer *w,
 }
 
 /* Of /etc the template has copies. */
-static bool note_content(struct writer *w, const char *path, struct snp_image_file *file)
+static bool note_content(struct writer *w,
+                         const char *path,
+                         struct snp_template_image_file *file)
 {
     snp_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t n = fd < 0 ? -1 : snp_read_all(fd, w->etc, sizeof(w->etc));
@@ -125,8 +127,8 @@ static bool note_content(struct writer *w, const char *path, struct snp_image_fi
 /* The number of a file in the table; -1: it cannot be in an image. */
 static int64_t add_file(struct writer *w, const char *path, size_t len, bool is_mapped)
 {
-    struct snp_image *image = &w->image;
-    struct snp_image_file *file = &w->files[image->n_files];
+    struct snp_template_image *image = &w->image;
+    struct snp_template_image_file *file = &w->files[image->n_files];
     struct stat st;
     bool ok = true;
 
@@ -136,8 +138,8 @@ static int64_t add_file(struct writer *w, const char *path, size_t len, bool is_
             return (int64_t)i - 1;
         }
     }
-    if (image->n_files == SNP_IMAGE_FILES_MAX ||
-        len + 1 > SNP_IMAGE_TEXT_MAX - image->text_len) {
+    if (image->n_files == SNP_TEMPLATE_IMAGE_FILES_MAX ||
+        len + 1 > SNP_TEMPLATE_IMAGE_TEXT_MAX - image->text_len) {
         return -1;
     }
     file->path = (uint32_t)image->text_len;
@@ -184,31 +186,32 @@ static bool is_kernel(const char *name)
 
 static bool note_map(struct writer *w, const struct snp_map *map)
 {
-    struct snp_image_map *to = &w->maps[w->image.n_maps];
+    struct snp_template_image_map *to = &w->maps[w->image.n_maps];
     const char *end = strchr(map->name, '\n');
     int64_t file = 0;
 
     if (map->start >> 47U != 0) {
         return true; /* [vsyscall], which is everywhere */
     }
-    if (w->image.n_maps == SNP_IMAGE_MAPS_MAX || (map->name[0] != '\0' && end == NULL)) {
+    if (w->image.n_maps == SNP_TEMPLATE_IMAGE_MAPS_MAX ||
+        (map->name[0] != '\0' && end == NULL)) {
         return false;
     }
-    *to = (struct snp_image_map){.start = map->start,
-                                 .end = map->end,
-                                 .offset = map->offset,
-                                 .prot = (uint8_t)map->prot,
-                                 .kind = SNP_IMAGE_MEMORY};
+    *to = (struct snp_template_image_map){.start = map->start,
+                                          .end = map->end,
+                                          .offset = map->offset,
+                                          .prot = (uint8_t)map->prot,
+                                          .kind = SNP_TEMPLATE_IMAGE_MEMORY};
     if (map->has_file) {
         if ((map->is_shared && map->prot != PROT_READ) || end == NULL) {
             return false;
         }
         file = add_file(w, map->name, (size_t)(end - map->name), true);
-        to->kind = map->is_shared ? SNP_IMAGE_SHARED : SNP_IMAGE_FILE;
+        to->kind = map->is_shared ? SNP_TEMPLATE_IMAGE_SHARED : SNP_TEMPLATE_IMAGE_FILE;
     } else if (is_kernel(map->name)) {
-        to->kind = SNP_IMAGE_KERNEL;
+        to->kind = SNP_TEMPLATE_IMAGE_KERNEL;
     } else if (map->is_stack) {
-        to->kind = SNP_IMAGE_STACK;
+        to->kind = SNP_TEMPLATE_IMAGE_STACK;
     } else if (map->is_shared) {
         return false;
     }
@@ -239,13 +242,13 @@ static bool is_zero(const char *at)
 
 static bool add_page(struct writer *w, uint64_t at)
 {
-    struct snp_image_run *last = &w->runs[w->image.n_runs - 1];
+    struct snp_template_image_run *last = &w->runs[w->image.n_runs - 1];
 
     if (w->image.n_runs > 0 && last->start + last->len == at &&
-        last->len < SNP_IMAGE_RUN_BYTES) {
+        last->len < SNP_TEMPLATE_IMAGE_RUN_BYTES) {
         last->len += PAGE;
-    } else if (w->image.n_runs < SNP_IMAGE_RUNS_MAX) {
-        w->runs[w->image.n_runs++] = (struct snp_image_run){.start = at, .len = PAGE};
+    } else if (w->image.n_runs < SNP_TEMPLATE_IMAGE_RUNS_MAX) {
+        w->runs[w->image.n_runs++] = (struct snp_template_image_run){.start = at, .len = PAGE};
     } else {
         return false;
     }
@@ -255,24 +258,25 @@ static bool add_page(struct writer *w, uint64_t at)
 
 static void add_large(struct writer *w, uint64_t at)
 {
-    struct snp_image_large *last = &w->large[w->image.n_large - 1];
+    struct snp_template_image_large *last = &w->large[w->image.n_large - 1];
 
     if (w->image.n_large > 0 && last->start + last->len == at) {
         last->len += LARGE;
-    } else if (w->image.n_large < SNP_IMAGE_LARGE_MAX) {
-        w->large[w->image.n_large++] = (struct snp_image_large){.start = at, .len = LARGE};
+    } else if (w->image.n_large < SNP_TEMPLATE_IMAGE_LARGE_MAX) {
+        w->large[w->image.n_large++] =
+            (struct snp_template_image_large){.start = at, .len = LARGE};
     }
 }
 
 /* The pages from start to end, which lie in one large page. */
 static bool note_pages(struct writer *w,
-                       struct snp_image_map *map,
+                       struct snp_template_image_map *map,
                        uint64_t start,
                        uint64_t end)
 {
     const uint64_t there = SNP_PAGE_PRESENT | SNP_PAGE_SWAPPED;
     const size_t n = (end - start) / PAGE;
-    bool is_file = map->kind == SNP_IMAGE_FILE;
+    bool is_file = map->kind == SNP_TEMPLATE_IMAGE_FILE;
     size_t noted = 0;
 
     if (pread(w->pages_fd, w->entries, n * sizeof(w->entries[0]),
@@ -302,10 +306,10 @@ static bool note_pages(struct writer *w,
 static bool note_runs(struct writer *w)
 {
     for (uint64_t i = 0; i < w->image.n_maps; i++) {
-        struct snp_image_map *map = &w->maps[i];
+        struct snp_template_image_map *map = &w->maps[i];
         uint64_t end;
 
-        if (map->kind == SNP_IMAGE_KERNEL || map->kind == SNP_IMAGE_SHARED) {
+        if (map->kind == SNP_TEMPLATE_IMAGE_KERNEL || map->kind == SNP_TEMPLATE_IMAGE_SHARED) {
             continue;
         }
         if ((map->prot & PROT_READ) == 0 &&
@@ -383,7 +387,7 @@ static bool note_vector(struct writer *w)
 
 static bool note_process(struct writer *w)
 {
-    struct snp_image *image = &w->image;
+    struct snp_template_image *image = &w->image;
     unsigned size = 0;
 
     if (prctl(PR_SET_MM, PR_SET_MM_MAP_SIZE, &size, 0, 0) < 0 ||
@@ -395,7 +399,7 @@ static bool note_process(struct writer *w)
             return false;
         }
     }
-    for (long i = 0; i < SNP_IMAGE_SIGNALS; i++) {
+    for (long i = 0; i < SNP_TEMPLATE_IMAGE_SIGNALS; i++) {
         if (syscall(SYS_rt_sigaction, i + 1, NULL, &image->signals[i], SIGNAL_SET) < 0) {
             return false;
         }
@@ -435,7 +439,7 @@ static bool send_bytes(const struct writer *w, const void *bytes, size_t len)
 
 static bool write_tables(struct writer *w)
 {
-    struct snp_image *image = &w->image;
+    struct snp_template_image *image = &w->image;
     const struct {
         const void *bytes;
         size_t len;
@@ -465,9 +469,9 @@ static bool write_tables(struct writer *w)
 
 static void write_image(struct writer *w)
 {
-    struct snp_image *image = &w->image;
+    struct snp_template_image *image = &w->image;
 
-    image->magic = SNP_IMAGE_MAGIC;
+    image->magic = SNP_TEMPLATE_IMAGE_MAGIC;
     for (uint64_t i = 0; i < image->n_runs; i++) {
         w->runs[i].hash = XXH3_64bits(pointer(w->runs[i].start), w->runs[i].len);
     }
@@ -490,7 +494,7 @@ static bool note_pagemap(struct writer *w)
 /* A module may have confined its own process: one that is thawed would not be. */
 static bool check_filters(struct writer *w)
 {
-    snp_image_settings_now(&w->settings);
+    snp_template_image_settings_now(&w->settings);
     return w->settings.filters == w->source->began->filters;
 }
 
@@ -508,11 +512,11 @@ static bool check_limits(struct writer *w)
 /* What guest/thaw would refuse: code of the kernel that was moved, for one. */
 static bool check_tables(struct writer *w)
 {
-    return snp_image_tables_fit(&(struct snp_image_tables){.image = &w->image,
-                                                           .maps = w->maps,
-                                                           .runs = w->runs,
-                                                           .files = w->files,
-                                                           .text = w->text});
+    return snp_template_image_tables_fit(&(struct snp_template_image_tables){.image = &w->image,
+                                                                             .maps = w->maps,
+                                                                             .runs = w->runs,
+                                                                             .files = w->files,
+                                                                             .text = w->text});
 }
 
 /* The copy. */
@@ -579,9 +583,9 @@ static struct timespec process_start(void)
     return (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
 }
 
-void snp_image_settings_now(struct snp_image_settings *ret)
+void snp_template_image_settings_now(struct snp_template_image_settings *ret)
 {
-    *ret = (struct snp_image_settings){
+    *ret = (struct snp_template_image_settings){
         .filters = count_filters(), .umask = umask(0), .started = process_start()};
     (void)umask(ret->umask);
     for (int i = 0; i < RLIM_NLIMITS; i++) {
@@ -589,11 +593,11 @@ void snp_image_settings_now(struct snp_image_settings *ret)
     }
 }
 
-void snp_image_send(const struct snp_image_source *source,
-                    int fd,
-                    int closed_fd,
-                    const struct iovec *hidden,
-                    size_t n_hidden)
+void snp_template_image_send(const struct snp_template_image_source *source,
+                             int fd,
+                             int closed_fd,
+                             const struct iovec *hidden,
+                             size_t n_hidden)
 {
     struct writer *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -615,16 +619,16 @@ void snp_image_send(const struct snp_image_source *source,
 
 #else
 
-void snp_image_settings_now(struct snp_image_settings *ret)
+void snp_template_image_settings_now(struct snp_template_image_settings *ret)
 {
-    *ret = (struct snp_image_settings){.filters = -1};
+    *ret = (struct snp_template_image_settings){.filters = -1};
 }
 
-void snp_image_send(const struct snp_image_source *source,
-                    int fd,
-                    int closed_fd,
-                    const struct iovec *hidden,
-                    size_t n_hidden)
+void snp_template_image_send(const struct snp_template_image_source *source,
+                             int fd,
+                             int closed_fd,
+                             const struct iovec *hidden,
+                             size_t n_hidden)
 {
     (void)source;
     (void)fd;

@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 
 /* What a module may have set of its process, and no image has. */
-struct snp_image_settings {
+struct snp_template_image_settings {
     long filters; /* seccomp; -1: the kernel does not say */
     mode_t umask;
     struct rlimit limits[RLIM_NLIMITS];
@@ -20,10 +20,10 @@ struct snp_image_settings {
 };
 
 /* Borrowed for ever. */
-struct snp_image_source {
+struct snp_template_image_source {
     const char *files; /* what was loaded, "PATH\0"...: files, folders and what is not there */
     size_t files_len;
-    const struct snp_image_settings *began; /* when loading began */
+    const struct snp_template_image_settings *began; /* when loading began */
     void (*entry)(void *start, size_t len); /* where the thawed process goes on; unmaps that */
 };
 
@@ -32,13 +32,13 @@ struct snp_image_source {
  * once. The copy closes closed_fd and unmaps the n_hidden mappings first. If there is a reason why it
  * cannot be, nothing is written.
  */
-void snp_image_send(const struct snp_image_source *source,
-                    int fd,
-                    int closed_fd,
-                    const struct iovec *hidden,
-                    size_t n_hidden);
+void snp_template_image_send(const struct snp_template_image_source *source,
+                             int fd,
+                             int closed_fd,
+                             const struct iovec *hidden,
+                             size_t n_hidden);
 
 /* Those of this process, which has one thread. */
-void snp_image_settings_now(struct snp_image_settings *ret);
+void snp_template_image_settings_now(struct snp_template_image_settings *ret);
 
 #endif

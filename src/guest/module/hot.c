@@ -31,13 +31,13 @@ enum {
     LOOKS_APART_MAX = 256, /* forks */
 };
 
-struct run {
+struct page_range {
     uintptr_t start;
     size_t n; /* pages */
 };
 
 static struct hot {
-    struct run runs[RUNS_MAX];
+    struct page_range runs[RUNS_MAX];
     size_t n;
     size_t n_pages;
     uint64_t forks;
@@ -46,7 +46,7 @@ static struct hot {
 
 static void add_page(uintptr_t at, size_t page_size)
 {
-    struct run *last = hot.n == 0 ? NULL : &hot.runs[hot.n - 1];
+    struct page_range *last = hot.n == 0 ? NULL : &hot.runs[hot.n - 1];
 
     if (hot.n_pages == PAGES_MAX) {
         return;
@@ -54,7 +54,7 @@ static void add_page(uintptr_t at, size_t page_size)
     if (last != NULL && last->start + last->n * page_size == at) {
         last->n++;
     } else if (hot.n < RUNS_MAX) {
-        hot.runs[hot.n++] = (struct run){.start = at, .n = 1};
+        hot.runs[hot.n++] = (struct page_range){.start = at, .n = 1};
     } else {
         return;
     }
@@ -128,7 +128,7 @@ void snp_hot_touch(void)
     bool may_read = is_alone();
 
     for (size_t i = 0; i < hot.n; i++) {
-        const struct run *run = &hot.runs[i];
+        const struct page_range *run = &hot.runs[i];
         /* What is not there any more need not be copied. */
         bool is_there =
             snp_maps_advise(run->start, run->n * page_size, MADV_POPULATE_WRITE) == 0;

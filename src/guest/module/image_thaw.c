@@ -46,7 +46,7 @@ struct op {
     bool is_shared;
 };
 
-struct range {
+struct address_range {
     uint64_t at;
     uint64_t end;
 };
@@ -77,7 +77,8 @@ struct plan {
     struct op after[OPS_MAX];
     struct op drops[SNP_IMAGE_RUNS_MAX];
     size_t n_drops;
-    struct range own[SNP_IMAGE_RUNS_MAX]; /* where both have pages: some, of one at rest */
+    struct address_range
+        own[SNP_IMAGE_RUNS_MAX]; /* where both have pages: some, of one at rest */
     size_t n_own;
     struct iovec parts[BATCH];
     struct beside beside[BATCH];
@@ -247,18 +248,18 @@ static int plan_piece(struct plan *p,
 }
 
 /* One side's list of mappings, gone through by address. */
-struct walk {
+struct mapping_cursor {
     const struct snp_image_vma *vma; /* at it or before it */
     const struct snp_image_vma *end;
 };
 
-static const struct snp_image_vma *covering(const struct walk *walk, uint64_t at)
+static const struct snp_image_vma *covering(const struct mapping_cursor *walk, uint64_t at)
 {
     return walk->vma < walk->end && at >= walk->vma->start ? walk->vma : NULL;
 }
 
 /* Where the next mapping begins, or the one at `at` ends, if that is before `next`. */
-static uint64_t nearer(const struct walk *walk, uint64_t at, uint64_t next)
+static uint64_t nearer(const struct mapping_cursor *walk, uint64_t at, uint64_t next)
 {
     const uint64_t edge = walk->vma == walk->end   ? UINT64_MAX
                           : at >= walk->vma->start ? walk->vma->end
@@ -269,8 +270,8 @@ static uint64_t nearer(const struct walk *walk, uint64_t at, uint64_t next)
 
 static int plan_maps(struct plan *p)
 {
-    struct walk theirs = {p->image->vmas, p->image->vmas + p->image->head.n_vmas};
-    struct walk own = {p->ours->vmas, p->ours->vmas + p->ours->head.n_vmas};
+    struct mapping_cursor theirs = {p->image->vmas, p->image->vmas + p->image->head.n_vmas};
+    struct mapping_cursor own = {p->ours->vmas, p->ours->vmas + p->ours->head.n_vmas};
     uint64_t at = 0;
 
     while (theirs.vma < theirs.end || own.vma < own.end) {
@@ -390,7 +391,7 @@ static void note_own(struct plan *p, uint64_t at)
     if (p->n_own > 0 && p->own[p->n_own - 1].end == at) {
         p->own[p->n_own - 1].end += PAGE;
     } else if (p->n_own < SNP_IMAGE_RUNS_MAX) {
-        p->own[p->n_own++] = (struct range){at, at + PAGE};
+        p->own[p->n_own++] = (struct address_range){at, at + PAGE};
     }
 }
 
@@ -597,7 +598,7 @@ static void write_new(const struct plan *p, const struct beside *b)
 }
 
 /* How far it has come. */
-struct taking {
+struct thaw_progress {
     uint64_t run;
     uint64_t done; /* bytes of it */
     size_t own;
@@ -607,11 +608,11 @@ struct taking {
 };
 
 /* What comes next of the run, into its place or beside. */
-static void add_part(struct plan *p, struct taking *t, const struct snp_image_run *run)
+static void add_part(struct plan *p, struct thaw_progress *t, const struct snp_image_run *run)
 {
     const uint64_t start = run->at + t->done;
-    const struct range none = {UINT64_MAX, UINT64_MAX};
-    const struct range *own;
+    const struct address_range none = {UINT64_MAX, UINT64_MAX};
+    const struct address_range *own;
     uint64_t *bytes = p->buffer + t->used / sizeof(*bytes);
     uint64_t end = run->at + run->len;
     bool is_own;
@@ -639,7 +640,7 @@ static void add_part(struct plan *p, struct taking *t, const struct snp_image_ru
 
 static void take_in(struct plan *p)
 {
-    struct taking t = {.run = 0};
+    struct thaw_progress t = {.run = 0};
 
     while (t.run < p->image->head.n_runs) {
         const struct snp_image_run *run = &p->image->runs[t.run];

@@ -76,7 +76,7 @@ static PyObject *py_gather(PyObject *self, PyObject *args)
     if (own_arenas.take == NULL) {
         PyObject_GetArenaAllocator(&own_arenas);
         arenas = (struct arenas){own_arenas.ctx, arena_take, arena_give};
-        snp_image_settings_now(&hooks.began);
+        snp_template_image_settings_now(&hooks.began);
         snp_heap_begin();
         PyObject_SetArenaAllocator(&arenas);
     }

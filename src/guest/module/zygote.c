@@ -56,7 +56,7 @@ enum {
 };
 
 /* What a first child works with. */
-struct child {
+struct first_child {
     int control_fd;
     uint32_t number; /* of the order */
     bool is_announced;
@@ -73,7 +73,7 @@ static struct zygote {
     jmp_buf begin; /* where a thawed zygote begins */
     bool is_thawed;
     char *stack;
-    struct child child;
+    struct first_child child;
 } zygote;
 
 static int filter_load(int fd, struct sock_fprog *ret, struct snp_err *err)
@@ -131,7 +131,7 @@ static int limit_open_files(rlim_t most)
     return setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int standard_fds(const struct child *c)
+static int standard_fds(const struct first_child *c)
 {
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -143,7 +143,7 @@ static int standard_fds(const struct child *c)
 }
 
 /* Put the streams in their places and close everything else. */
-static int interpreter_fds(const struct child *c, int pristine_fd)
+static int interpreter_fds(const struct first_child *c, int pristine_fd)
 {
     if (standard_fds(c) < 0 || dup2(c->setup.fd[SNP_SPEC_FD_GUEST], SNP_GUEST_FD) < 0 ||
         dup2(pristine_fd, SNP_GUEST_PRISTINE_FD) < 0 ||
@@ -163,7 +163,7 @@ static void name_interpreter(void)
     (void)!snp_file_poke("/proc/self/oom_score_adj", "500");
 }
 
-static void become_interpreter(struct child *c, int pristine_fd)
+static void become_interpreter(struct first_child *c, int pristine_fd)
 {
     if (interpreter_fds(c, pristine_fd) < 0 || limit_open_files(c->setup.spec.open_files) < 0) {
         _exit(4);
@@ -173,7 +173,7 @@ static void become_interpreter(struct child *c, int pristine_fd)
 }
 
 /* Become pid 1: descriptors in their places, then execute init. */
-static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int pristine_fd)
+static SNP_NORETURN void exec_init(struct first_child *c, pid_t interpreter, int pristine_fd)
 {
     char pid[16];
     char *folder = c->setup.spec.is_local != 0 ? c->setup.spec.folder : NULL;
@@ -212,7 +212,7 @@ static SNP_NORETURN void exec_init(struct child *c, pid_t interpreter, int prist
 }
 
 /* Tell the supervisor who we are. */
-static int announce(struct child *c)
+static int announce(struct first_child *c)
 {
     char forked[1 + sizeof(c->number)] = {SNP_ZYGOTE_FORKED};
     int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
@@ -227,7 +227,7 @@ static int announce(struct child *c)
     return 0;
 }
 
-static int receive_spec(struct child *c)
+static int receive_spec(struct first_child *c)
 {
     struct snp_spec *spec = &c->setup.spec;
     int fds[SNP_FDS_MAX];
@@ -266,7 +266,7 @@ static int receive_spec(struct child *c)
 }
 
 /* With the file systems' descriptors, by which the supervisor sees how full they are. */
-static void send_reply(struct child *c, int result, const struct snp_err *err)
+static void send_reply(struct first_child *c, int result, const struct snp_err *err)
 {
     struct snp_setup_reply reply = {
         .magic = SNP_SPEC_MAGIC,
@@ -297,7 +297,7 @@ static void send_reply(struct child *c, int result, const struct snp_err *err)
  */
 static int child_main(void *arg)
 {
-    struct child *c = arg;
+    struct first_child *c = arg;
     struct snp_err err = {.code = SNP_OK};
     const int on = 1;
     int pair[2];
@@ -335,7 +335,7 @@ static int child_main(void *arg)
     exec_init(c, interpreter, pair[0]);
 }
 
-static void forget_child(struct child *c)
+static void forget_child(struct first_child *c)
 {
     if (c->mask != NULL) {
         (void)munmap(c->mask, c->setup.spec.mask_len);
@@ -343,7 +343,7 @@ static void forget_child(struct child *c)
     explicit_bzero(c, sizeof(*c));
 }
 
-static void prepare_child(struct child *c, int session_fd)
+static void prepare_child(struct first_child *c, int session_fd)
 {
     c->control_fd = session_fd;
     for (size_t i = 0; i < SNP_SPEC_FD_N; i++) {
@@ -361,7 +361,7 @@ static void prepare_child(struct child *c, int session_fd)
 static void make_child(const char *order, int session_fd)
 {
     const int namespaces = order[0] == SNP_ZYGOTE_PLAIN ? 0 : NAMESPACES;
-    struct child *c = &zygote.child;
+    struct first_child *c = &zygote.child;
     char answer[1 + sizeof(c->number) + sizeof(int32_t)] = {SNP_ZYGOTE_FAILED};
     int32_t eno;
     int pid;
@@ -399,7 +399,7 @@ static void go_on(void *start, size_t len)
 /* Nothing of the supervisor's is in it: the filter is given to the next one again. */
 static void send_image(int fd)
 {
-    const struct snp_image_source source = {
+    const struct snp_template_image_source source = {
         .files = zygote.hooks->files,
         .files_len = zygote.hooks->files_len,
         .began = &zygote.hooks->began,
@@ -411,7 +411,7 @@ static void send_image(int fd)
     };
 
     if (source.files_len > 0) { /* else nobody could tell whether it is stale */
-        snp_image_send(&source, fd, zygote.control_fd, hidden, SNP_ARRAY_LEN(hidden));
+        snp_template_image_send(&source, fd, zygote.control_fd, hidden, SNP_ARRAY_LEN(hidden));
     }
     (void)close(fd);
 }

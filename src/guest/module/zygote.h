@@ -15,7 +15,7 @@ struct snp_zygote_hooks {
     void (*after_fork_child)(void);
     const char *files; /* loaded files: see guest/module/freeze.h; borrowed */
     size_t files_len;
-    struct snp_image_settings began;
+    struct snp_template_image_settings began;
 };
 
 /*

@@ -29,7 +29,7 @@ enum {
     PATH_LEN = 4096
 };
 
-struct file {
+struct changed_file {
     char *path; /* owned */
     uint64_t size;
     uint64_t ino;
@@ -39,28 +39,28 @@ struct file {
     bool is_whiteout;
 };
 
-struct listing {
-    struct file *file; /* owned, sorted by path after the walk */
+struct change_list {
+    struct changed_file *file; /* owned, sorted by path after the walk */
     size_t n;
     size_t cap;
     size_t n_seen; /* entries of every kind */
     bool is_truncated;
 };
 
-struct snp_changes {
+struct snp_layer_changes {
     int upper_fd;
     bool is_layer; /* of an overlay; else code may make devices that look like whiteouts */
     bool is_whole; /* see snp_changes_new */
-    struct listing last;
+    struct change_list last;
 };
 
-static void listing_done(struct listing *l)
+static void listing_done(struct change_list *l)
 {
     for (size_t i = 0; i < l->n; i++) {
         free(l->file[i].path);
     }
     free(l->file);
-    *l = (struct listing){0};
+    *l = (struct change_list){0};
 }
 
 static uint64_t nanoseconds(const struct timespec *ts)
@@ -69,9 +69,9 @@ static uint64_t nanoseconds(const struct timespec *ts)
 }
 
 /* What is compared of a file; path is the record's own copy. */
-static struct file describe(const struct stat *st, char *path)
+static struct changed_file describe(const struct stat *st, char *path)
 {
-    return (struct file){
+    return (struct changed_file){
         .path = path,
         .size = (uint64_t)st->st_size,
         .ino = st->st_ino,
@@ -82,13 +82,13 @@ static struct file describe(const struct stat *st, char *path)
     };
 }
 
-static int listing_add(struct listing *l, const char *path, const struct stat *st)
+static int listing_add(struct change_list *l, const char *path, const struct stat *st)
 {
     char *copy;
 
     if (l->n == l->cap) {
         size_t cap = l->cap == 0 ? 64 : l->cap * 2;
-        struct file *grown = realloc(l->file, cap * sizeof(*grown));
+        struct changed_file *grown = realloc(l->file, cap * sizeof(*grown));
         if (grown == NULL) {
             return -1;
         }
@@ -104,7 +104,7 @@ static int listing_add(struct listing *l, const char *path, const struct stat *s
 }
 
 /* Adds what is below the folder fd (consumed); path holds its name, len bytes of it. */
-static void walk(struct listing *l, int fd, char *path, size_t len, unsigned depth)
+static void walk(struct change_list *l, int fd, char *path, size_t len, unsigned depth)
 {
     snp_autodir DIR *dir = snp_dir_of(fd);
     const char *name;
@@ -137,13 +137,13 @@ static void walk(struct listing *l, int fd, char *path, size_t len, unsigned dep
 
 static int by_path(const void *a, const void *b)
 {
-    const struct file *x = a;
-    const struct file *y = b;
+    const struct changed_file *x = a;
+    const struct changed_file *y = b;
 
     return strcmp(x->path, y->path);
 }
 
-static int add_change(struct snp_buf *out, uint8_t kind, const struct file *f)
+static int add_change(struct snp_buf *out, uint8_t kind, const struct changed_file *f)
 {
     if (snp_buf_add(out, &kind, 1) < 0 || snp_buf_add(out, &f->size, 8) < 0) {
         return -1;
@@ -154,8 +154,8 @@ static int add_change(struct snp_buf *out, uint8_t kind, const struct file *f)
 /* before: the same path at the last look, or NULL. */
 static int compare(struct snp_buf *out,
                    bool is_layer,
-                   const struct file *before,
-                   const struct file *now)
+                   const struct changed_file *before,
+                   const struct changed_file *now)
 {
     if (now == NULL) {
         return before->is_whiteout ? 0 : add_change(out, SNP_CHANGE_DELETED, before);
@@ -174,11 +174,11 @@ static int compare(struct snp_buf *out,
     return 0;
 }
 
-static int report_files(const struct snp_changes *changes,
-                        const struct listing *now,
+static int report_files(const struct snp_layer_changes *changes,
+                        const struct change_list *now,
                         struct snp_buf *out)
 {
-    const struct listing *before = &changes->last;
+    const struct change_list *before = &changes->last;
     size_t i = 0;
     size_t k = 0;
 
@@ -186,8 +186,8 @@ static int report_files(const struct snp_changes *changes,
         int order = i == before->n ? 1
                     : k == now->n  ? -1
                                    : strcmp(before->file[i].path, now->file[k].path);
-        const struct file *old = order <= 0 ? &before->file[i++] : NULL;
-        const struct file *new = order >= 0 ? &now->file[k++] : NULL;
+        const struct changed_file *old = order <= 0 ? &before->file[i++] : NULL;
+        const struct changed_file *new = order >= 0 ? &now->file[k++] : NULL;
         if (new == NULL && now->is_truncated) {
             continue; /* not seen this time is not gone */
         }
@@ -199,7 +199,7 @@ static int report_files(const struct snp_changes *changes,
 }
 
 /* What the layer holds now, sorted. */
-static void look(const struct snp_changes *changes, struct listing *ret)
+static void look(const struct snp_layer_changes *changes, struct change_list *ret)
 {
     static char path[PATH_LEN];
 
@@ -212,9 +212,9 @@ static void look(const struct snp_changes *changes, struct listing *ret)
     }
 }
 
-struct snp_changes *snp_changes_new(int upper_fd, bool is_whole)
+struct snp_layer_changes *snp_changes_new(int upper_fd, bool is_whole)
 {
-    struct snp_changes *c = calloc(1, sizeof(*c));
+    struct snp_layer_changes *c = calloc(1, sizeof(*c));
     struct statfs fs;
 
     if (c != NULL) {
@@ -229,7 +229,7 @@ struct snp_changes *snp_changes_new(int upper_fd, bool is_whole)
     return c;
 }
 
-void snp_changes_rebase(struct snp_changes *changes)
+void snp_changes_rebase(struct snp_layer_changes *changes)
 {
     listing_done(&changes->last);
     look(changes, &changes->last);
@@ -259,13 +259,13 @@ static bool is_walked(int fd, const char *path)
     return true;
 }
 
-void snp_changes_accept(struct snp_changes *changes, const char *path)
+void snp_changes_accept(struct snp_layer_changes *changes, const char *path)
 {
     const char *root = snp_files_workspace();
     size_t root_len = strlen(root);
-    struct listing *l = &changes->last;
-    struct file key = {0};
-    struct file *known;
+    struct change_list *l = &changes->last;
+    struct changed_file key = {0};
+    struct changed_file *known;
     struct stat st;
 
     if (strncmp(path, root, root_len) == 0 && path[root_len] == '/') {
@@ -318,8 +318,8 @@ static uint8_t full_flags(const struct statfs *workspace)
 }
 
 /* Bytes written, of the layer as a whole or, among other folders, of what was seen. */
-static uint64_t written_bytes(const struct snp_changes *changes,
-                              const struct listing *now,
+static uint64_t written_bytes(const struct snp_layer_changes *changes,
+                              const struct change_list *now,
                               const struct statfs *fs)
 {
     uint64_t bytes = 0;
@@ -333,12 +333,12 @@ static uint64_t written_bytes(const struct snp_changes *changes,
     return bytes;
 }
 
-int snp_changes_report(struct snp_changes *changes,
+int snp_changes_report(struct snp_layer_changes *changes,
                        uint64_t cpu_us,
                        uint8_t flags,
                        struct snp_buf *out)
 {
-    struct listing now = {0};
+    struct change_list now = {0};
     struct statfs fs;
     uint64_t written = 0;
 

@@ -112,12 +112,12 @@ static bool is_alone(void *data, pid_t pid, pid_t woken)
            ids[1] == (uint64_t)pid;
 }
 
-static int on_command(struct snp_init *in, struct snp_request *rq)
+static int on_command(struct snp_init *in, struct snp_guest_request *rq)
 {
     return snp_command_start(in, rq->id, &rq->body);
 }
 
-static int on_signal(struct snp_init *in, struct snp_request *rq)
+static int on_signal(struct snp_init *in, struct snp_guest_request *rq)
 {
     uint8_t target = (uint8_t)snp_body_take(&rq->body, 1);
     pid_t pid = target == SNP_INIT_INTERPRETER ? in->interpreter : in->command;
@@ -142,7 +142,7 @@ static int on_signal(struct snp_init *in, struct snp_request *rq)
  * In the local tier only a question: who asks sweeps after our answer, knows by then whom to spare, and asks
  * again until no copy had to be ended since.
  */
-static int on_sweep(struct snp_init *in, struct snp_request *rq)
+static int on_sweep(struct snp_init *in, struct snp_guest_request *rq)
 {
     uint64_t before = in->n_ended;
     int r;
@@ -174,7 +174,7 @@ static void on_sleeper(void *data, const struct snp_sleeper *b, int eno, pid_t p
     snp_frame_send(SNP_INIT_REPLY, b->reply_to, raw, eno == 0 ? sizeof(raw) : sizeof(code));
 }
 
-static int on_hold(struct snp_init *in, struct snp_request *rq)
+static int on_hold(struct snp_init *in, struct snp_guest_request *rq)
 {
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
 
@@ -192,7 +192,7 @@ static int end_interpreter(struct snp_init *in)
     return in->interpreter > 0 ? EBUSY : 0;
 }
 
-static int on_wake(struct snp_init *in, struct snp_request *rq)
+static int on_wake(struct snp_init *in, struct snp_guest_request *rq)
 {
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
     bool is_job = snp_body_take(&rq->body, 1) != 0;
@@ -201,7 +201,7 @@ static int on_wake(struct snp_init *in, struct snp_request *rq)
     return r != 0 ? r : snp_sleepers_wake(&in->sleepers, number, is_job, rq->fd, rq->id);
 }
 
-static int on_spawn(struct snp_init *in, struct snp_request *rq)
+static int on_spawn(struct snp_init *in, struct snp_guest_request *rq)
 {
     int r = end_interpreter(in);
     int32_t pid;
@@ -211,7 +211,7 @@ static int on_spawn(struct snp_init *in, struct snp_request *rq)
     return r == 0 && snp_buf_add(&in->out, &pid, sizeof(pid)) < 0 ? ENOMEM : r;
 }
 
-static int on_drop(struct snp_init *in, struct snp_request *rq)
+static int on_drop(struct snp_init *in, struct snp_guest_request *rq)
 {
     uint32_t number = (uint32_t)snp_body_take(&rq->body, 4);
 
@@ -222,7 +222,7 @@ static int on_drop(struct snp_init *in, struct snp_request *rq)
 }
 
 /* Pass a request on to the helper. 0, and its answer is in in->answer, or errno. */
-static int ask_files(struct snp_init *in, const struct snp_request *rq)
+static int ask_files(struct snp_init *in, const struct snp_guest_request *rq)
 {
     uint32_t eno;
 
@@ -243,7 +243,7 @@ static int pass_answer(const struct snp_init *in)
     return SNP_INIT_LATER;
 }
 
-static int on_put(struct snp_init *in, struct snp_request *rq)
+static int on_put(struct snp_init *in, struct snp_guest_request *rq)
 {
     const char *path;
     int r = snp_files_put(&rq->body, &in->out, &path);
@@ -254,17 +254,17 @@ static int on_put(struct snp_init *in, struct snp_request *rq)
     return r;
 }
 
-static int on_get(struct snp_init *in, struct snp_request *rq)
+static int on_get(struct snp_init *in, struct snp_guest_request *rq)
 {
     return snp_files_get(&rq->body, &in->out);
 }
 
-static int on_ls(struct snp_init *in, struct snp_request *rq)
+static int on_ls(struct snp_init *in, struct snp_guest_request *rq)
 {
     return snp_files_ls(&rq->body, &in->out);
 }
 
-static int on_restore(struct snp_init *in, struct snp_request *rq)
+static int on_restore(struct snp_init *in, struct snp_guest_request *rq)
 {
     int r = ask_files(in, rq);
 
@@ -272,7 +272,7 @@ static int on_restore(struct snp_init *in, struct snp_request *rq)
     return r != 0 ? r : pass_answer(in);
 }
 
-static int on_changes(struct snp_init *in, struct snp_request *rq)
+static int on_changes(struct snp_init *in, struct snp_guest_request *rq)
 {
     (void)rq;
     snp_reap(in); /* one that died tells so before the cell it belonged to is answered */
@@ -306,7 +306,7 @@ static int stop_code(struct snp_init *in, struct snp_stop *stop)
  * Its copies are made while the code stands still. gVisor, which is reached over a relay, hangs up a process group in
  * which one stands still when another leaves, as a new copy of the interpreter does: so that comes first.
  */
-static int on_keep(struct snp_init *in, struct snp_request *rq)
+static int on_keep(struct snp_init *in, struct snp_guest_request *rq)
 {
     struct snp_stop stop = {0};
     bool was_stopped;
@@ -327,7 +327,7 @@ static int on_keep(struct snp_init *in, struct snp_request *rq)
 }
 
 /* A worker of the helper's packs or unpacks; the answer comes when it has ended. */
-static int on_bundle(struct snp_init *in, struct snp_request *rq)
+static int on_bundle(struct snp_init *in, struct snp_guest_request *rq)
 {
     int r = rq->fd < 0 ? EINVAL : ask_files(in, rq);
     int32_t pid;
@@ -349,7 +349,7 @@ static int on_bundle(struct snp_init *in, struct snp_request *rq)
     return SNP_INIT_LATER;
 }
 
-static int on_watch(struct snp_init *in, struct snp_request *rq)
+static int on_watch(struct snp_init *in, struct snp_guest_request *rq)
 {
     in->watch_limit = snp_body_take(&rq->body, 8);
     in->most_threads = snp_body_take(&rq->body, 4);
@@ -359,7 +359,7 @@ static int on_watch(struct snp_init *in, struct snp_request *rq)
     return rq->body.bad ? EINVAL : 0;
 }
 
-static int on_secret(struct snp_init *in, struct snp_request *rq)
+static int on_secret(struct snp_init *in, struct snp_guest_request *rq)
 {
     uint64_t secret = snp_body_take(&rq->body, 8);
 
@@ -374,7 +374,7 @@ static const struct {
     uint8_t type;
     bool has_fd; /* a descriptor is passed with it */
     int (*run)(struct snp_init *,
-               struct snp_request *); /* 0, errno or LATER; appends to in->out */
+               struct snp_guest_request *); /* 0, errno or LATER; appends to in->out */
 } handlers[] = {
     {SNP_INIT_COMMAND, false, on_command},
     {SNP_INIT_SIGNAL,  false, on_signal },
@@ -416,7 +416,7 @@ static int take_fd(struct snp_init *in)
     return fd;
 }
 
-static void dispatch(struct snp_init *in, struct snp_request *rq)
+static void dispatch(struct snp_init *in, struct snp_guest_request *rq)
 {
     const uint32_t no_error = 0;
     int r = ENOSYS;
@@ -445,7 +445,7 @@ static void on_control(struct snp_init *in)
 {
     int fds[SNP_FDS_MAX];
     size_t n_fds = 0;
-    struct snp_request rq;
+    struct snp_guest_request rq;
     char *space;
     ssize_t n;
 

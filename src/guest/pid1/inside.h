@@ -41,7 +41,7 @@ struct snp_init {
     struct snp_sleepers sleepers;
     uint64_t n_ended;  /* of copies, at the last sweep */
     uint32_t n_others; /* processes of the code when a copy came to rest */
-    struct snp_changes *changes;
+    struct snp_layer_changes *changes;
     struct snp_helper helper;
     pid_t worker; /* child that packs or unpacks; -1 = none */
     bool is_unpacking;

@@ -45,7 +45,7 @@ static uint64_t kb_field(const char *text, const char *key)
 }
 
 /* What a sample adds up. */
-struct sample {
+struct memory_sample {
     const struct snp_sleepers *sleepers; /* which do not count */
     uint64_t anonymous;                  /* bytes, with page tables */
     uint64_t shared; /* bytes: of /dev/shm, /tmp and the workspace if mapped, or of no file */
@@ -87,7 +87,7 @@ static pid_t read_status(pid_t pid, char *text, size_t text_len)
  */
 static void add_memory(pid_t pid, void *data)
 {
-    struct sample *sample = data;
+    struct memory_sample *sample = data;
     char status[4096];
     char text[2048];
 
@@ -110,7 +110,7 @@ static void add_memory(pid_t pid, void *data)
 /* What the kernel keeps of the mappings of one process. */
 static void add_mappings(pid_t pid, void *data)
 {
-    struct sample *sample = data;
+    struct memory_sample *sample = data;
     char path[48];
     char text[8192];
     uint64_t n = 0;
@@ -157,7 +157,7 @@ static uint64_t files_in_memory(const struct snp_init *in)
  * Shared pages are mostly those of files, which are counted whether mapped or not; so the
  * larger of both numbers is taken, and nobody is ended for using what counts twice.
  */
-static uint64_t sample_bytes(const struct snp_init *in, const struct sample *sample)
+static uint64_t sample_bytes(const struct snp_init *in, const struct memory_sample *sample)
 {
     uint64_t files = files_in_memory(in);
 
@@ -167,7 +167,7 @@ static uint64_t sample_bytes(const struct snp_init *in, const struct sample *sam
 
 void snp_memory_watch(struct snp_init *in)
 {
-    struct sample sample = {.sleepers = &in->sleepers};
+    struct memory_sample sample = {.sleepers = &in->sleepers};
     uint64_t bytes;
 
     if (in->n_samples % SOCKETS_EVERY == 0 && in->watch_limit != 0 && in->diag_fd >= 0) {
@@ -185,7 +185,7 @@ void snp_memory_watch(struct snp_init *in)
     }
     bytes = sample_bytes(in, &sample);
     if (bytes > in->watch_limit / 2) { /* too near to guess */
-        sample = (struct sample){.sleepers = &in->sleepers, .is_shared = true};
+        sample = (struct memory_sample){.sleepers = &in->sleepers, .is_shared = true};
         (void)snp_processes_each(in, add_memory, &sample);
         bytes = sample_bytes(in, &sample);
     }

@@ -32,7 +32,7 @@ enum {
     STACK_BYTES = 64 << 10,
     HELPER_FLAGS = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
                    CLONE_SYSVSEM | CLONE_CHILD_CLEARTID,
-    PAGE = SNP_IMAGE_PAGE,
+    PAGE = SNP_TEMPLATE_IMAGE_PAGE,
     ETC_MAX = 1 << 20,
     SEQUENCES_FLAG_END = 1,
     SEQUENCES_LEN = 32,
@@ -51,19 +51,19 @@ extern const char _end __attribute__((visibility("hidden")));
 /* NOLINTEND(readability-identifier-naming) */
 
 static struct thaw {
-    struct snp_image image;
-    struct snp_image_map maps[SNP_IMAGE_MAPS_MAX];
-    struct snp_image_run runs[SNP_IMAGE_RUNS_MAX];
-    struct snp_image_file files[SNP_IMAGE_FILES_MAX];
-    struct snp_image_large large[SNP_IMAGE_LARGE_MAX];
-    char text[SNP_IMAGE_TEXT_MAX];
-    int fd[SNP_IMAGE_FILES_MAX];
+    struct snp_template_image image;
+    struct snp_template_image_map maps[SNP_TEMPLATE_IMAGE_MAPS_MAX];
+    struct snp_template_image_run runs[SNP_TEMPLATE_IMAGE_RUNS_MAX];
+    struct snp_template_image_file files[SNP_TEMPLATE_IMAGE_FILES_MAX];
+    struct snp_template_image_large large[SNP_TEMPLATE_IMAGE_LARGE_MAX];
+    char text[SNP_TEMPLATE_IMAGE_TEXT_MAX];
+    int fd[SNP_TEMPLATE_IMAGE_FILES_MAX];
     char etc[ETC_MAX];
-    uint64_t data_at;                /* in the file */
-    uint64_t at[SNP_IMAGE_RUNS_MAX]; /* of each run, in the file */
-    uint64_t next;                   /* run that nobody reads yet */
-    uint64_t vdso;                   /* where it is now */
-    uint32_t helper;                 /* 0 = none, or it has ended */
+    uint64_t data_at;                         /* in the file */
+    uint64_t at[SNP_TEMPLATE_IMAGE_RUNS_MAX]; /* of each run, in the file */
+    uint64_t next;                            /* run that nobody reads yet */
+    uint64_t vdso;                            /* where it is now */
+    uint32_t helper;                          /* 0 = none, or it has ended */
     char stack[STACK_BYTES] __attribute__((aligned(16)));
     char helper_stack[STACK_BYTES] __attribute__((aligned(16)));
 } thaw;
@@ -153,7 +153,7 @@ static SNP_NORETURN void fail(const char *what)
 
 static bool read_at(void *to, uint64_t n, uint64_t *at)
 {
-    bool ok = CALL(SYS_pread64, SNP_IMAGE_FD, to, n, *at) == (long)n;
+    bool ok = CALL(SYS_pread64, SNP_TEMPLATE_IMAGE_FD, to, n, *at) == (long)n;
 
     *at += n;
     return ok;
@@ -161,8 +161,8 @@ static bool read_at(void *to, uint64_t n, uint64_t *at)
 
 static bool read_tables(void)
 {
-    struct snp_image *image = &thaw.image;
-    uint64_t at = sizeof(struct snp_image_label);
+    struct snp_template_image *image = &thaw.image;
+    uint64_t at = sizeof(struct snp_template_image_label);
     uint64_t hash;
     uint64_t seed = 0;
 
@@ -171,7 +171,7 @@ static bool read_tables(void)
     }
     hash = image->hash;
     image->hash = 0;
-    if (XXH3_64bits(image, sizeof(*image)) != hash || !snp_image_fits(image)) {
+    if (XXH3_64bits(image, sizeof(*image)) != hash || !snp_template_image_fits(image)) {
         return false;
     }
     const struct iovec tables[] = {
@@ -188,25 +188,26 @@ static bool read_tables(void)
         seed = XXH3_64bits_withSeed(tables[i].iov_base, tables[i].iov_len, seed);
     }
     thaw.data_at = at;
-    return seed == image->tables_hash && snp_image_tables_fit(&(struct snp_image_tables){
-                                             .image = image,
-                                             .maps = thaw.maps,
-                                             .runs = thaw.runs,
-                                             .files = thaw.files,
-                                             .text = thaw.text,
-                                         });
+    return seed == image->tables_hash &&
+           snp_template_image_tables_fit(&(struct snp_template_image_tables){
+               .image = image,
+               .maps = thaw.maps,
+               .runs = thaw.runs,
+               .files = thaw.files,
+               .text = thaw.text,
+           });
 }
 
 /* Checking --------------------------------------------------------------------------------- */
 
-static bool is_same_content(int fd, const struct snp_image_file *file)
+static bool is_same_content(int fd, const struct snp_template_image_file *file)
 {
     long n = CALL(SYS_pread64, fd, thaw.etc, sizeof(thaw.etc), 0);
 
     return n >= 0 && XXH3_64bits(thaw.etc, (size_t)n) == (uint64_t)file->changed[0];
 }
 
-static bool is_same_stat(const struct snp_image_file *file, const struct stat *st)
+static bool is_same_stat(const struct snp_template_image_file *file, const struct stat *st)
 {
     bool is_folder = (st->st_mode & S_IFMT) == S_IFDIR;
 
@@ -216,7 +217,7 @@ static bool is_same_stat(const struct snp_image_file *file, const struct stat *s
                           file->changed[3] == st->st_ctim.tv_nsec));
 }
 
-static bool is_same(const struct snp_image_file *file, int *ret_fd)
+static bool is_same(const struct snp_template_image_file *file, int *ret_fd)
 {
     const char *path = thaw.text + file->path;
     bool is_etc = begins(path, "/etc/") && file->size >= 0;
@@ -309,7 +310,7 @@ static void unmap_all(uint64_t first, uint64_t last)
 
     unmap(0, low_start);
     unmap(low_end, high_start);
-    unmap(high_end, SNP_IMAGE_END);
+    unmap(high_end, SNP_TEMPLATE_IMAGE_END);
 }
 
 /* Pages of the kernel keep their order and sizes: it is the same kernel. Its code is the last. */
@@ -321,7 +322,7 @@ static void move_kernel(void)
     uint64_t now;
 
     for (uint64_t i = 0; i < thaw.image.n_maps; i++) {
-        if (thaw.maps[i].kind == SNP_IMAGE_KERNEL) {
+        if (thaw.maps[i].kind == SNP_TEMPLATE_IMAGE_KERNEL) {
             code = thaw.maps[i].start;
             first = first == 0 ? code : first;
             last = thaw.maps[i].end;
@@ -330,10 +331,10 @@ static void move_kernel(void)
     now = thaw.vdso - (code - first);
     unmap_all(now, now + (last - first));
     for (uint64_t i = 0; now != first && i < thaw.image.n_maps; i++) {
-        const struct snp_image_map *map = &thaw.maps[i];
+        const struct snp_template_image_map *map = &thaw.maps[i];
         uint64_t len = map->end - map->start;
 
-        if (map->kind == SNP_IMAGE_KERNEL &&
+        if (map->kind == SNP_TEMPLATE_IMAGE_KERNEL &&
             CALL(SYS_mremap, now + (map->start - first), len, len,
                  MREMAP_MAYMOVE | MREMAP_FIXED, map->start) != (long)map->start) {
             fail("mremap");
@@ -344,17 +345,17 @@ static void move_kernel(void)
 static void map_all(void)
 {
     for (uint64_t i = 0; i < thaw.image.n_maps; i++) {
-        const struct snp_image_map *map = &thaw.maps[i];
+        const struct snp_template_image_map *map = &thaw.maps[i];
         static const int flags[] = {
-            [SNP_IMAGE_MEMORY] = MAP_PRIVATE | MAP_ANONYMOUS,
-            [SNP_IMAGE_STACK] = MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN,
-            [SNP_IMAGE_FILE] = MAP_PRIVATE,
-            [SNP_IMAGE_SHARED] = MAP_SHARED,
+            [SNP_TEMPLATE_IMAGE_MEMORY] = MAP_PRIVATE | MAP_ANONYMOUS,
+            [SNP_TEMPLATE_IMAGE_STACK] = MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN,
+            [SNP_TEMPLATE_IMAGE_FILE] = MAP_PRIVATE,
+            [SNP_TEMPLATE_IMAGE_SHARED] = MAP_SHARED,
         };
-        int fd = map->kind >= SNP_IMAGE_FILE ? thaw.fd[map->file] : -1;
+        int fd = map->kind >= SNP_TEMPLATE_IMAGE_FILE ? thaw.fd[map->file] : -1;
         int prot = map->prot | (map->has_runs != 0 ? PROT_WRITE : 0);
 
-        if (map->kind != SNP_IMAGE_KERNEL &&
+        if (map->kind != SNP_TEMPLATE_IMAGE_KERNEL &&
             CALL(SYS_mmap, map->start, map->end - map->start, prot,
                  flags[map->kind] | MAP_FIXED_NOREPLACE, fd, map->offset) != (long)map->start) {
             fail("mmap");
@@ -369,9 +370,9 @@ static __attribute__((used)) void read_some(void)
     uint64_t i;
 
     while ((i = __atomic_fetch_add(&thaw.next, 1, __ATOMIC_RELAXED)) < thaw.image.n_runs) {
-        const struct snp_image_run *run = &thaw.runs[i];
+        const struct snp_template_image_run *run = &thaw.runs[i];
 
-        if (CALL(SYS_pread64, SNP_IMAGE_FD, run->start, run->len, thaw.at[i]) !=
+        if (CALL(SYS_pread64, SNP_TEMPLATE_IMAGE_FD, run->start, run->len, thaw.at[i]) !=
             (long)run->len) {
             fail("it is cut short");
         }
@@ -441,7 +442,7 @@ static void read_runs(void)
 static void protect(void)
 {
     for (uint64_t i = 0; i < thaw.image.n_maps; i++) {
-        const struct snp_image_map *map = &thaw.maps[i];
+        const struct snp_template_image_map *map = &thaw.maps[i];
 
         if (map->has_runs != 0 && (map->prot & PROT_WRITE) == 0 &&
             CALL(SYS_mprotect, map->start, map->end - map->start, map->prot) < 0) {
@@ -453,7 +454,7 @@ static void protect(void)
 /* What the kernel knows of this process besides its memory. */
 static void tell_kernel(void)
 {
-    struct snp_image *image = &thaw.image;
+    struct snp_template_image *image = &thaw.image;
     int number;
 
     image->memory.auxv = (void *)image->vector;
@@ -461,7 +462,7 @@ static void tell_kernel(void)
     if (CALL(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP, &image->memory, sizeof(image->memory)) < 0) {
         fail("prctl");
     }
-    for (long i = 0; i < SNP_IMAGE_SIGNALS; i++) {
+    for (long i = 0; i < SNP_TEMPLATE_IMAGE_SIGNALS; i++) {
         (void)CALL(SYS_rt_sigaction, i + 1, &image->signals[i], 0, SIGNAL_SET);
     }
     if (CALL(SYS_arch_prctl, ARCH_SET_FS, image->fs_base) < 0) {
@@ -474,7 +475,7 @@ static void tell_kernel(void)
         fail("rseq");
     }
     (void)CALL(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, &image->signal_mask, 0, SIGNAL_SET);
-    (void)CALL(SYS_close, SNP_IMAGE_FD);
+    (void)CALL(SYS_close, SNP_TEMPLATE_IMAGE_FD);
 }
 
 static SNP_NORETURN __attribute__((used)) void replace(void)
@@ -552,5 +553,5 @@ static __attribute__((constructor)) void begin(int argc, char **argv, char **env
         close_files(thaw.image.n_files);
         (void)refuse("the C library is unusual", "");
     }
-    (void)CALL(SYS_close, SNP_IMAGE_FD);
+    (void)CALL(SYS_close, SNP_TEMPLATE_IMAGE_FD);
 }

@@ -47,12 +47,12 @@ bool snp_agent_record_is_open(const char *path)
 
 /* Reading ----------------------------------------------------------------------------------- */
 
-struct reading {
+struct record_reader {
     struct snp_run_state state;
     json_t *process; /* owned: who writes, or NULL */
 };
 
-static void reading_done(struct reading *reading)
+static void reading_done(struct record_reader *reading)
 {
     snp_run_state_done(&reading->state);
     json_decref(reading->process);
@@ -60,7 +60,7 @@ static void reading_done(struct reading *reading)
 
 static int on_line(void *ctx, json_t *record, struct snp_err *err)
 {
-    struct reading *reading = ctx;
+    struct record_reader *reading = ctx;
     json_t *process = json_object_get(record, "process");
 
     if (json_is_object(process)) {
@@ -71,7 +71,7 @@ static int on_line(void *ctx, json_t *record, struct snp_err *err)
 }
 
 static int record_read(const char *path,
-                       struct reading *reading,
+                       struct record_reader *reading,
                        uint64_t *ret_age_ms,
                        struct snp_err *err)
 {
@@ -106,7 +106,7 @@ static int record_read(const char *path,
 
 int snp_agent_record_stop(const char *path, struct snp_err *err)
 {
-    snp_cleanup(reading_done) struct reading reading = {0};
+    snp_cleanup(reading_done) struct record_reader reading = {0};
     uint64_t age_ms;
     int r = record_read(path, &reading, &age_ms, err);
 
@@ -264,7 +264,7 @@ static int more_add(const struct snp_run_state *state, const char *status, json_
 
 int snp_agent_record_show(const char *path, json_t **ret, struct snp_err *err)
 {
-    snp_cleanup(reading_done) struct reading reading = {0};
+    snp_cleanup(reading_done) struct record_reader reading = {0};
     snp_autojson json_t *shown = NULL;
     const struct snp_run_state *state = &reading.state;
     bool is_open = snp_agent_record_is_open(path); /* before it is read: an end is not missed */

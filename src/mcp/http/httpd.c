@@ -39,17 +39,17 @@ enum {
     US_PER_MS = 1000,
 };
 
-struct request;
+struct http_request;
 
 /* A client's connection, known to the library as its socket's context. */
-struct client {
+struct http_client {
     struct http *http;
     int fd; /* the library's */
     bool is_trusted;
     uint64_t since_us; /* when its last request ended, or it was accepted */
-    struct request *request;
-    struct client *next;
-    struct client *prev;
+    struct http_request *request;
+    struct http_client *next;
+    struct http_client *prev;
 };
 
 enum phase {
@@ -59,9 +59,9 @@ enum phase {
     PHASE_ANSWERED,
 };
 
-struct request {
+struct http_request {
     struct http *http;
-    struct client *client;
+    struct http_client *client;
     struct MHD_Connection *connection;
     enum phase phase;
     bool is_suspended;
@@ -86,7 +86,7 @@ struct http {
     struct snp_httpd_sessions sessions;
     struct snp_httpd_streams streams; /* its wake() finds us through the reader */
     struct MHD_Daemon *daemon;
-    struct client *clients; /* newest first */
+    struct http_client *clients; /* newest first */
     size_t n_clients;
     size_t n_suspended;
     size_t body_bytes; /* of all requests */
@@ -137,7 +137,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
     pump(poll->data);
 }
 
-static void request_resume(struct request *request)
+static void request_resume(struct http_request *request)
 {
     if (request->is_suspended) {
         request->is_suspended = false;
@@ -147,7 +147,7 @@ static void request_resume(struct request *request)
     }
 }
 
-static void request_suspend(struct request *request)
+static void request_suspend(struct http_request *request)
 {
     request->is_suspended = true;
     request->http->n_suspended++;
@@ -161,16 +161,16 @@ static void on_wake(struct snp_httpd_stream *stream)
 
 /* Answers -------------------------------------------------------------------------------------- */
 
-struct extra {
+struct extra_header {
     const char *name;
     const char *value;
 };
 
 /* response: consumed; NULL = out of memory. */
-static enum MHD_Result respond(struct request *request,
+static enum MHD_Result respond(struct http_request *request,
                                unsigned status,
                                struct MHD_Response *response,
-                               const struct extra *extras)
+                               const struct extra_header *extras)
 {
     enum MHD_Result r = MHD_NO;
 
@@ -178,7 +178,7 @@ static enum MHD_Result respond(struct request *request,
     if (response == NULL) {
         return MHD_NO;
     }
-    for (const struct extra *one = extras; one->name != NULL; one++) {
+    for (const struct extra_header *one = extras; one->name != NULL; one++) {
         (void)MHD_add_response_header(response, one->name, one->value);
     }
     (void)MHD_add_response_header(response, "Cache-Control", "no-store");
@@ -196,9 +196,9 @@ static enum MHD_Result respond(struct request *request,
 }
 
 /* text: consumed, NULL = out of memory. */
-static enum MHD_Result respond_json(struct request *request, unsigned status, char *text)
+static enum MHD_Result respond_json(struct http_request *request, unsigned status, char *text)
 {
-    const struct extra extras[] = {
+    const struct extra_header extras[] = {
         {"Content-Type",                  "application/json"                     },
         {status == 405   ? "Allow"
          : status == 401 ? "WWW-Authenticate"
@@ -219,16 +219,16 @@ static enum MHD_Result respond_json(struct request *request, unsigned status, ch
 
 /* An error that belongs to no request of the protocol, or to the one with this id. */
 static enum MHD_Result refuse(
-    struct request *request, unsigned status, json_t *id, int code, const char *message)
+    struct http_request *request, unsigned status, json_t *id, int code, const char *message)
 {
     snp_autojson json_t *error = snp_jsonrpc_error(id, code, message, NULL);
 
     return respond_json(request, status, error == NULL ? NULL : snp_json_text(error));
 }
 
-static enum MHD_Result respond_empty(struct request *request, unsigned status)
+static enum MHD_Result respond_empty(struct http_request *request, unsigned status)
 {
-    static const struct extra none[] = {
+    static const struct extra_header none[] = {
         {NULL, NULL}
     };
 
@@ -239,7 +239,7 @@ static enum MHD_Result respond_empty(struct request *request, unsigned status)
 /* Bytes of a stream, when the connection can take some. */
 static ssize_t on_read(void *cls, uint64_t pos, char *bytes, size_t max)
 {
-    struct request *request = cls;
+    struct http_request *request = cls;
     ssize_t n;
 
     (void)pos;
@@ -256,9 +256,9 @@ static ssize_t on_read(void *cls, uint64_t pos, char *bytes, size_t max)
     return n;
 }
 
-static enum MHD_Result respond_events(struct request *request)
+static enum MHD_Result respond_events(struct http_request *request)
 {
-    static const struct extra extras[] = {
+    static const struct extra_header extras[] = {
         {"Content-Type",      "text/event-stream"},
         {"X-Accel-Buffering", "no"               },
         {NULL,                NULL               },
@@ -271,7 +271,7 @@ static enum MHD_Result respond_events(struct request *request)
 }
 
 /* What there is to say by now; else wait. */
-static enum MHD_Result respond_stream(struct request *request)
+static enum MHD_Result respond_stream(struct http_request *request)
 {
     struct snp_httpd_stream *stream = request->stream;
 
@@ -291,14 +291,14 @@ static enum MHD_Result respond_stream(struct request *request)
 
 /* Messages ------------------------------------------------------------------------------------ */
 
-static enum MHD_Result on_session_lost(struct request *request, json_t *id)
+static enum MHD_Result on_session_lost(struct http_request *request, json_t *id)
 {
     /* The code that clients know from others, and begin anew at. */
     return refuse(request, 404, id, -32001, "Session not found");
 }
 
 /* The session a legacy message belongs to. False: it names one that is not there. */
-static bool session_of(struct request *request,
+static bool session_of(struct http_request *request,
                        const struct snp_jsonrpc *message,
                        struct snp_httpd_session **ret)
 {
@@ -317,7 +317,7 @@ static bool session_of(struct request *request,
 }
 
 /* The version a legacy client speaks, as far as it said so. */
-static void version_tell(const struct request *request,
+static void version_tell(const struct http_request *request,
                          const struct snp_httpd_session *session,
                          struct snp_mcp_peer *peer)
 {
@@ -332,7 +332,7 @@ static void version_tell(const struct request *request,
 }
 
 /* message: a request, or list: a batch; id: of the request. */
-static enum MHD_Result take_request(struct request *request,
+static enum MHD_Result take_request(struct http_request *request,
                                     struct snp_jsonrpc *message,
                                     const json_t *list,
                                     const struct snp_httpd_stream_spec *spec)
@@ -361,7 +361,7 @@ static enum MHD_Result take_request(struct request *request,
 }
 
 /* A notification or an answer to a question of ours. */
-static enum MHD_Result take_other(struct request *request,
+static enum MHD_Result take_other(struct http_request *request,
                                   struct snp_jsonrpc *message,
                                   const struct snp_httpd_session *session)
 {
@@ -377,7 +377,7 @@ static enum MHD_Result take_other(struct request *request,
 }
 
 /* list: NULL, or a batch; then message is none. */
-static enum MHD_Result take_message(struct request *request,
+static enum MHD_Result take_message(struct http_request *request,
                                     struct snp_jsonrpc *message,
                                     const json_t *list)
 {
@@ -407,7 +407,7 @@ static enum MHD_Result take_message(struct request *request,
                : take_other(request, message, spec.session);
 }
 
-static enum MHD_Result on_post(struct request *request)
+static enum MHD_Result on_post(struct http_request *request)
 {
     snp_autojsonrpc struct snp_jsonrpc message = {0};
     snp_autojson json_t *root = NULL;
@@ -432,7 +432,7 @@ static enum MHD_Result on_post(struct request *request)
 }
 
 /* A stream is taken up again, behind the event that was seen last. */
-static enum MHD_Result on_get(struct request *request)
+static enum MHD_Result on_get(struct http_request *request)
 {
     struct snp_httpd_text id = request->head.field[SNP_HTTPD_SESSION];
     struct snp_httpd_text event = request->head.field[SNP_HTTPD_LAST_EVENT];
@@ -450,7 +450,7 @@ static enum MHD_Result on_get(struct request *request)
     }
     if (stream->reader != NULL) {
         /* the old connection is dead, though we have not been told */
-        struct request *old = stream->reader;
+        struct http_request *old = stream->reader;
 
         old->stream = NULL;
         old->is_gone = true;
@@ -462,7 +462,7 @@ static enum MHD_Result on_get(struct request *request)
     return respond_events(request);
 }
 
-static enum MHD_Result on_delete(struct request *request)
+static enum MHD_Result on_delete(struct http_request *request)
 {
     struct snp_httpd_text id = request->head.field[SNP_HTTPD_SESSION];
     struct snp_httpd_session *session =
@@ -479,7 +479,7 @@ static enum MHD_Result on_delete(struct request *request)
 /* Requests ------------------------------------------------------------------------------------- */
 
 /* The head is there. */
-static enum MHD_Result on_head(struct request *request,
+static enum MHD_Result on_head(struct http_request *request,
                                const char *verb,
                                const char *path,
                                const char *version)
@@ -501,7 +501,7 @@ static enum MHD_Result on_head(struct request *request,
 }
 
 /* What is too long is received to its end, and dropped: only then it can be answered. */
-static void on_body(struct request *request, const char *bytes, size_t n)
+static void on_body(struct http_request *request, const char *bytes, size_t n)
 {
     struct http *http = request->http;
 
@@ -521,7 +521,7 @@ static void on_body(struct request *request, const char *bytes, size_t n)
 }
 
 /* The next bytes of the body; with none of them it is whole, and so is the request. */
-static enum MHD_Result on_upload(struct request *request,
+static enum MHD_Result on_upload(struct http_request *request,
                                  const char *verb,
                                  const char *bytes,
                                  size_t *n)
@@ -550,7 +550,7 @@ static enum MHD_Result on_request(void *cls,
                                   size_t *upload_len,
                                   void **context)
 {
-    struct request *request = *context;
+    struct http_request *request = *context;
 
     (void)cls;
     (void)connection;
@@ -575,8 +575,8 @@ static void *on_begin(void *cls, const char *uri, struct MHD_Connection *connect
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct client *client = info == NULL ? NULL : info->socket_context;
-    struct request *request = client == NULL ? NULL : calloc(1, sizeof(*request));
+    struct http_client *client = info == NULL ? NULL : info->socket_context;
+    struct http_request *request = client == NULL ? NULL : calloc(1, sizeof(*request));
 
     if (request == NULL) {
         return NULL;
@@ -596,7 +596,7 @@ static void on_end(void *cls,
                    void **context,
                    enum MHD_RequestTerminationCode how)
 {
-    struct request *request = *context;
+    struct http_request *request = *context;
     struct http *http = cls;
 
     (void)connection;
@@ -620,9 +620,9 @@ static void on_end(void *cls,
 /* One that only waits gives way: a stranger's first, then the oldest. */
 static void give_way(struct http *http)
 {
-    struct client *chosen = NULL;
+    struct http_client *chosen = NULL;
 
-    for (struct client *one = http->clients; one != NULL; one = one->next) {
+    for (struct http_client *one = http->clients; one != NULL; one = one->next) {
         bool is_waiting = one->request == NULL || one->request->phase == PHASE_HEAD;
 
         if (is_waiting && one->fd >= 0 &&
@@ -642,7 +642,7 @@ static void on_connection(void *cls,
                           enum MHD_ConnectionNotificationCode what)
 {
     struct http *http = cls;
-    struct client *client = *context;
+    struct http_client *client = *context;
     const union MHD_ConnectionInfo *info;
 
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
@@ -680,9 +680,9 @@ static void on_connection(void *cls,
 /* Time ------------------------------------------------------------------------------------------ */
 
 /* Whether a client has had its time: to begin a request, or to send it. */
-static bool is_late(const struct client *client, uint64_t patience_ms, uint64_t now_us)
+static bool is_late(const struct http_client *client, uint64_t patience_ms, uint64_t now_us)
 {
-    const struct request *request = client->request;
+    const struct http_request *request = client->request;
     uint64_t since_us = client->since_us;
     uint64_t most_ms = client->is_trusted ? SNP_MCP_HTTP_IDLE_MS : SNP_MCP_HTTP_FIRST_MS;
 
@@ -701,10 +701,10 @@ static bool is_late(const struct client *client, uint64_t patience_ms, uint64_t 
 static void clients_look(struct http *http)
 {
     struct pollfd fds[SNP_MCP_HTTP_CONNECTIONS_MAX];
-    struct request *requests[SNP_MCP_HTTP_CONNECTIONS_MAX];
+    struct http_request *requests[SNP_MCP_HTTP_CONNECTIONS_MAX];
     nfds_t n = 0;
 
-    for (struct client *one = http->clients; one != NULL; one = one->next) {
+    for (struct http_client *one = http->clients; one != NULL; one = one->next) {
         if (one->request != NULL && one->request->is_suspended && one->fd >= 0 &&
             n < SNP_MCP_HTTP_CONNECTIONS_MAX) {
             requests[n] = one->request;
@@ -727,7 +727,7 @@ static void on_tick(uv_timer_t *timer)
     struct http *http = timer->data;
     uint64_t now_us = snp_now_us();
 
-    for (struct client *one = http->clients; one != NULL; one = one->next) {
+    for (struct http_client *one = http->clients; one != NULL; one = one->next) {
         if (one->fd >= 0 && is_late(one, http->options->patience_ms, now_us)) {
             (void)shutdown(one->fd, SHUT_RDWR);
             one->fd = -1;
@@ -884,7 +884,7 @@ static void handles_close(struct http *http)
 
 static void library_stop(struct http *http)
 {
-    for (struct client *one = http->clients; one != NULL; one = one->next) {
+    for (struct http_client *one = http->clients; one != NULL; one = one->next) {
         if (one->request != NULL) {
             one->request->is_gone = true;
             request_resume(one->request);

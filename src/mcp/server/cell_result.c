@@ -44,7 +44,7 @@ static const char *const labels[] = {
 /* Making ---------------------------------------------------------------------------------- */
 
 /* A result under way; the first failure is kept. */
-struct making {
+struct result_builder {
     const struct snp_mcp_cell *cell;
     const struct snp_cell_view *view;
     struct snp_mcp_kept *kept;
@@ -105,7 +105,7 @@ void snp_cell_labelled(struct snp_say *out, const char *label, const json_t *tex
 }
 
 /* On a line of its own. */
-static void line_begin(struct making *m)
+static void line_begin(struct result_builder *m)
 {
     const struct snp_buf *text = &m->text.buf;
 
@@ -114,7 +114,7 @@ static void line_begin(struct making *m)
     }
 }
 
-static void put(struct making *m, const char *key, json_t *value)
+static void put(struct result_builder *m, const char *key, json_t *value)
 {
     if (json_object_set_new(m->data, key, value) < 0) {
         m->text.r = SNP_E_NOMEM;
@@ -122,7 +122,7 @@ static void put(struct making *m, const char *key, json_t *value)
 }
 
 /* The same for a list or object; nothing if it is empty. */
-static void put_some(struct making *m, const char *key, json_t *value)
+static void put_some(struct result_builder *m, const char *key, json_t *value)
 {
     if (json_array_size(value) + json_object_size(value) > 0) {
         put(m, key, value);
@@ -132,7 +132,7 @@ static void put_some(struct making *m, const char *key, json_t *value)
 }
 
 /* Where a stream can be read whole: "output:HANDLE:stdout", or "kept:7"; NULL: nowhere. */
-static const char *source_of(struct making *m, int i)
+static const char *source_of(struct result_builder *m, int i)
 {
     const struct snp_cell_stream *stream = &m->cell->stream[i];
     const char *handle = snp_json_str(json_object_get(m->view->head, "output"), "handle", NULL);
@@ -152,7 +152,7 @@ static const char *source_of(struct making *m, int i)
 }
 
 /* One stream into text and data. True if there was something. */
-static bool stream_add(struct making *m, int i, const char *label, size_t max)
+static bool stream_add(struct result_builder *m, int i, const char *label, size_t max)
 {
     snp_autobuf struct snp_buf shown = SNP_BUF(BUILD_MAX);
     const char *path = NULL;
@@ -181,7 +181,7 @@ static bool stream_add(struct making *m, int i, const char *label, size_t max)
     return true;
 }
 
-static void rest_add(struct making *m)
+static void rest_add(struct result_builder *m)
 {
     for (int i = 0; i < SNP_CELL_STREAMS; i++) {
         char member[32];
@@ -197,7 +197,7 @@ static void rest_add(struct making *m)
 }
 
 /* Value and result: what a cell of a notebook shows. True if there was something. */
-static bool values_add(struct making *m)
+static bool values_add(struct result_builder *m)
 {
     static const struct {
         const char *member;
@@ -226,7 +226,7 @@ static bool values_add(struct making *m)
     return has;
 }
 
-static void displays_add(struct making *m)
+static void displays_add(struct result_builder *m)
 {
     const json_t *value = json_object_get(m->view->head, "value");
     json_t *data = json_array();
@@ -263,7 +263,7 @@ static void displays_add(struct making *m)
 
 /* Failure --------------------------------------------------------------------------------- */
 
-static void error_add(struct making *m, const char *reason)
+static void error_add(struct result_builder *m, const char *reason)
 {
     size_t frames = 0;
     json_t *data = snp_cell_error_data(m->view, reason, &frames);
@@ -282,7 +282,7 @@ static void error_add(struct making *m, const char *reason)
 
 /* What else happened ---------------------------------------------------------------------- */
 
-static void files_add(struct making *m)
+static void files_add(struct result_builder *m)
 {
     static const char *const kinds[] = {"created", "modified", "deleted"};
     const json_t *files = json_object_get(m->view->head, "files");
@@ -318,7 +318,7 @@ static void files_add(struct making *m)
     put_some(m, "files", data);
 }
 
-static void denials_add(struct making *m)
+static void denials_add(struct result_builder *m)
 {
     const json_t *head = m->view->head;
     const char *told = snp_hint_of(json_object_get(head, "error"), SNP_HINT_MODEL);
@@ -343,7 +343,7 @@ static void denials_add(struct making *m)
     put_some(m, "denials", data);
 }
 
-static void limit_add(struct making *m)
+static void limit_add(struct result_builder *m)
 {
     const json_t *limit = json_object_get(m->view->head, "limit");
     const char *key = snp_json_str(limit, "key", "?");
@@ -358,7 +358,7 @@ static void limit_add(struct making *m)
 }
 
 /* What became of the session: the sentences in text, the facts in data. */
-static void session_data_add(struct making *m)
+static void session_data_add(struct result_builder *m)
 {
     const json_t *head = m->view->head;
     const json_t *restored = json_object_get(head, "restored");
@@ -385,7 +385,7 @@ static void session_data_add(struct making *m)
     }
 }
 
-static void session_add(struct making *m)
+static void session_add(struct result_builder *m)
 {
     snp_autojson json_t *lines = snp_summary_session(m->view->head, LIST_SHOWN);
     const char *unsaved = snp_json_str(json_object_get(m->view->head, "unsaved"), "text", NULL);
@@ -412,7 +412,7 @@ static void session_add(struct making *m)
     }
 }
 
-static void begin_data(struct making *m)
+static void begin_data(struct result_builder *m)
 {
     const json_t *head = m->view->head;
     const json_t *code = json_object_get(head, "exit_code");
@@ -431,7 +431,7 @@ static void begin_data(struct making *m)
 }
 
 /* A command says its exit code first; Python is as it always was. */
-static void make_text(struct making *m)
+static void make_text(struct result_builder *m)
 {
     bool is_command = m->view->code == NULL;
     const json_t *manifest = json_object_get(m->view->head, "manifest");
@@ -468,7 +468,7 @@ static void make_text(struct making *m)
     (void)stream_add(m, SNP_CELL_STDERR, "[stderr]\n", STDERR_TEXT);
 }
 
-static void make(struct making *m)
+static void make(struct result_builder *m)
 {
     m->text.buf.max = BUILD_MAX;
     m->data = json_object();
@@ -482,13 +482,13 @@ static void make(struct making *m)
     session_add(m);
 }
 
-static void making_done(struct making *m)
+static void making_done(struct result_builder *m)
 {
     snp_say_done(&m->text);
     json_decref(m->data);
 }
 
-static bool is_long(const struct making *m)
+static bool is_long(const struct result_builder *m)
 {
     const struct snp_buf *text = &m->text.buf;
 
@@ -501,7 +501,7 @@ json_t *snp_cell_result(const struct snp_mcp_cell *cell,
                         const struct snp_cell_view *view)
 {
     char path[SNP_CELL_STREAMS][PATH_TEXT] = {""};
-    const struct making begin = {
+    const struct result_builder begin = {
         .cell = cell,
         .view = view,
         .kept = kept,
@@ -509,7 +509,7 @@ json_t *snp_cell_result(const struct snp_mcp_cell *cell,
         .is_ok = snp_streq(snp_json_str(view->head, "status", ""), "ok"),
     };
     snp_autobuf struct snp_buf text = SNP_BUF(BUILD_MAX);
-    struct making m = begin;
+    struct result_builder m = begin;
     int r;
     json_t *result = NULL;
 

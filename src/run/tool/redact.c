@@ -29,7 +29,7 @@ enum {
     BYTES = 256,
 };
 
-struct rule {
+struct redact_rule {
     const char *kind;
     const char *name;
     const char *words[FIELDS_MAX];
@@ -40,7 +40,7 @@ struct rule {
     double bits;
 };
 
-static struct rule rules[RULES_MAX];
+static struct redact_rule rules[RULES_MAX];
 static size_t n_rules;
 /* What the rules point into; kept as long as the program runs. */
 static char *rules_text __attribute__((__used__));
@@ -97,7 +97,7 @@ static unsigned chars_named(const char *name)
 
 static void rule_read(char *line)
 {
-    struct rule *rule = &rules[n_rules];
+    struct redact_rule *rule = &rules[n_rules];
     const char *fields[FIELDS_MAX];
     size_t n = 0;
 
@@ -156,7 +156,7 @@ struct match {
     size_t gone;
 };
 
-static struct match token_match(const struct rule *rule, const char *at, size_t n)
+static struct match token_match(const struct redact_rule *rule, const char *at, size_t n)
 {
     size_t len = rule->prefix_len;
 
@@ -170,7 +170,7 @@ static struct match token_match(const struct rule *rule, const char *at, size_t 
 }
 
 /* A token, and a second one of the same characters behind it if there is one: an account and its key. */
-static struct match pair_match(const struct rule *rule, const char *at, size_t n)
+static struct match pair_match(const struct redact_rule *rule, const char *at, size_t n)
 {
     struct match match = token_match(rule, at, n);
     size_t from = match.gone;
@@ -191,7 +191,7 @@ static const char *find(const char *text, size_t n, const char *what)
     return memmem(text, n, what, strlen(what));
 }
 
-static struct match block_match(const struct rule *rule, const char *at, size_t n)
+static struct match block_match(const struct redact_rule *rule, const char *at, size_t n)
 {
     size_t begin = strlen(rule->words[0]);
     size_t line;
@@ -216,7 +216,7 @@ static struct match block_match(const struct rule *rule, const char *at, size_t 
     return (struct match){.gone = line};
 }
 
-static bool name_holds(const struct rule *rule, const char *name, size_t n)
+static bool name_holds(const struct redact_rule *rule, const char *name, size_t n)
 {
     for (size_t i = 0; i < rule->n_words; i++) {
         size_t len = strlen(rule->words[i]);
@@ -230,7 +230,7 @@ static bool name_holds(const struct rule *rule, const char *name, size_t n)
     return false;
 }
 
-static bool name_ends(const struct rule *rule, const char *name, size_t n)
+static bool name_ends(const struct redact_rule *rule, const char *name, size_t n)
 {
     for (size_t i = 0; i < rule->n_words; i++) {
         size_t len = strlen(rule->words[i]);
@@ -245,7 +245,7 @@ static bool name_ends(const struct rule *rule, const char *name, size_t n)
 /* Whether a rule of the kind has the word, upper case or lower. */
 static bool is_listed(const char *kind, const char *word, size_t n)
 {
-    for (const struct rule *rule = rules; rule < rules + n_rules; rule++) {
+    for (const struct redact_rule *rule = rules; rule < rules + n_rules; rule++) {
         for (size_t i = 0; strcmp(rule->kind, kind) == 0 && i < rule->n_words; i++) {
             if (strlen(rule->words[i]) == n && strncasecmp(rule->words[i], word, n) == 0) {
                 return true;
@@ -337,7 +337,7 @@ static bool is_no_secret(const struct value *value)
 }
 
 /* "self.password", "user_password": the value is a name of a program, and that says secret, too. */
-static bool is_reference(const struct rule *rule, const struct value *value)
+static bool is_reference(const struct redact_rule *rule, const struct value *value)
 {
     return memchr(value->text, '.', value->n) != NULL || name_ends(rule, value->text, value->n);
 }
@@ -346,7 +346,7 @@ static bool is_reference(const struct rule *rule, const struct value *value)
  * A value without quotes whose name ends with a word for secrets. Marks make it no name of a program; a word
  * of letters alone is one in "f(password=given)", and a secret where a line is a setting.
  */
-static bool is_named_secret(const struct rule *rule, const struct value *value)
+static bool is_named_secret(const struct redact_rule *rule, const struct value *value)
 {
     bool is_strong = strcmp(rule->kind, "assign") == 0;
 
@@ -367,7 +367,7 @@ static bool is_named_secret(const struct rule *rule, const struct value *value)
                                : islower((unsigned char)value->text[0]) != 0);
 }
 
-static bool is_secret(const struct rule *rule, const struct value *value, bool is_ending)
+static bool is_secret(const struct redact_rule *rule, const struct value *value, bool is_ending)
 {
     if (value->quote != '\0') {
         return value->n >= QUOTED_MIN;
@@ -395,7 +395,10 @@ static size_t scheme_length(const char *at, size_t n)
 }
 
 /* i: the beginning of a word. */
-static struct match assign_match(const struct rule *rule, const char *text, size_t i, size_t n)
+static struct match assign_match(const struct redact_rule *rule,
+                                 const char *text,
+                                 size_t i,
+                                 size_t n)
 {
     const char *at = text + i;
     struct value value = {.n = 0};
@@ -437,7 +440,7 @@ static struct match assign_match(const struct rule *rule, const char *text, size
 }
 
 /* at: behind "?" or "&" of an address. */
-static struct match param_match(const struct rule *rule, const char *at, size_t n)
+static struct match param_match(const struct redact_rule *rule, const char *at, size_t n)
 {
     for (size_t i = 0; i < rule->n_words; i++) {
         size_t name = strlen(rule->words[i]);
@@ -493,7 +496,7 @@ static double bits_per_byte(const unsigned *counts, size_t n)
 }
 
 /* at: the beginning of a run of such characters. */
-static struct match entropy_match(const struct rule *rule, const char *at, size_t n)
+static struct match entropy_match(const struct redact_rule *rule, const char *at, size_t n)
 {
     unsigned counts[BYTES] = {0};
     bool has_small = false;
@@ -527,12 +530,15 @@ static struct match entropy_match(const struct rule *rule, const char *at, size_
 }
 
 /* Not in the middle of a word. */
-static bool may_be_token(const struct rule *rule, char before, char first)
+static bool may_be_token(const struct redact_rule *rule, char before, char first)
 {
     return first == rule->words[0][0] && !is_of(WORD, before);
 }
 
-static struct match rule_match(const struct rule *rule, const char *text, size_t i, size_t n)
+static struct match rule_match(const struct redact_rule *rule,
+                               const char *text,
+                               size_t i,
+                               size_t n)
 {
     char before = i == 0 ? ' ' : text[i - 1];
     const char *at = text + i;
@@ -585,7 +591,7 @@ int snp_redact(struct snp_buf *out, const char *text, size_t n, size_t *ret_n)
     SNP_ASSERT(pthread_once(&once, rules_read) == 0);
     for (size_t i = 0; i < n && r == 0; i++) {
         struct match match = {0};
-        const struct rule *rule = rules;
+        const struct redact_rule *rule = rules;
 
         if (!is_place(text, i)) {
             continue;

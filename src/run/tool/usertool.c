@@ -21,7 +21,7 @@ enum {
     MS = 1000,
 };
 
-struct tool {
+struct registered_tool {
     struct snp_usertool given; /* texts below */
     struct snp_schema *schema; /* owned */
     char name[SNP_USERTOOL_NAME_MAX + 1];
@@ -30,13 +30,13 @@ struct tool {
 
 struct snp_usertools {
     uv_loop_t *loop;
-    struct tool *items[SNP_USERTOOL_TOOLS_MAX]; /* owned */
+    struct registered_tool *items[SNP_USERTOOL_TOOLS_MAX]; /* owned */
     size_t n;
     json_t *list; /* owned */
 };
 
 struct snp_usercall {
-    const struct tool *tool;
+    const struct registered_tool *tool;
     uv_timer_t timer;
     bool is_answered;
     bool is_error;
@@ -65,7 +65,7 @@ int snp_usertools_new(uv_loop_t *loop, struct snp_usertools **ret, struct snp_er
     return 0;
 }
 
-static void tool_free(struct tool *tool)
+static void tool_free(struct registered_tool *tool)
 {
     snp_schema_free(tool->schema);
     free(tool);
@@ -90,7 +90,8 @@ static const char ours[] = "snipara_";
 static const char old[] =
     "rlm_"; /* the same tools in scripts and prompts that were there before */
 
-static const struct tool *tool_find(const struct snp_usertools *tools, const char *name)
+static const struct registered_tool *tool_find(const struct snp_usertools *tools,
+                                               const char *name)
 {
     for (size_t i = 0; tools != NULL && i < tools->n; i++) {
         if (strcmp(tools->items[i]->name, name) == 0) {
@@ -98,7 +99,7 @@ static const struct tool *tool_find(const struct snp_usertools *tools, const cha
         }
     }
     for (size_t i = 0; tools != NULL && i < tools->n && snp_has_prefix(name, old); i++) {
-        const struct tool *tool = tools->items[i];
+        const struct registered_tool *tool = tools->items[i];
 
         if (tool->given.is_ours && snp_streq(tool->name + strlen(ours), name + strlen(old))) {
             return tool;
@@ -170,7 +171,7 @@ int snp_usertools_add(struct snp_usertools *tools,
                       const struct snp_usertool *given,
                       struct snp_err *err)
 {
-    struct tool *tool;
+    struct registered_tool *tool;
     int r = name_check(tools, given, err);
 
     if (r < 0) {
@@ -232,7 +233,7 @@ int snp_usertools_check(const struct snp_usertools *tools,
                         const json_t *arguments,
                         struct snp_err *err)
 {
-    const struct tool *tool = tool_find(tools, name);
+    const struct registered_tool *tool = tool_find(tools, name);
 
     SNP_ASSERT(tool != NULL);
     if (!json_is_object(arguments)) {
@@ -319,7 +320,7 @@ int snp_usercall_begin(struct snp_usertools *tools,
                        void *ctx,
                        struct snp_usercall **ret_call)
 {
-    const struct tool *tool = tool_find(tools, name);
+    const struct registered_tool *tool = tool_find(tools, name);
     struct snp_usercall *call = calloc(1, sizeof(*call));
     struct snp_err err;
 

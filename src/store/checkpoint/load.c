@@ -12,7 +12,7 @@ enum {
     PAGE_BYTES = 1 << 20, /* of their texts and small contents, about */
 };
 
-struct row {
+struct checkpoint_row {
     struct snp_journal_item item;
     enum snp_stream_part part;
     uint8_t hash[SNP_BLOB_HASH_BYTES];
@@ -24,7 +24,7 @@ struct page {
     struct snp_transfer *t;
     int64_t after; /* row */
     unsigned n;
-    struct row rows[PAGE_ITEMS];
+    struct checkpoint_row rows[PAGE_ITEMS];
     struct snp_buf texts; /* what the rows point into, as offsets until it is complete */
 };
 
@@ -72,7 +72,7 @@ static int page_row(struct page *page,
                     struct offsets *at,
                     struct snp_err *err)
 {
-    struct row *row = &page->rows[page->n];
+    struct checkpoint_row *row = &page->rows[page->n];
     const char *texts[3] = {snp_col_text(rows, 3), snp_col_text(rows, 4),
                             snp_col_text(rows, 6)};
     size_t *places[3] = {&at->name, &at->key, &at->meta};
@@ -81,7 +81,8 @@ static int page_row(struct page *page,
     int r = 0;
 
     page->after = (int64_t)snp_col_u64(rows, 0);
-    *row = (struct row){.part = snp_col_u64(rows, 1) == 0 ? SNP_STREAM_VARS : SNP_STREAM_FILES};
+    *row = (struct checkpoint_row){.part = snp_col_u64(rows, 1) == 0 ? SNP_STREAM_VARS
+                                                                     : SNP_STREAM_FILES};
     if (snp_col_u64(rows, 2) >= SNP_ITEM_N) {
         return snp_fail(err, SNP_E_UNSUPPORTED, "the checkpoint has an item of unknown kind");
     }
@@ -135,7 +136,7 @@ static int page_job(struct snp_tx *tx, void *arg, struct snp_err *err)
     }
     base = snp_buf_bytes(&page->texts);
     for (unsigned i = 0; i < page->n; i++) {
-        struct row *row = &page->rows[i];
+        struct checkpoint_row *row = &page->rows[i];
 
         row->item.name.data = base + at[i].name;
         row->item.name.n = strlen(base + at[i].name);
@@ -154,8 +155,11 @@ static int suspect_job(struct snp_tx *tx, void *arg, struct snp_err *err SNP_UNU
 }
 
 /* Of the bytes that follow. Those of an image have none: who takes it in can use nothing to read frames with. */
-static int put_head(
-    struct snp_buf *head, const struct row *row, size_t n, bool is_first, struct snp_err *err)
+static int put_head(struct snp_buf *head,
+                    const struct checkpoint_row *row,
+                    size_t n,
+                    bool is_first,
+                    struct snp_err *err)
 {
     return row->item.kind == SNP_ITEM_IMAGE ? 0
            : is_first                       ? snp_stream_put_item(head, &row->item, n, err)
@@ -165,7 +169,7 @@ static int put_head(
 /* The content of a file, as the first bytes of its item and frames of data. */
 static int file_send(struct snp_transfer *t,
                      struct snp_blob_reader *reader,
-                     const struct row *row,
+                     const struct checkpoint_row *row,
                      struct snp_buf *head,
                      struct snp_err *err)
 {
@@ -189,7 +193,7 @@ static int file_send(struct snp_transfer *t,
 
 static int row_send(struct snp_transfer *t,
                     struct snp_blob_reader *reader,
-                    struct row *row,
+                    struct checkpoint_row *row,
                     struct snp_buf *head,
                     struct snp_err *err)
 {
@@ -220,7 +224,7 @@ static int row_send(struct snp_transfer *t,
 }
 
 /* An image stands for the part of the variables. */
-static bool is_left_out(const struct snp_transfer *t, const struct row *row)
+static bool is_left_out(const struct snp_transfer *t, const struct checkpoint_row *row)
 {
     return row->part == SNP_STREAM_VARS && (row->item.kind == SNP_ITEM_IMAGE) != t->wants_image;
 }

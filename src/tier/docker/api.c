@@ -15,7 +15,7 @@ enum {
     IDLE_MS = 120000,   /* an engine under load starts a container in seconds */
 };
 
-struct call {
+struct docker_call {
     snp_docker_cb cb;
     void *data;
     struct snp_buf body;
@@ -23,14 +23,14 @@ struct call {
 
 static bool on_data(void *ctx, const char *bytes, size_t n)
 {
-    struct call *call = ctx;
+    struct docker_call *call = ctx;
 
     return snp_buf_add(&call->body, bytes, n) == 0;
 }
 
 static void on_done(void *ctx, struct snp_http_call *http, const struct snp_err *err)
 {
-    struct call *call = ctx;
+    struct docker_call *call = ctx;
     snp_autojson json_t *body = NULL;
     struct snp_err ignored;
 
@@ -63,7 +63,7 @@ int snp_docker_ask(struct snp_docker_api *api,
     snp_autofree char *text = owned == NULL ? NULL : snp_json_text(owned);
     snp_autofree char *url =
         snp_format("http://%s/v1.41%s", snp_engine_host(api->socket), request->path);
-    struct call *call = calloc(1, sizeof(*call));
+    struct docker_call *call = calloc(1, sizeof(*call));
     const bool is_post = owned != NULL || snp_streq(request->method, "POST");
     const struct snp_http_spec spec = {
         .method = request->method,
@@ -89,7 +89,7 @@ int snp_docker_ask(struct snp_docker_api *api,
         r = snp_http_new(api->loop, &api->http, err);
     }
     if (r == 0 && call != NULL) {
-        *call = (struct call){.cb = request->cb, .data = request->data};
+        *call = (struct docker_call){.cb = request->cb, .data = request->data};
         snp_buf_init(&call->body, BODY_MAX);
         r = snp_http_start(api->http, &spec, &http, err);
     }

@@ -31,7 +31,7 @@ enum {
 };
 #define SIZE_MAX_OCTAL (8ULL << 30)
 
-struct header {
+struct tar_header {
     char name[NAME_LEN];
     char mode[8];
     char uid[8];
@@ -44,7 +44,7 @@ struct header {
     char magic[8];
     char rest[BLOCK - 265];
 };
-_Static_assert(sizeof(struct header) == BLOCK, "a header is a block");
+_Static_assert(sizeof(struct tar_header) == BLOCK, "a header is a block");
 
 struct tar {
     int fd;
@@ -71,7 +71,7 @@ static void put_header(struct tar *tar,
                        const char *target,
                        const struct snp_node *node)
 {
-    struct header h = {.type = type, .magic = "ustar  "};
+    struct tar_header h = {.type = type, .magic = "ustar  "};
     unsigned sum = 0;
 
     memcpy(h.name, name, strnlen(name, sizeof(h.name)));

@@ -36,7 +36,7 @@ void snp_sandbox_ask_init(struct snp_sandbox *s,
     struct snp_init_call *slot = NULL;
     struct snp_frame frame = {.type = type, .raw = request->raw, .raw_len = request->n};
 
-    for (size_t i = 0; i < SNP_CALLS_MAX && slot == NULL; i++) {
+    for (size_t i = 0; i < SNP_INIT_CALLS_MAX && slot == NULL; i++) {
         slot = s->calls[i].id == 0 ? &s->calls[i] : NULL;
     }
     if (slot == NULL || !snp_link_is_open(&s->init)) {
@@ -118,7 +118,7 @@ static void on_init_frame(struct snp_link *link, const struct snp_frame *f)
         return;
     }
     memcpy(&eno, f->raw, sizeof(eno));
-    for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
+    for (size_t i = 0; i < SNP_INIT_CALLS_MAX; i++) {
         if (s->calls[i].id == f->id && f->id != 0) {
             struct snp_init_call call = s->calls[i];
             s->calls[i].id = 0;
@@ -277,7 +277,7 @@ void snp_sandbox_disconnect(struct snp_sandbox *s)
 
 void snp_sandbox_fail_calls(struct snp_sandbox *s)
 {
-    for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
+    for (size_t i = 0; i < SNP_INIT_CALLS_MAX; i++) {
         struct snp_init_call call = s->calls[i];
         if (call.id != 0) {
             s->calls[i].id = 0;

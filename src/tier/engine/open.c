@@ -124,7 +124,7 @@ void snp_sandboxes_watch(struct snp_supervisor *supervisor)
     uint64_t now = snp_now_us();
 
     for (struct snp_sandbox *s = supervisor->sandboxes; s != NULL; s = s->next) {
-        for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
+        for (size_t i = 0; i < SNP_INIT_CALLS_MAX; i++) {
             if (s->calls[i].id != 0 && now - s->calls[i].start_us > s->calls[i].timeout_us) {
                 snp_sandbox_kill(s, "pid 1 of the sandbox does not answer");
                 break;

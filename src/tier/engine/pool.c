@@ -28,7 +28,7 @@ enum {
     PROJECT_AGE_S = 120,
 };
 
-struct kind {
+struct pool_kind {
     struct snp_sandbox_spec spec; /* owns project and python; no env, no id */
     uint64_t wanted_us;           /* 0 = free */
 };
@@ -36,7 +36,7 @@ struct kind {
 struct snp_pool {
     struct snp_supervisor *supervisor; /* borrowed */
     uv_timer_t *timer;                 /* owned by the loop */
-    struct kind kind[KINDS_MAX];
+    struct pool_kind kind[KINDS_MAX];
     uint64_t calm_us; /* make none before */
     bool is_closed;
 };
@@ -120,7 +120,7 @@ static void drop_old(struct snp_pool *pool)
     for (struct snp_sandbox *s = pool->supervisor->pooled; s != NULL; s = s->next) {
         bool is_wanted = false;
         for (size_t i = 0; i < KINDS_MAX; i++) {
-            const struct kind *kind = &pool->kind[i];
+            const struct pool_kind *kind = &pool->kind[i];
             bool is_old = kind->spec.project != NULL &&
                           now - kind->wanted_us > PROJECT_AGE_S * 1000000ULL;
             is_wanted = is_wanted ||
@@ -133,13 +133,13 @@ static void drop_old(struct snp_pool *pool)
 }
 
 /* The kind that is to have a pooled sandbox next; NULL = all have. */
-static struct kind *next_kind(struct snp_pool *pool)
+static struct pool_kind *next_kind(struct snp_pool *pool)
 {
     uint64_t now = snp_now_us();
-    struct kind *best = NULL;
+    struct pool_kind *best = NULL;
 
     for (size_t i = 0; i < KINDS_MAX; i++) {
-        struct kind *kind = &pool->kind[i];
+        struct pool_kind *kind = &pool->kind[i];
         if (kind->wanted_us == 0 ||
             count(pool->supervisor, &kind->spec) >= pool->supervisor->pool_max ||
             (kind->spec.project != NULL &&
@@ -154,7 +154,7 @@ static struct kind *next_kind(struct snp_pool *pool)
 static void on_timer(uv_timer_t *timer)
 {
     struct snp_pool *pool = timer->data;
-    struct kind *kind;
+    struct pool_kind *kind;
     struct snp_err err;
 
     if (pool->supervisor->n_opening > 0 || pool->supervisor->n_loading > 0 ||
@@ -175,10 +175,10 @@ static void on_timer(uv_timer_t *timer)
     (void)uv_timer_start(timer, on_timer, REFILL_MS, 0);
 }
 
-static void kind_done(struct kind *kind)
+static void kind_done(struct pool_kind *kind)
 {
     snp_sandbox_spec_done(&kind->spec);
-    *kind = (struct kind){0};
+    *kind = (struct pool_kind){0};
 }
 
 static struct snp_pool *pool_get(struct snp_supervisor *supervisor)
@@ -202,14 +202,14 @@ static struct snp_pool *pool_get(struct snp_supervisor *supervisor)
 void snp_pool_want(struct snp_supervisor *supervisor, const struct snp_sandbox_spec *spec)
 {
     struct snp_pool *pool = pool_get(supervisor);
-    struct kind *kind = NULL;
+    struct pool_kind *kind = NULL;
     bool is_first;
 
     if (pool == NULL || pool->is_closed) {
         return;
     }
     for (size_t i = 0; i < KINDS_MAX; i++) {
-        struct kind *at = &pool->kind[i];
+        struct pool_kind *at = &pool->kind[i];
         if (at->wanted_us != 0 && same_kind(&at->spec, spec)) {
             kind = at;
             break;
@@ -233,7 +233,7 @@ void snp_pool_lost(struct snp_sandbox *s)
     struct snp_pool *pool = s->supervisor->pool;
 
     for (size_t i = 0; pool != NULL && !s->is_dropped && i < KINDS_MAX; i++) {
-        struct kind *kind = &pool->kind[i];
+        struct pool_kind *kind = &pool->kind[i];
         if (kind->wanted_us != 0 && same_kind(&kind->spec, &s->spec)) {
             snp_log(SNP_LOG_WARN, "pool_lost", "error=%s",
                     s->open_err.code != SNP_OK ? s->open_err.msg

@@ -26,7 +26,7 @@ struct snp_tier_cell;
 struct snp_supervisor;
 
 enum {
-    SNP_CALLS_MAX = 64,
+    SNP_INIT_CALLS_MAX = 64,
 };
 
 enum snp_sandbox_state {
@@ -96,7 +96,7 @@ struct snp_sandbox {
     int out_fd[2]; /* read ends of stdout and stderr */
     struct snp_link init;
     struct snp_link guest;
-    struct snp_init_call calls[SNP_CALLS_MAX];
+    struct snp_init_call calls[SNP_INIT_CALLS_MAX];
     uint32_t next_call;
     bool is_unwritten; /* it held nothing whenever a cell ended, nor was anything put */
     bool has_pristine;

@@ -33,7 +33,7 @@
 #include "wire/rpc.h"
 #include "wire/tier.h"
 
-struct request {
+struct tier_request {
     struct snp_supervisor *supervisor;
     uint32_t id;
     union {
@@ -58,7 +58,7 @@ struct request {
     struct snp_sandbox *sandbox; /* of methods that need one */
 };
 
-static int on_probe(struct request *rq, struct snp_err *err)
+static int on_probe(struct tier_request *rq, struct snp_err *err)
 {
     snp_autojson json_t *answer = rq->supervisor->ops->probe(rq->supervisor);
     snp_autojson json_t *about =
@@ -183,7 +183,7 @@ static int read_env(const json_t *env,
     return 0;
 }
 
-static int on_open(struct request *rq, struct snp_err *err)
+static int on_open(struct tier_request *rq, struct snp_err *err)
 {
     const struct snp_tier_open_request *in = &rq->in.open;
     struct snp_sandbox_spec spec = {
@@ -258,7 +258,7 @@ static bool is_argv(const json_t *argv)
     return true;
 }
 
-static int on_exec(struct request *rq, struct snp_err *err)
+static int on_exec(struct tier_request *rq, struct snp_err *err)
 {
     const struct snp_limit_info *wall = snp_limit_info(SNP_LIMIT_WALL);
     const struct snp_tier_exec_request *in = &rq->in.exec;
@@ -307,7 +307,7 @@ static int on_exec(struct request *rq, struct snp_err *err)
     return snp_cell_start(rq->sandbox, &cell, err);
 }
 
-static int on_interrupt(struct request *rq, struct snp_err *err)
+static int on_interrupt(struct tier_request *rq, struct snp_err *err)
 {
     snp_autojson json_t *answer =
         SNP_WRITE(snp_tier_interrupt_answer, .interrupted = snp_cell_interrupt(rq->sandbox));
@@ -317,7 +317,7 @@ static int on_interrupt(struct request *rq, struct snp_err *err)
     return 0;
 }
 
-static int on_answer(struct request *rq, struct snp_err *err)
+static int on_answer(struct tier_request *rq, struct snp_err *err)
 {
     const struct snp_tier_answer_request *in = &rq->in.answer;
     const struct snp_cell_answer said = {
@@ -337,7 +337,7 @@ static int on_answer(struct request *rq, struct snp_err *err)
     return 0;
 }
 
-static int on_close(struct request *rq, struct snp_err *err)
+static int on_close(struct tier_request *rq, struct snp_err *err)
 {
     (void)err;
     rq->sandbox->close_id = rq->id;
@@ -485,7 +485,7 @@ static uint32_t bounded(uint64_t length)
 }
 
 /* head: n_head bytes before the path in the request to pid 1. */
-static int ask_file(struct request *rq,
+static int ask_file(struct tier_request *rq,
                     uint8_t type,
                     const char *path,
                     const void *head,
@@ -528,7 +528,7 @@ static int ask_file(struct request *rq,
 }
 
 /* Files in memory count as the session's: beyond its limit the kernel would end all of it. */
-static int room_check(const struct request *rq, struct snp_err *err)
+static int room_check(const struct tier_request *rq, struct snp_err *err)
 {
     struct snp_sandbox *s = rq->sandbox;
     const uint64_t limit = s->spec.limits.value[SNP_LIMIT_MEMORY];
@@ -548,7 +548,7 @@ static int room_check(const struct request *rq, struct snp_err *err)
     return err->code;
 }
 
-static int on_put(struct request *rq, struct snp_err *err)
+static int on_put(struct tier_request *rq, struct snp_err *err)
 {
     const struct snp_put_request *in = &rq->in.put;
     const struct snp_init_put head = {
@@ -560,7 +560,7 @@ static int on_put(struct request *rq, struct snp_err *err)
     return ask_file(rq, SNP_INIT_PUT, in->path, &head, sizeof(head), err);
 }
 
-static int on_get(struct request *rq, struct snp_err *err)
+static int on_get(struct tier_request *rq, struct snp_err *err)
 {
     const struct snp_get_request *in = &rq->in.get;
     const struct snp_init_get head = {.offset = in->offset, .length = bounded(in->length)};
@@ -568,12 +568,12 @@ static int on_get(struct request *rq, struct snp_err *err)
     return ask_file(rq, SNP_INIT_GET, in->path, &head, sizeof(head), err);
 }
 
-static int on_ls(struct request *rq, struct snp_err *err)
+static int on_ls(struct tier_request *rq, struct snp_err *err)
 {
     return ask_file(rq, SNP_INIT_LS, rq->in.ls.path, "", 0, err);
 }
 
-static int on_output(struct request *rq, struct snp_err *err)
+static int on_output(struct tier_request *rq, struct snp_err *err)
 {
     const struct snp_output_request *in = &rq->in.output;
     struct snp_spool_part part = {.room = bounded(in->length)};
@@ -596,7 +596,7 @@ static int on_output(struct request *rq, struct snp_err *err)
     return 0;
 }
 
-static int on_forget(struct request *rq, struct snp_err *err SNP_UNUSED)
+static int on_forget(struct tier_request *rq, struct snp_err *err SNP_UNUSED)
 {
     const struct snp_tier_forget_request *in = &rq->in.forget;
     snp_autojson json_t *answer = json_object();
@@ -611,12 +611,12 @@ static bool is_snapshot(int64_t number)
     return number >= 0 && number <= UINT32_MAX;
 }
 
-static int on_snapshot(struct request *rq, struct snp_err *err)
+static int on_snapshot(struct tier_request *rq, struct snp_err *err)
 {
     return snp_method_snapshot(rq->sandbox, rq->id, err);
 }
 
-static int on_rollback(struct request *rq, struct snp_err *err)
+static int on_rollback(struct tier_request *rq, struct snp_err *err)
 {
     const struct snp_tier_rollback_request *in = &rq->in.rollback;
 
@@ -627,7 +627,7 @@ static int on_rollback(struct request *rq, struct snp_err *err)
                                err);
 }
 
-static int on_drop(struct request *rq, struct snp_err *err)
+static int on_drop(struct tier_request *rq, struct snp_err *err)
 {
     if (!is_snapshot(rq->in.drop.branch)) {
         return snp_fail(err, SNP_E_INVALID, "drop: 'branch' must be a number");
@@ -635,12 +635,12 @@ static int on_drop(struct request *rq, struct snp_err *err)
     return snp_method_drop(rq->sandbox, rq->id, (uint32_t)rq->in.drop.branch, err);
 }
 
-static int on_memory(struct request *rq, struct snp_err *err)
+static int on_memory(struct tier_request *rq, struct snp_err *err)
 {
     return snp_method_memory(rq->sandbox, rq->id, err);
 }
 
-static int on_limit(struct request *rq, struct snp_err *err)
+static int on_limit(struct tier_request *rq, struct snp_err *err)
 {
     struct snp_sandbox *s = rq->sandbox;
     uint64_t *value = s->spec.limits.value;
@@ -667,7 +667,7 @@ static int on_limit(struct request *rq, struct snp_err *err)
     return 0;
 }
 
-static int on_save(struct request *rq, struct snp_err *err)
+static int on_save(struct tier_request *rq, struct snp_err *err)
 {
     const struct snp_tier_save_request *in = &rq->in.save;
     const struct snp_save_request save = {
@@ -687,7 +687,7 @@ static int on_save(struct request *rq, struct snp_err *err)
     return snp_method_save(rq->sandbox, &save, &rq->fd, err);
 }
 
-static int on_load(struct request *rq, struct snp_err *err)
+static int on_load(struct tier_request *rq, struct snp_err *err)
 {
     const struct snp_load_request load = {
         .id = rq->id, .epoch = rq->in.load.epoch, .effort = (unsigned)rq->in.load.effort};
@@ -695,7 +695,7 @@ static int on_load(struct request *rq, struct snp_err *err)
     return snp_method_load(rq->sandbox, &load, &rq->fd, err);
 }
 
-static int on_clone(struct request *rq, struct snp_err *err)
+static int on_clone(struct tier_request *rq, struct snp_err *err)
 {
     const struct snp_tier_clone_request *in = &rq->in.clone;
     const struct snp_clone_request clone = {
@@ -710,7 +710,7 @@ static const struct {
     bool takes_fd;
     const struct snp_record
         *form; /* of what the method reads; NULL = nothing but the session */
-    int (*run)(struct request *, struct snp_err *);
+    int (*run)(struct tier_request *, struct snp_err *);
 } methods[] = {
     {"probe",     false, false, NULL,                            on_probe    },
     {"open",      false, false, &snp_tier_open_request_form,     on_open     },
@@ -743,7 +743,7 @@ json_t *snp_serve_methods(void)
     return names;
 }
 
-static int dispatch(struct request *rq, const json_t *head, struct snp_err *err)
+static int dispatch(struct tier_request *rq, const json_t *head, struct snp_err *err)
 {
     const char *name = snp_json_str(head, "method", "");
     const char *session = snp_json_str(head, "session", "");
@@ -772,7 +772,7 @@ static int dispatch(struct request *rq, const json_t *head, struct snp_err *err)
 void snp_serve_frame(struct snp_supervisor *supervisor, const struct snp_frame *frame)
 {
     snp_autojson json_t *head = NULL;
-    struct request rq = {
+    struct tier_request rq = {
         .supervisor = supervisor,
         .id = frame->id,
         .raw = frame->raw,

@@ -18,7 +18,7 @@
 struct snp_dead_group;
 struct snp_emulated;
 enum {
-    SNP_IMAGE_TROUBLE_MAX = 256, /* bytes of a reason, with its NUL */
+    SNP_TEMPLATE_IMAGE_TROUBLE_MAX = 256, /* bytes of a reason, with its NUL */
 };
 
 struct snp_pending;
@@ -59,8 +59,8 @@ struct snp_host {
         image_idle_ms; /* a template writes an image when it was idle for so long; 0 = never */
     bool is_imaging;   /* an image is being written */
     char image_trouble
-        [SNP_IMAGE_TROUBLE_MAX]; /* why none was written or used last; "" = nothing */
-    int session_filter_fd;       /* seccomp programs; see syscalls.h */
+        [SNP_TEMPLATE_IMAGE_TROUBLE_MAX]; /* why none was written or used last; "" = nothing */
+    int session_filter_fd;                /* seccomp programs; see syscalls.h */
     int zygote_filter_fd;
     int init_fd;                    /* the program of pid 1, not readable by the code */
     int files_fd;                   /* that of its helper */

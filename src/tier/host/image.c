@@ -126,7 +126,7 @@ static int open_folder(const struct snp_supervisor *supervisor, bool make)
 /* Why it is not used; NULL = it may be. */
 static const char *distrust(int fd, const uint64_t *key, uint64_t *ret_age_s)
 {
-    struct snp_image_label label;
+    struct snp_template_image_label label;
     const uint64_t now = (uint64_t)time(NULL);
     struct stat st;
 
@@ -135,7 +135,8 @@ static const char *distrust(int fd, const uint64_t *key, uint64_t *ret_age_s)
         return "it is not a file that is only yours";
     }
     if (snp_read_all(fd, &label, sizeof(label)) != (ssize_t)sizeof(label) ||
-        label.magic != SNP_IMAGE_MAGIC || label.len != (uint64_t)st.st_size - sizeof(label)) {
+        label.magic != SNP_TEMPLATE_IMAGE_MAGIC ||
+        label.len != (uint64_t)st.st_size - sizeof(label)) {
         return "it is cut short";
     }
     if (memcmp(label.key, key, sizeof(label.key)) != 0) {
@@ -145,10 +146,10 @@ static const char *distrust(int fd, const uint64_t *key, uint64_t *ret_age_s)
     return label.born_s <= now && *ret_age_s < AGE_MAX_S ? NULL : "it is too old";
 }
 
-int snp_image_open(struct snp_supervisor *supervisor,
-                   const char *template_name,
-                   char *const *args,
-                   uint64_t *ret_age_s)
+int snp_template_image_open(struct snp_supervisor *supervisor,
+                            const char *template_name,
+                            char *const *args,
+                            uint64_t *ret_age_s)
 {
     const char *why = NULL;
     snp_autoclose int folder = -1;
@@ -176,12 +177,12 @@ int snp_image_open(struct snp_supervisor *supervisor,
         snp_closep(&fd);
         fd = -1;
         snp_log(SNP_LOG_WARN, "template_image", "name=%s unused=\"%s\"", template_name, why);
-        snp_image_trouble(supervisor, template_name, why);
+        snp_template_image_trouble(supervisor, template_name, why);
     }
     return fd;
 }
 
-void snp_image_remove(const struct snp_supervisor *supervisor, char *const *args)
+void snp_template_image_remove(const struct snp_supervisor *supervisor, char *const *args)
 {
     snp_autoclose int folder = open_folder(supervisor, false);
     char name[NAME_LEN];
@@ -258,19 +259,21 @@ static bool remove_one(int folder)
 /* Is it whole? What a template writes is believed as far as that template may act on it. */
 static int check(const struct keeping *k, int fd, struct snp_err *err)
 {
-    struct snp_image image;
+    struct snp_template_image image;
     char reason[REASON_MAX + 1] = "";
-    const off_t at = sizeof(struct snp_image_label);
+    const off_t at = sizeof(struct snp_template_image_label);
 
     if (k->len < sizeof(image)) {
         (void)!pread(fd, reason, REASON_MAX, at);
         return snp_fail(err, SNP_E_UNSUPPORTED, "it has %.*s", REASON_MAX, reason);
     }
     if (pread(fd, &image, sizeof(image), at) != (ssize_t)sizeof(image) ||
-        !snp_image_fits(&image)) {
+        !snp_template_image_fits(&image)) {
         return snp_fail(err, SNP_E_PEER, "it is not understood");
     }
-    return snp_image_len(&image) == k->len ? 0 : snp_fail(err, SNP_E_PEER, "it was cut short");
+    return snp_template_image_len(&image) == k->len
+               ? 0
+               : snp_fail(err, SNP_E_PEER, "it was cut short");
 }
 
 static int copy(struct keeping *k, int fd, struct snp_err *err)
@@ -302,8 +305,8 @@ static int copy(struct keeping *k, int fd, struct snp_err *err)
 
 static int seal(struct keeping *k, int folder, int fd, const char *from, struct snp_err *err)
 {
-    const struct snp_image_label label = {
-        .magic = SNP_IMAGE_MAGIC,
+    const struct snp_template_image_label label = {
+        .magic = SNP_TEMPLATE_IMAGE_MAGIC,
         .key = {k->key[0], k->key[1]},
         .born_s = (uint64_t)time(NULL),
         .len = k->len
@@ -334,7 +337,7 @@ static int keep(struct keeping *k, struct snp_err *err)
     if (fd < 0) {
         return snp_fail_sys(err, errno, "make a file for it");
     }
-    r = lseek(fd, sizeof(struct snp_image_label), SEEK_SET) < 0
+    r = lseek(fd, sizeof(struct snp_template_image_label), SEEK_SET) < 0
             ? snp_fail_sys(err, errno, "write it")
             : copy(k, fd, err);
     r = r < 0 ? r : check(k, fd, err);
@@ -348,7 +351,9 @@ static int keep(struct keeping *k, struct snp_err *err)
     return 0;
 }
 
-void snp_image_trouble(struct snp_supervisor *supervisor, const char *name, const char *why)
+void snp_template_image_trouble(struct snp_supervisor *supervisor,
+                                const char *name,
+                                const char *why)
 {
     struct snp_host *host = snp_host_of(supervisor);
 
@@ -372,25 +377,25 @@ static void keeping_done(uv_work_t *work, int status)
     if (status == 0 && k->result == 0) {
         snp_log(SNP_LOG_INFO, "template_image", "name=%s bytes=%llu", k->name,
                 (unsigned long long)k->len);
-        snp_image_trouble(k->supervisor, k->name, "");
+        snp_template_image_trouble(k->supervisor, k->name, "");
     } else {
-        snp_image_trouble(k->supervisor, k->name, k->err.msg);
+        snp_template_image_trouble(k->supervisor, k->name, k->err.msg);
         snp_log(SNP_LOG_WARN, "template_image", "name=%s error=%s", k->name, k->err.msg);
     }
     free(k);
 }
 
-void snp_image_wait(struct snp_supervisor *supervisor)
+void snp_template_image_wait(struct snp_supervisor *supervisor)
 {
     while (snp_host_of(supervisor)->is_imaging) {
         (void)uv_run(supervisor->loop, UV_RUN_ONCE);
     }
 }
 
-bool snp_image_make(struct snp_supervisor *supervisor,
-                    const char *name,
-                    char *const *args,
-                    int control_fd)
+bool snp_template_image_make(struct snp_supervisor *supervisor,
+                             const char *name,
+                             char *const *args,
+                             int control_fd)
 {
     struct snp_host *host = snp_host_of(supervisor);
     static const char order[1 + sizeof(uint32_t)] = {SNP_ZYGOTE_IMAGE};

@@ -17,27 +17,29 @@ struct snp_supervisor;
  * To be read, and how old it is; -1: there is none, or none that can be trusted, which is said
  * in the log and to `doctor`. args are the launcher's, and are what tells templates apart.
  */
-int snp_image_open(struct snp_supervisor *supervisor,
-                   const char *template_name,
-                   char *const *args,
-                   uint64_t *ret_age_s);
+int snp_template_image_open(struct snp_supervisor *supervisor,
+                            const char *template_name,
+                            char *const *args,
+                            uint64_t *ret_age_s);
 
 /* Why none was written or used last, for `doctor`; "" = nothing is wrong. */
-void snp_image_trouble(struct snp_supervisor *supervisor, const char *name, const char *why);
+void snp_template_image_trouble(struct snp_supervisor *supervisor,
+                                const char *name,
+                                const char *why);
 
 /* A template did not come up from it. */
-void snp_image_remove(const struct snp_supervisor *supervisor, char *const *args);
+void snp_template_image_remove(const struct snp_supervisor *supervisor, char *const *args);
 
 /*
  * Have the zygote behind control_fd write one, and a worker keep it; name is for the log. One at a
  * time: false = not now.
  */
-bool snp_image_make(struct snp_supervisor *supervisor,
-                    const char *name,
-                    char *const *args,
-                    int control_fd);
+bool snp_template_image_make(struct snp_supervisor *supervisor,
+                             const char *name,
+                             char *const *args,
+                             int control_fd);
 
 /* Run the loop until the image that is being written is kept or given up. */
-void snp_image_wait(struct snp_supervisor *supervisor);
+void snp_template_image_wait(struct snp_supervisor *supervisor);
 
 #endif

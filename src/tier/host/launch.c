@@ -67,7 +67,7 @@ int snp_launch_read(struct snp_launch *l, int argc, char **argv)
     *l = (struct snp_launch){
         .landlock_abi_text = "0", .root_fd = -1, .tree = {-1, -1, -1}
     };
-    l->has_image = fcntl(SNP_IMAGE_FD, F_GETFD) >= 0; /* nothing else is open yet */
+    l->has_image = fcntl(SNP_TEMPLATE_IMAGE_FD, F_GETFD) >= 0; /* nothing else is open yet */
     for (int i = 0; i < argc; i++) {
         is_good = take(l, argv[i]) && is_good;
     }
@@ -179,7 +179,7 @@ void snp_launch_exec(const struct snp_launch *l,
                    (int)(strrchr(driver, '/') - driver), driver);
     (void)close(SNP_LAUNCH_ZYGOTE_FILTER_FD);
     if (l->has_image) {
-        (void)fcntl(SNP_IMAGE_FD, F_SETFD, 0);
+        (void)fcntl(SNP_TEMPLATE_IMAGE_FD, F_SETFD, 0);
     }
     for (int fd = SNP_LAUNCH_CONTROL_FD; fd <= SNP_LAUNCH_SESSION_FILTER_FD; fd++) {
         (void)fcntl(fd, F_SETFD, 0);

@@ -40,7 +40,7 @@ struct snp_launch {
     const char *landlock_abi_text;
     uint64_t host_id; /* of the templates' user; 0 = the one we serve */
     uint64_t landlock_abi;
-    bool has_image; /* in SNP_IMAGE_FD */
+    bool has_image; /* in SNP_TEMPLATE_IMAGE_FD */
     /* What steps leave to later ones. */
     int root_fd;                   /* where what is shown is looked up */
     int tree[SNP_TREE_N];          /* of source; -1 = none */

@@ -462,7 +462,7 @@ static void make_image(struct snp_template *t, bool is_needed)
         return;
     }
     if (is_needed || (!is_busy(t) && snp_now_us() - t->used_us >= idle_ms * 1000)) {
-        t->was_imaged = snp_image_make(t->supervisor, t->name, t->args, t->control_fd);
+        t->was_imaged = snp_template_image_make(t->supervisor, t->name, t->args, t->control_fd);
     }
     if (!t->was_imaged && uv_is_active((uv_handle_t *)t->timer) == 0) {
         (void)uv_timer_start(t->timer, on_check, idle_ms, 0);
@@ -663,7 +663,7 @@ static void on_ready(struct snp_template *t, const char *version)
             (unsigned long long)((snp_now_us() - t->born_us) / 1000),
             t->is_thawed ? "image" : "import", reason);
     if (t->is_thawed || reason[0] != '\0') {
-        snp_image_trouble(t->supervisor, t->name, reason);
+        snp_template_image_trouble(t->supervisor, t->name, reason);
     }
     for (unsigned n = waiting(t); n > 0; n--) {
         order_fork(t);
@@ -682,8 +682,9 @@ static bool start_without_image(struct snp_template *t)
     }
     snp_log(SNP_LOG_WARN, "template_image", "name=%s error=it ended %s", t->name,
             t->is_ready ? "" : import_reason(t));
-    snp_image_trouble(t->supervisor, t->name, "it ended when it was started from its image");
-    snp_image_remove(t->supervisor, t->args);
+    snp_template_image_trouble(t->supervisor, t->name,
+                               "it ended when it was started from its image");
+    snp_template_image_remove(t->supervisor, t->args);
     if (template_start(t->supervisor, t->name, t->args, -1, &successor, &err) < 0 ||
         successor == NULL) {
         return false;
@@ -900,7 +901,8 @@ void snp_template_request(struct snp_supervisor *supervisor,
         r = snp_fail(&err, SNP_E_NOMEM, "out of memory");
     } else if (t == NULL) {
         uint64_t age_s = 0;
-        snp_autoclose int image_fd = snp_image_open(supervisor, python->name, args, &age_s);
+        snp_autoclose int image_fd =
+            snp_template_image_open(supervisor, python->name, args, &age_s);
 
         r = template_start(supervisor, python->name, args, image_fd, &t, &err);
         if (r == 0) {
@@ -971,7 +973,7 @@ void snp_templates_close(struct snp_supervisor *supervisor)
     struct snp_err err;
 
     /* A session that was saved with an image of its memory wakes exactly only beside it. */
-    snp_image_wait(supervisor);
+    snp_template_image_wait(supervisor);
     (void)snp_fail(&err, SNP_E_PEER, "the tier is ending");
     for (struct snp_template *t = snp_host_of(supervisor)->templates; t != NULL; t = t->next) {
         template_end(t, &err);

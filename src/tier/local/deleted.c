@@ -19,28 +19,28 @@ enum {
 
 #define DELETED " (deleted)"
 
-struct file {
+struct deleted_file {
     dev_t device;
     ino_t number;
     uint64_t bytes;
 };
 
-struct measuring {
+struct deleted_scan {
     const char *folder;
     dev_t device;         /* the folder's */
-    struct snp_buf files; /* of struct file, each as often as it was met */
+    struct snp_buf files; /* of struct deleted_file, each as often as it was met */
     uint64_t n_mappings;
     bool is_over; /* more than anybody needs */
 };
 
-static void add_file(struct measuring *m, dev_t device, ino_t number, uint64_t bytes)
+static void add_file(struct deleted_scan *m, dev_t device, ino_t number, uint64_t bytes)
 {
-    const struct file file = {device, number, bytes};
+    const struct deleted_file file = {device, number, bytes};
 
     m->is_over |= snp_buf_add(&m->files, &file, sizeof(file)) < 0;
 }
 
-static void look_at_table(struct measuring *m, pid_t pid, const char *thread)
+static void look_at_table(struct deleted_scan *m, pid_t pid, const char *thread)
 {
     char path[80];
     struct dirent *entry;
@@ -83,7 +83,7 @@ static const char *next_field(const char *at)
 }
 
 /* Of all threads: each may have descriptors of its own. */
-static void look_at_descriptors(struct measuring *m, pid_t pid)
+static void look_at_descriptors(struct deleted_scan *m, pid_t pid)
 {
     char path[48];
     struct dirent *entry;
@@ -103,7 +103,7 @@ static void look_at_descriptors(struct measuring *m, pid_t pid)
 }
 
 /* One line of maps: range, rights, offset, device, number, name. */
-static void look_at_mapping(struct measuring *m, pid_t pid, const char *line)
+static void look_at_mapping(struct deleted_scan *m, pid_t pid, const char *line)
 {
     const char *name = strchr(line, '/');
     size_t n = strlen(line);
@@ -136,7 +136,7 @@ static void look_at_mapping(struct measuring *m, pid_t pid, const char *line)
     add_file(m, m->device, (ino_t)number, offset + (end - start));
 }
 
-static void look_at_mappings(struct measuring *m, pid_t pid)
+static void look_at_mappings(struct deleted_scan *m, pid_t pid)
 {
     char path[48];
     char *line = NULL;
@@ -158,8 +158,8 @@ static void look_at_mappings(struct measuring *m, pid_t pid)
 
 static int by_number(const void *left, const void *right)
 {
-    const struct file *a = left;
-    const struct file *b = right;
+    const struct deleted_file *a = left;
+    const struct deleted_file *b = right;
 
     if (a->device != b->device) {
         return a->device < b->device ? -1 : 1;
@@ -168,7 +168,7 @@ static int by_number(const void *left, const void *right)
 }
 
 /* Each file once, with the most that was seen of it. */
-static uint64_t sum(struct file *files, size_t n)
+static uint64_t sum(struct deleted_file *files, size_t n)
 {
     uint64_t bytes = 0;
     uint64_t most = 0;
@@ -186,7 +186,7 @@ static uint64_t sum(struct file *files, size_t n)
 
 void snp_deleted_measure(pid_t top, const char *folder, struct snp_deleted *ret)
 {
-    struct measuring m = {.folder = folder};
+    struct deleted_scan m = {.folder = folder};
     struct snp_procs procs = {0};
     struct stat st;
 
@@ -195,7 +195,7 @@ void snp_deleted_measure(pid_t top, const char *folder, struct snp_deleted *ret)
         return;
     }
     m.device = st.st_dev;
-    snp_buf_init(&m.files, FILES_MAX * sizeof(struct file));
+    snp_buf_init(&m.files, FILES_MAX * sizeof(struct deleted_file));
     snp_procs_below(top, &procs);
     for (size_t i = 0; i < procs.n; i++) {
         look_at_descriptors(&m, procs.at[i].pid);
@@ -203,8 +203,8 @@ void snp_deleted_measure(pid_t top, const char *folder, struct snp_deleted *ret)
     }
     snp_procs_done(&procs);
     if (m.files.len > 0) {
-        ret->file_bytes = sum((struct file *)(void *)snp_buf_bytes(&m.files),
-                              m.files.len / sizeof(struct file));
+        ret->file_bytes = sum((struct deleted_file *)(void *)snp_buf_bytes(&m.files),
+                              m.files.len / sizeof(struct deleted_file));
     }
     ret->file_bytes = m.is_over ? UINT64_MAX / 2 : ret->file_bytes;
     ret->mapping_bytes = m.n_mappings * MAPPING_BYTES;

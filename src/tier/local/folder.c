@@ -59,15 +59,18 @@ static int open_to_empty(int parent, const char *name)
     return fd;
 }
 
-struct removal {
+struct folder_removal {
     int top; /* where what lies too deep is moved to */
     unsigned moved;
     unsigned rounds;
 };
 
-static void empty(struct removal *r, int fd, int depth);
+static void empty(struct folder_removal *r, int fd, int depth);
 
-static void remove_entry(struct removal *r, int fd, const struct dirent *entry, int depth)
+static void remove_entry(struct folder_removal *r,
+                         int fd,
+                         const struct dirent *entry,
+                         int depth)
 {
     char name[32];
     int below;
@@ -91,7 +94,7 @@ static void remove_entry(struct removal *r, int fd, const struct dirent *entry, 
 }
 
 /* Remove what is in the folder fd (consumed). */
-static void empty(struct removal *r, int fd, int depth)
+static void empty(struct folder_removal *r, int fd, int depth)
 {
     DIR *dir = fdopendir(fd);
     struct dirent *entry;
@@ -111,7 +114,7 @@ static void empty(struct removal *r, int fd, int depth)
 
 void snp_folder_remove(const char *path)
 {
-    struct removal r = {.top = open_to_empty(AT_FDCWD, path)};
+    struct folder_removal r = {.top = open_to_empty(AT_FDCWD, path)};
 
     /* What was moved up has its turn in the next pass. */
     for (int pass = 0; pass < 10000 && r.top >= 0; pass++) {
@@ -413,17 +416,17 @@ static int copy_link(
 }
 
 /* A folder of the project and its copy; path holds its name, len bytes with the slash. */
-struct place {
+struct folder_copy {
     int from;
     int to;
     size_t len;
     int depth;
 };
 
-static int copy_below(struct copying *c, const struct place *at, struct snp_err *err);
+static int copy_below(struct copying *c, const struct folder_copy *at, struct snp_err *err);
 
 static int copy_folder(struct copying *c,
-                       const struct place *parent,
+                       const struct folder_copy *parent,
                        const char *name,
                        struct snp_err *err)
 {
@@ -447,13 +450,13 @@ static int copy_folder(struct copying *c,
         return snp_fail_sys(err, errno, "copy %.200s of the project", c->path);
     }
     c->path[end] = '/';
-    r = copy_below(c, &(struct place){from, to, end + 1, parent->depth + 1}, err);
+    r = copy_below(c, &(struct folder_copy){from, to, end + 1, parent->depth + 1}, err);
     c->path[end] = '\0';
     return r < 0 ? r : give(c, to, &st, err);
 }
 
 static int copy_entry(struct copying *c,
-                      const struct place *at,
+                      const struct folder_copy *at,
                       const char *name,
                       struct snp_err *err)
 {
@@ -484,7 +487,7 @@ static int copy_entry(struct copying *c,
 }
 
 /* What is below at->from (consumed) into at->to. */
-static int copy_below(struct copying *c, const struct place *at, struct snp_err *err)
+static int copy_below(struct copying *c, const struct folder_copy *at, struct snp_err *err)
 {
     int from = at->from;
     DIR *dir = fdopendir(from);
@@ -521,7 +524,7 @@ int snp_folder_fill(const char *path, const struct snp_folder_copy *copy, struct
         free(c.chunk);
         return snp_fail_sys(err, errno, "copy the project");
     }
-    r = copy_below(&c, &(struct place){from, to, 0, 0}, err);
+    r = copy_below(&c, &(struct folder_copy){from, to, 0, 0}, err);
     free(c.chunk);
     return r;
 }

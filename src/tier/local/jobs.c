@@ -32,11 +32,11 @@ enum {
 
 /* Jobs ------------------------------------------------------------------------------------- */
 
-struct job {
+struct sandbox_job {
     uv_work_t work;
     struct snp_sandbox *sandbox;
-    void (*run)(struct job *);  /* in a worker */
-    void (*done)(struct job *); /* on the loop */
+    void (*run)(struct sandbox_job *);  /* in a worker */
+    void (*done)(struct sandbox_job *); /* on the loop */
     struct snp_family family;
     struct snp_spared spared; /* of the family */
     int project_fd;           /* owned */
@@ -54,14 +54,14 @@ struct job {
 
 static void job_run(uv_work_t *work)
 {
-    struct job *job = work->data;
+    struct sandbox_job *job = work->data;
 
     job->run(job);
 }
 
 static void job_done(uv_work_t *work, int status)
 {
-    struct job *job = work->data;
+    struct sandbox_job *job = work->data;
 
     (void)status;
     snp_forked_of(job->sandbox)->n_jobs--;
@@ -69,11 +69,11 @@ static void job_done(uv_work_t *work, int status)
     free(job);
 }
 
-static struct job *job_new(struct snp_sandbox *s,
-                           void (*run)(struct job *),
-                           void (*done)(struct job *))
+static struct sandbox_job *job_new(struct snp_sandbox *s,
+                                   void (*run)(struct sandbox_job *),
+                                   void (*done)(struct sandbox_job *))
 {
-    struct job *job = calloc(1, sizeof(*job));
+    struct sandbox_job *job = calloc(1, sizeof(*job));
 
     if (job != NULL) {
         job->work.data = job;
@@ -90,7 +90,7 @@ static struct job *job_new(struct snp_sandbox *s,
 }
 
 /* Without memory or threads the work is done here and now: it may not be left out. */
-static void job_start(struct job *job)
+static void job_start(struct sandbox_job *job)
 {
     snp_forked_of(job->sandbox)->n_jobs++;
     if (uv_queue_work(job->sandbox->supervisor->loop, &job->work, job_run, job_done) < 0) {
@@ -99,7 +99,7 @@ static void job_start(struct job *job)
     }
 }
 
-static void prepare_run(struct job *job)
+static void prepare_run(struct sandbox_job *job)
 {
     struct snp_sandbox *s = job->sandbox;
     const struct snp_folder_copy copy = {
@@ -118,7 +118,7 @@ static void prepare_run(struct job *job)
     snp_closep(&job->project_fd);
 }
 
-static void prepare_done(struct job *job)
+static void prepare_done(struct sandbox_job *job)
 {
     struct snp_sandbox *s = job->sandbox;
 
@@ -130,7 +130,7 @@ static void prepare_done(struct job *job)
 
 void snp_local_prepare(struct snp_sandbox *s, void (*done)(struct snp_sandbox *))
 {
-    struct job *job = job_new(s, prepare_run, prepare_done);
+    struct sandbox_job *job = job_new(s, prepare_run, prepare_done);
     int project_fd = -1;
 
     if (s->project_fd >= 0) { /* of its own: the session may close hers meanwhile */
@@ -150,14 +150,14 @@ void snp_local_prepare(struct snp_sandbox *s, void (*done)(struct snp_sandbox *)
 
 /* Ending ----------------------------------------------------------------------------------- */
 
-static void kill_run(struct job *job)
+static void kill_run(struct sandbox_job *job)
 {
     job->family.spared = NULL;
     job->result = snp_family_sweep(&job->family, KILL_MS);
     (void)syscall(SYS_pidfd_send_signal, job->pidfd, SIGKILL, NULL, 0);
 }
 
-static void kill_done(struct job *job)
+static void kill_done(struct sandbox_job *job)
 {
     if (job->result != 0) {
         snp_log(SNP_LOG_ERROR, "processes-left", "session=%s", job->sandbox->spec.id);
@@ -167,7 +167,7 @@ static void kill_done(struct job *job)
 void snp_local_kill(struct snp_sandbox *s)
 {
     struct snp_local_sandbox *own = snp_local_sandbox_of(s);
-    struct job *job = own->is_ending ? NULL : job_new(s, kill_run, kill_done);
+    struct sandbox_job *job = own->is_ending ? NULL : job_new(s, kill_run, kill_done);
 
     if (job != NULL) {
         own->is_ending = true;
@@ -177,7 +177,7 @@ void snp_local_kill(struct snp_sandbox *s)
 }
 
 /* Its children, if there are any, are the keeper's now, as the first processes of others may be. */
-static void list_others(struct job *job)
+static void list_others(struct sandbox_job *job)
 {
     const struct snp_sandbox *s = job->sandbox;
     const struct snp_supervisor *supervisor = s->supervisor;
@@ -198,7 +198,7 @@ static void list_others(struct job *job)
     job->family.n_others = n;
 }
 
-static void bury_run(struct job *job)
+static void bury_run(struct sandbox_job *job)
 {
     job->family.top = -1;
     job->family.spared = NULL;
@@ -206,7 +206,7 @@ static void bury_run(struct job *job)
     snp_folder_remove(job->sandbox->folder);
 }
 
-static void bury_done(struct job *job)
+static void bury_done(struct sandbox_job *job)
 {
     free(job->others);
     job->session_cb(job->sandbox);
@@ -215,7 +215,7 @@ static void bury_done(struct job *job)
 void snp_local_bury(struct snp_sandbox *s, void (*gone)(struct snp_sandbox *))
 {
     struct snp_local_sandbox *own = snp_local_sandbox_of(s);
-    struct job *job = job_new(s, bury_run, bury_done);
+    struct sandbox_job *job = job_new(s, bury_run, bury_done);
 
     own->is_ending = true;
     if (own->watch != NULL) {
@@ -230,12 +230,12 @@ void snp_local_bury(struct snp_sandbox *s, void (*gone)(struct snp_sandbox *))
     job_start(job);
 }
 
-static void sweep_run(struct job *job)
+static void sweep_run(struct sandbox_job *job)
 {
     job->result = snp_family_sweep(&job->family, SWEEP_MS);
 }
 
-static void sweep_done(struct job *job)
+static void sweep_done(struct sandbox_job *job)
 {
     struct snp_sandbox *s = job->sandbox;
     struct snp_local_sandbox *own = snp_local_sandbox_of(s);
@@ -247,7 +247,7 @@ static void sweep_done(struct job *job)
 static void sweep(struct snp_sandbox *s, void (*swept)(struct snp_sandbox *, int eno))
 {
     struct snp_local_sandbox *own = snp_local_sandbox_of(s);
-    struct job *job = job_new(s, sweep_run, sweep_done);
+    struct sandbox_job *job = job_new(s, sweep_run, sweep_done);
 
     if (job == NULL) {
         snp_sandbox_kill(s, "out of memory");
@@ -293,7 +293,7 @@ void snp_local_sweep(struct snp_sandbox *s)
 
 /* Watching --------------------------------------------------------------------------------- */
 
-static void measure_run(struct job *job)
+static void measure_run(struct sandbox_job *job)
 {
     const uint64_t *limit = job->sandbox->spec.limits.value;
     const struct snp_folder_size most[] = {
@@ -312,7 +312,7 @@ static void measure_run(struct job *job)
     job->size[0].bytes += job->deleted.file_bytes;
 }
 
-static void measure_done(struct job *job)
+static void measure_done(struct sandbox_job *job)
 {
     struct snp_sandbox *s = job->sandbox;
     struct snp_local_sandbox *own = snp_local_sandbox_of(s);
@@ -344,7 +344,7 @@ static void measure_done(struct job *job)
 static void measure(struct snp_sandbox *s)
 {
     struct snp_local_sandbox *own = snp_local_sandbox_of(s);
-    struct job *job = own->is_measuring ? NULL : job_new(s, measure_run, measure_done);
+    struct sandbox_job *job = own->is_measuring ? NULL : job_new(s, measure_run, measure_done);
 
     if (job != NULL) {
         own->is_measuring = true;

@@ -159,7 +159,7 @@ static int step_namespaces(struct snp_launch *l, struct snp_err *err)
 /* Before the folder is attached: what is attached is what was there a moment ago. */
 static int step_hash(struct snp_launch *l, struct snp_err *err)
 {
-    struct snp_tree tree = {.skip_bytecode = l->ours == NULL};
+    struct snp_tree_digest tree = {.skip_bytecode = l->ours == NULL};
     const char *path = l->source[SNP_TREE_VENV];
     int r;
 

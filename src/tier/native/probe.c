@@ -176,7 +176,7 @@ static int try_clone3(void)
     return syscall(SYS_clone3, NULL, 0) < 0 && errno == ENOSYS ? -1 : 0;
 }
 
-struct row {
+struct probe_row {
     const char *name;
     int (*run)(void);
     bool in_namespace; /* needs one to be tried */
@@ -186,7 +186,7 @@ struct row {
     const char *fix;
 };
 
-static const struct row rows[] = {
+static const struct probe_row rows[] = {
     {"user namespaces",  try_namespaces,           true,  false, true,  "the native tier cannot run",
      "see the settings named by 'exec', or run as root"                                                                                                                                                 },
     {"own /proc",        try_proc,                 true,  false, true,  "the native tier cannot run",

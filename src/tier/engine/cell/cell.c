@@ -72,7 +72,7 @@ enum {
 /* Answers of pid 1 come in order, but it is not trusted to keep one: none may find us gone. */
 static void forget_calls(struct snp_tier_cell *c)
 {
-    for (size_t i = 0; i < SNP_CALLS_MAX; i++) {
+    for (size_t i = 0; i < SNP_INIT_CALLS_MAX; i++) {
         struct snp_init_call *call = &c->sandbox->calls[i];
         if (call->id != 0 && call->data == c) {
             call->cb = snp_sandbox_ignore;
