@@ -919,11 +919,19 @@ static json_t *ignored_to_json(const struct snp_config *config)
     return names;
 }
 
+const char *snp_config_note(const struct snp_config *config, enum snp_config_key key)
+{
+    bool is_noted = snp_config_info(key)->has_no_effect &&
+                    snp_config_origin(config, key) != SNP_ORIGIN_DEFAULT;
+    return is_noted ? "accepted from 2.x, no effect" : NULL;
+}
+
 json_t *snp_config_to_json(const struct snp_config *config)
 {
     snp_autojson json_t *object = json_object();
     snp_autojson json_t *sources = json_object();
-    if (object == NULL || sources == NULL || add_files(config, object) < 0) {
+    snp_autojson json_t *notes = json_object();
+    if (object == NULL || sources == NULL || notes == NULL || add_files(config, object) < 0) {
         return NULL;
     }
     int r = 0;
@@ -932,10 +940,15 @@ json_t *snp_config_to_json(const struct snp_config *config)
         r |= add_key(config, key, object);
         r |= json_object_set_new(sources, snp_config_info(key)->name,
                                  text_or_null(snp_config_source(config, key)));
+        const char *note = snp_config_note(config, key);
+        if (note != NULL) {
+            r |= json_object_set_new(notes, snp_config_info(key)->name, json_string(note));
+        }
     }
     r |= json_object_set_new(object, "snipara_enabled",
                              json_boolean(snp_config_snipara_enabled(config)));
     r |= json_object_set(object, "sources", sources);
+    r |= json_object_set(object, "notes", notes);
     r |= json_object_set_new(object, "ignored", ignored_to_json(config));
     return r < 0 ? NULL : SNP_TAKE_PTR(object);
 }

@@ -141,6 +141,7 @@ struct snp_config_info {
     bool zero_lifts; /* 0 is no limit, so more than any */
     enum snp_config_trust trust;
     const char *safe[SNP_CONFIG_SAFE_VALUES];
+    bool has_no_effect;  /* a key of 2.x: read, checked and shown */
     const char *section; /* of the table of `config show`; NULL = not a row of its own */
     const char *row;
 };
@@ -207,6 +208,9 @@ const char *snp_config_source(const struct snp_config *config, enum snp_config_k
 enum snp_config_origin snp_config_origin(const struct snp_config *config,
                                          enum snp_config_key key);
 
+/* A remark for `config show` on a key that is set; NULL = none. Static. */
+const char *snp_config_note(const struct snp_config *config, enum snp_config_key key);
+
 /*
  * The limits of a new session. Where timeout, memory or cpus is set nowhere but
  * docker_timeout, docker_memory or docker_cpus is, that applies (already reflected by
@@ -271,7 +275,8 @@ size_t snp_config_warnings(const struct snp_config *config, const char *const **
 
 /*
  * What `config show --json` prints: every key but secrets (those as NAME_set), the
- * derived snipara_enabled, the files, "sources", and "ignored": names of what the files set in vain. New reference, NULL when out of memory.
+ * derived snipara_enabled, the files, "sources", "notes" (snp_config_note by key), and "ignored": names of what the
+ * files set in vain. New reference, NULL when out of memory.
  */
 json_t *snp_config_to_json(const struct snp_config *config);
 

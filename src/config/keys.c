@@ -31,6 +31,7 @@
 #define RANGE(least, most) .min = (least), .max = (most)
 #define CHOICES(...)       .choices = {__VA_ARGS__}
 #define SAFE_ARE(...)      .safe = {__VA_ARGS__}
+#define NO_EFFECT          .has_no_effect = true
 #define KEY(key, ...) \
     KEY_ENV(SNP_KEY_##key, ENV_TWO("SNIPARA_SANDBOX_" #key, "RLM_" #key), __VA_ARGS__)
 #define LIMIT(limit, name, suffix, fallback, row)                                           \
@@ -53,8 +54,6 @@ static const struct snp_config_info table[SNP_KEY_N] = {
     KEY(RECORD_FILE,               "record_file",             PATH,    ASKS,  NULL,        NULL,        NULL),
     KEY(ENVIRONMENT,               "environment",             STRING,  SAFE,  "auto",      "Runtime",   "Environment",
         CHOICES("auto", "wasm", "vm"), .is_tier = true, SAFE_ARE("native", "wasm", "vm")),
-    KEY(TRUST_LEVEL,               "trust_level",             STRING,  SAFE,  "sandboxed", "Runtime",   "Trust level",
-        CHOICES("sandboxed", "docker", "local"), SAFE_ARE("docker")),
     KEY(TEMPLATE,                  "template",                STRING,  FREE,  "base",      "Runtime",   "Template"),
     KEY(REQUIRE_EXACT,             "require_exact",           BOOL,    FREE,  "false",     "Runtime",   "Require exact"),
     KEY(GUARANTEES,                "guarantees",              LIST,    ASKS,  "",          "Runtime",   "Guarantees"),
@@ -102,20 +101,10 @@ static const struct snp_config_info table[SNP_KEY_N] = {
     KEY(SUB_CALLS_MAX_COST_PER_SESSION, "sub_calls_max_cost_per_session", FLOAT,   DOWN,  "1.0",       "Sub-calls", "Max cost/session",
         RANGE(0, 1000000)),
     KEY(CONTEXT_EMBEDDINGS,        "context_embeddings",      STRING,  ASKS,  "local",     "Context",   "Embeddings"),
-    KEY(ALLOWED_PATHS,             "allowed_paths",           LIST,    ASKS,  "",          "Security",  "Allowed paths"),
     KEY(LOG_DIR,                   "log_dir",                 PATH,    BELOW, "./logs",    "Logging",   "Log dir"),
     KEY(VERBOSE,                   "verbose",                 BOOL,    FREE,  "false",     "Logging",   "Verbose"),
-    KEY(LOG_LEVEL,                 "log_level",               STRING,  FREE,  "INFO",      "Logging",   "Log level"),
     KEY_ENV(SNP_KEY_API_KEY, ENV_TWO("SNIPARA_SANDBOX_LLM_API_KEY", "RLM_API_KEY"),
             "api_key", STRING, ASKS, NULL, "Security", "Provider API key", .is_secret = true),
-    KEY_ENV(SNP_KEY_SNIPARA_PROJECT_SLUG, ENV_OWN("SNIPARA_PROJECT_SLUG", "SNIPARA_PROJECT_SLUG"),
-            "snipara_project_slug", STRING, FREE, NULL, "Snipara", "Project slug"),
-    KEY_ENV(SNP_KEY_SNIPARA_BASE_URL, ENV_OWN("SNIPARA_BASE_URL", "SNIPARA_BASE_URL"),
-            "snipara_base_url", STRING, ASKS, "https://api.snipara.com/mcp", "Snipara", "Base URL"),
-    KEY_ENV(SNP_KEY_SNIPARA_API_KEY, ENV_OWN("SNIPARA_API_KEY", "SNIPARA_API_KEY"),
-            "snipara_api_key", STRING, ASKS, NULL, "Snipara", "API key", .is_secret = true),
-    KEY_ENV(SNP_KEY_MEMORY_ENABLED, ENV_OWN("SNIPARA_MEMORY_ENABLED", "MEMORY_ENABLED"),
-            "memory_enabled", BOOL, ASKS, "false", "Snipara", "Memory enabled"),
     LIMIT(WALL, "timeout", "TIMEOUT", "30", "Timeout"),
     LIMIT(CPUS, "cpus", "CPUS", "1.0", "CPUs"),
     LIMIT(MEMORY, "memory", "MEMORY", "512m", "Memory"),
@@ -126,6 +115,19 @@ static const struct snp_config_info table[SNP_KEY_N] = {
     LIMIT(FILE, "file_size", "FILE_SIZE", "512m", "File size"),
     LIMIT(OPEN_FILES, "open_files", "OPEN_FILES", "256", "Open files"),
     LIMIT(OUTPUT, "output", "OUTPUT", "100000", "Output characters"),
+    /* Keys of 2.x for features that this version does not have. */
+    KEY(TRUST_LEVEL,               "trust_level",             STRING,  SAFE,  "sandboxed", "Runtime",   "Trust level",
+        CHOICES("sandboxed", "docker", "local"), SAFE_ARE("docker"), NO_EFFECT),
+    KEY(ALLOWED_PATHS,             "allowed_paths",           LIST,    ASKS,  "",          "Security",  "Allowed paths", NO_EFFECT),
+    KEY(LOG_LEVEL,                 "log_level",               STRING,  FREE,  "INFO",      "Logging",   "Log level", NO_EFFECT),
+    KEY_ENV(SNP_KEY_SNIPARA_PROJECT_SLUG, ENV_OWN("SNIPARA_PROJECT_SLUG", "SNIPARA_PROJECT_SLUG"),
+            "snipara_project_slug", STRING, FREE, NULL, "Snipara", "Project slug", NO_EFFECT),
+    KEY_ENV(SNP_KEY_SNIPARA_BASE_URL, ENV_OWN("SNIPARA_BASE_URL", "SNIPARA_BASE_URL"),
+            "snipara_base_url", STRING, ASKS, "https://api.snipara.com/mcp", "Snipara", "Base URL", NO_EFFECT),
+    KEY_ENV(SNP_KEY_SNIPARA_API_KEY, ENV_OWN("SNIPARA_API_KEY", "SNIPARA_API_KEY"),
+            "snipara_api_key", STRING, ASKS, NULL, "Snipara", "API key", .is_secret = true, NO_EFFECT),
+    KEY_ENV(SNP_KEY_MEMORY_ENABLED, ENV_OWN("SNIPARA_MEMORY_ENABLED", "MEMORY_ENABLED"),
+            "memory_enabled", BOOL, ASKS, "false", "Snipara", "Memory enabled", NO_EFFECT),
 };
 /* clang-format on */
 

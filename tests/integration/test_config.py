@@ -7,6 +7,7 @@ import pathlib
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 import lib
 
+ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = pathlib.Path(lib.BUILD) / "snipara-sandbox"
 
 # What users of the replaced product read from `config show --json`.
@@ -138,6 +140,50 @@ def test_composed_rows(project: Path) -> None:
     values = {f"{r[0]}:{r[1]}": r[2] for r in rows_of(run(project, "config", "show").stdout)}
     assert values["Docker:Workspace setup"] == "dev via custom install command + extras [a, b]"
     assert values["Docker:Workspace mount"] == "disabled"
+
+
+# Keys of the replaced product for features that this one does not have: row, variable, value.
+NO_EFFECT = {
+    "trust_level": ("Runtime:Trust level", "RLM_TRUST_LEVEL", "docker"),
+    "allowed_paths": ("Security:Allowed paths", "RLM_ALLOWED_PATHS", "/a"),
+    "log_level": ("Logging:Log level", "RLM_LOG_LEVEL", "DEBUG"),
+    "snipara_project_slug": ("Snipara:Project slug", "SNIPARA_PROJECT_SLUG", "demo"),
+    "snipara_base_url": ("Snipara:Base URL", "SNIPARA_BASE_URL", "https://host/mcp"),
+    "snipara_api_key": ("Snipara:API key", "SNIPARA_API_KEY", "hush"),
+    "memory_enabled": ("Snipara:Memory enabled", "RLM_MEMORY_ENABLED", "true"),
+}
+NOTE = "accepted from 2.x, no effect"
+
+
+def sources(project: Path, env: dict[str, str]) -> dict[str, str]:
+    return {f"{row[0]}:{row[1]}": row[3] for row in rows_of(run(project, "config", "show", env=env).stdout)}
+
+
+@pytest.mark.parametrize("key", NO_EFFECT)
+def test_a_key_without_effect_is_shown_as_such_where_it_is_set(project: Path, key: str) -> None:
+    row, variable, value = NO_EFFECT[key]
+    assert show(project)["notes"] == {} and sources(project, {})[row] == "default"
+    env = {variable: value}
+    shown = show(project, env=env)
+    assert shown["notes"] == {key: NOTE} and shown["sources"][key] == variable
+    noted = {name: source for name, source in sources(project, env).items() if NOTE in source}
+    assert noted == {row: f"{variable} ({NOTE})"}
+
+
+def test_the_documents_and_python_know_the_same_keys_without_effect(project: Path) -> None:
+    """All that have a note are those of the table; the others, set too, have none."""
+    text = (ROOT / "docs/reference/configuration.md").read_text()
+    parts = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
+    listed = set(re.findall(r"^\| `(\w+)`", parts["Keys without effect"], re.M))
+    others = set(re.findall(r"^\| `(\w+)`", parts["Keys with effect"], re.M))
+    env = {variable: value for _, variable, value in NO_EFFECT.values()}
+    shown = show(project, env={**env, "RLM_VERBOSE": "true", "RLM_MAX_PARALLEL": "4", "RLM_DOCKER_IMAGE": "x"})
+    assert set(shown["notes"]) == listed == set(NO_EFFECT) and not listed & others
+    assert sources(project, env)["Snipara:Enabled"] == f"derived ({NOTE})"
+    asked = "from snipara_sandbox import _completion as c; print(*set(c.NO_EFFECT) - set(c.IN_DOCKER))"
+    told = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True,
+                          env={"PYTHONPATH": str(ROOT / "bindings/python")}).stdout
+    assert set(told.split()) == listed
 
 
 def test_environment_beats_file_and_new_prefix_beats_legacy(project: Path) -> None:

@@ -40,6 +40,17 @@ static void add_row(struct snp_table *table,
     snp_table_style(table, snp_streq(source, "default") ? SNP_STYLE_DIM : SNP_STYLE_GREEN);
 }
 
+static void add_noted(struct snp_table *table,
+                      const char *section,
+                      const char *name,
+                      char *value,
+                      const char *source,
+                      const char *note)
+{
+    snp_autofree char *noted = note == NULL ? NULL : snp_need_format("%s (%s)", source, note);
+    add_row(table, section, name, value, note == NULL ? source : noted);
+}
+
 static char *yes_no(bool value)
 {
     return strdup(value ? "yes" : "no");
@@ -174,16 +185,17 @@ static void add_section(struct snp_table *table,
                         const char *section)
 {
     if (snp_streq(section, "Snipara")) {
-        add_row(table, section, "Enabled", yes_no(snp_config_snipara_enabled(config)),
-                "derived");
+        bool is_enabled = snp_config_snipara_enabled(config);
+        add_noted(table, section, "Enabled", yes_no(is_enabled), "derived",
+                  is_enabled ? snp_config_note(config, SNP_KEY_SNIPARA_API_KEY) : NULL);
     }
     for (int i = SNP_KEY_NONE + 1; i < SNP_KEY_N; i++) {
         enum snp_config_key key = (enum snp_config_key)i;
         const struct snp_config_info *info = snp_config_info(key);
 
         if (snp_streq(info->section, section)) {
-            add_row(table, section, info->row, value_text(config, key),
-                    snp_config_source(config, key));
+            add_noted(table, section, info->row, value_text(config, key),
+                      snp_config_source(config, key), snp_config_note(config, key));
         }
     }
 }

@@ -56,7 +56,7 @@ static const char docker[] =
     "# docker_workspace_install_extras = [\"pytest\"]\n";
 
 static const char snipara[] = "\n"
-                              "# Snipara; better kept in the environment or in .env\n"
+                              "# Snipara: accepted from 2.x, no effect\n"
                               "# snipara_api_key = \"\"\n"
                               "# snipara_project_slug = \"\"\n";
 
