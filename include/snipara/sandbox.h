@@ -395,7 +395,7 @@ struct snipara_prompt {
     const struct snipara_tool *const
         *tools; /* NULL ends them. To resume a run give those that it had */
     /* Callbacks while it runs; each may be NULL. Bytes are borrowed until they return. */
-    /* A record, one JSON object, as it was written: docs/reference/logs.md. */
+    /* A record, one JSON object, as it was written: docs/reference/trajectory.md. */
     void (*record)(void *ctx, const char *json, size_t len);
     void (*streamed)(void *ctx,
                      const char *text,

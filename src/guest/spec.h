@@ -73,7 +73,7 @@ struct snp_spec {
     uint32_t can_setgroups;
     uint32_t mask_len;
     uint32_t n_groups;
-    uint64_t mark; /* what pid 1 sends bears it (guest/init_kill.h); not 0 */
+    uint64_t mark; /* what pid 1 sends bears it (guest/pid1/kill.h); not 0 */
     char hostname[32];
     /* Of a sandbox without namespaces (the local tier): */
     uint32_t is_local;

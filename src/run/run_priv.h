@@ -65,7 +65,7 @@ void snp_run_outcome_make(const struct snp_run_tool *tool,
                           const json_t *result,
                           struct snp_run_outcome *ret);
 
-/* The record begins; provider: NULL = no model is asked (plain.h). */
+/* The record begins; provider: NULL = no model is asked (run/code_prompt.h). */
 int snp_run_head_write(struct snp_run *run,
                        const struct snp_run_spec *spec,
                        const char *provider,
@@ -130,7 +130,7 @@ enum snp_run_then snp_run_refuse(struct snp_run *run, const char *text, bool is_
 /* A tool that an earlier process has begun, or whether the session is as we left it. */
 enum snp_run_then snp_run_recall(struct snp_run *run);
 
-/* Whether a call is of a tool that is not ours (outside.c). */
+/* Whether a call is of a tool that is not ours (run/tool/user_calls.c). */
 bool snp_run_outside_has(const struct snp_run *run, const json_t *call);
 /* Run the next call, which is, and those behind it that may run beside it. */
 enum snp_run_then snp_run_outside_act(struct snp_run *run);

@@ -2,7 +2,7 @@
 #ifndef SNP_CLI_MCP_ASK_H
 #define SNP_CLI_MCP_ASK_H
 
-/* What the verbs of `mcp` do; the exit status. Their rows are in cli/mcp.c. */
+/* What the verbs of `mcp` do; the exit status. Their rows are in cli/mcp/mcp.c. */
 
 #include "cli/cli.h"
 

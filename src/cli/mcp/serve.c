@@ -2,7 +2,7 @@
 /*
  * `mcp-serve`: the MCP server on standard input and output. Standard output holds protocol messages
  * and nothing else; what we have to say goes to standard error. For --http it becomes another
- * program (cli/mcp_serve.h).
+ * program (cli/mcp/serve.h).
  */
 #include "cli/mcp/serve.h"
 

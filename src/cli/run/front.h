@@ -23,7 +23,7 @@ struct snp_front {
     const char
         *output; /* folder that changed files are copied to; NULL = none. Set after open */
 
-    /* Private to run_front.c. */
+    /* Private to front.c. */
     uv_loop_t loop;
     bool has_loop;
     uv_signal_t signals[2];

@@ -3,7 +3,7 @@
  * Exported records of runs.
  *
  * Text of models and programs stays text: in Markdown it stands in a fence longer than any run of
- * backticks in it. As HTML they are the page of runs (cli/page.h).
+ * backticks in it. As HTML they are the page of runs (cli/show/page.h).
  */
 #include "cli/run/logs_export.h"
 

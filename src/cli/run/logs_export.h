@@ -13,7 +13,7 @@
 enum snp_logs_format {
     SNP_LOGS_JSON = 0,
     SNP_LOGS_MD,
-    SNP_LOGS_HTML, /* the page of cli/page.h */
+    SNP_LOGS_HTML, /* the page of cli/show/page.h */
 };
 
 enum {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `visualize`: runs and sessions as a page in a browser, written into a file or served to this user alone. To serve, it
- * becomes another program (cli/visualize.h).
+ * becomes another program (cli/run/visualize.h).
  */
 #include "cli/run/visualize.h"
 

@@ -5,7 +5,7 @@
  *   MANIFEST  head: format, version, program, name, cell, spec, lost
  *   CELL      head: a cell's row and the lengths of its parts; raw: code, input, result, shown
  *   ...       the bundle of the checkpoint, read and checked by the store
- *   SUM       the hash of all before it (archive_sum.h)
+ *   SUM       the hash of all before it (daemon/archive/sum.h)
  *
  * Reading goes by offsets and holds one frame at a time.
  */

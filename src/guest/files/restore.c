@@ -558,7 +558,7 @@ int snp_restore(const struct snp_workspace *place,
 {
     const struct snp_tree_most most = {.nodes = SNP_TREE_NODES_MAX, .bytes = UINT64_MAX};
     struct restore r = {.place = place, .want = want, .known = known, .folder_fd = -1};
-    mode_t mask = umask(0); /* as in init_unpack.c */
+    mode_t mask = umask(0); /* as in guest/files/unpack.c */
     struct stat st;
 
     if (fstat(place->view_fd, &st) == 0 && (st.st_mode & 0700) != 0700) {

@@ -6,7 +6,7 @@
  * in one thread. A request whose answer is not there yet is suspended, and then the library does not look at
  * its connection: we do, every SNP_MCP_HTTP_LOOK_MS.
  *
- * Invariants: a connection has at most one request, a request at most one stream (mcp/httpd_stream.h), and a
+ * Invariants: a connection has at most one request, a request at most one stream (mcp/http/stream.h), and a
  * stream at most one request that reads it. Nothing of a body is read before its head was judged. What
  * takes too long is ended by shutting the socket down, which the library notices by itself.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heads of requests, taken from the HTTP library; httpd_head.c knows nothing of it.
+ * Heads of requests, taken from the HTTP library; mcp/http/head.c knows nothing of it.
  *
  * Before 1.0 the library takes a lone LF or CR for the end of a line, joins lines that begin with a blank to the one before, and cuts
  * at a NUL, all without a word; another server in front may read such a head differently. But it works in

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of tools, checked against the rows of mcp/tool.c. */
+/* Arguments of tools, checked against the rows of mcp/server/catalog.c. */
 #include <stdio.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
 
 /*
  * Secrets in text: keys, tokens, private key blocks, passwords and what looks random, by the rules of
- * src/run/redaction.rules. It is a net, not a wall: a secret that is spelled backwards passes.
+ * src/run/tool/redaction.rules. It is a net, not a wall: a secret that is spelled backwards passes.
  * Time is linear in the text, whatever the text is.
  */
 

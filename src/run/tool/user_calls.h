@@ -2,7 +2,7 @@
 #ifndef SNP_RUN_TOOL_USER_CALLS_H
 #define SNP_RUN_TOOL_USER_CALLS_H
 
-/* The tool calls of a run that go to tools which are not ours (run/usertool.h). */
+/* The tool calls of a run that go to tools which are not ours (run/tool/usertool.h). */
 
 #include "run/tool/usertool.h"
 
