@@ -39,6 +39,7 @@ enum {
     SNP_CAP_RETRY_MAX_MS = 32 * 1000, /* longest delay before a failed save is repeated */
     SNP_CAP_DIRTY_MS = 30 * 1000,     /* a checkpoint is put off no longer than this */
     SNP_CAP_SAVING = 2,               /* automatic checkpoints made at once */
+    SNP_CAP_MEASURING = 64,           /* sessions whose memory is asked for at once */
     SNP_CAP_LIVE = 64,                /* default of --live-max */
     SNP_CAP_COPIES = 8,               /* default of --snapshots-in-memory */
     SNP_CAP_COPIES_SHARE = 2,         /* 1/2 of a session's memory is for snapshots */

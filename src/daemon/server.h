@@ -130,6 +130,7 @@ struct snp_server {
     struct snp_spill_waiter *spill_waiters; /* borrowed */
     struct snp_import *imports;             /* that clients have begun; owned */
     unsigned n_saving;                      /* checkpoints being made */
+    unsigned n_measuring;                   /* sessions whose tier is asked for their memory */
     json_t *end_lost;                       /* owned: for who asked it to end; or NULL */
     json_t *end_unsaved;                    /* owned: of these, sessions that were not saved */
     unsigned n_proving;                     /* checkpoints being tried (prove.h) */

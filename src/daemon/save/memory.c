@@ -452,6 +452,7 @@ static int measured(void *ctx, const struct snp_tier_answer *answer, struct snp_
 
     (void)ret_bad;
     session->live.is_measuring = false;
+    session->server->n_measuring--;
     if (answer->head != NULL && session->live.executor != NULL &&
         strcmp(session->live.executor->id, measuring->executor) == 0) {
         measure_take(measuring, answer->head);
@@ -469,8 +470,9 @@ void snp_memory_measure(struct snp_session *session)
                                  .done = measured};
     struct snp_err err;
 
-    if (session->live.is_measuring || session->live.executor == NULL ||
-        session->live.executor->state != SNP_EXECUTOR_OPEN || session->name[0] == '\0') {
+    if (session->live.is_measuring || session->server->n_measuring >= SNP_CAP_MEASURING ||
+        session->live.executor == NULL || session->live.executor->state != SNP_EXECUTOR_OPEN ||
+        session->name[0] == '\0') {
         return;
     }
     measuring = calloc(1, sizeof(*measuring));
@@ -489,6 +491,7 @@ void snp_memory_measure(struct snp_session *session)
     }
     snp_session_ref(session);
     session->live.is_measuring = true;
+    session->server->n_measuring++;
 }
 
 /* Dropping --------------------------------------------------------------------------------------- */

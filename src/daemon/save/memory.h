@@ -76,7 +76,8 @@ void snp_memory_spill(struct snp_session *session);
 
 /*
  * Ask the tier what the session takes, and which it still has in memory: it gives some up when
- * memory is short. The oldest that are on disk go while they hold more than they may.
+ * memory is short. The oldest that are on disk go while they hold more than they may. While SNP_CAP_MEASURING sessions
+ * are being measured nothing happens; snp_room_tick asks again.
  */
 void snp_memory_measure(struct snp_session *session);
 
