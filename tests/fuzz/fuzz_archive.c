@@ -8,7 +8,7 @@
 
 #include "fuzz/target.h"
 
-/* Who reads the table is nobody else's business: NOLINTNEXTLINE(bugprone-suspicious-include) */
+/* NOLINTNEXTLINE(bugprone-suspicious-include): without the readers of the result */
 #include "cli/setup/rootfs.c"
 
 static bool climbs(const char *text, size_t n)

@@ -13,7 +13,7 @@
 #include "fuzz/target.h"
 #include "fuzz/world.h"
 
-/* How a session takes pid 1's frames is its own affair: NOLINTNEXTLINE(bugprone-suspicious-include) */
+/* NOLINTNEXTLINE(bugprone-suspicious-include): without the readers of the result */
 #include "tier/engine/inside.c"
 
 enum {

@@ -14,7 +14,7 @@
 #include "fuzz/target.h"
 #include "os/meter.h"
 
-/* The readers of these texts are nobody else's business: NOLINTNEXTLINE(bugprone-suspicious-include) */
+/* NOLINTNEXTLINE(bugprone-suspicious-include): without the readers of the result */
 #include "os/cgroup.c"
 
 static const char *const counters[] = {"memory.peak", "memory.events", "cpu.stat",

@@ -13,7 +13,7 @@
 #include "fuzz/target.h"
 #include "fuzz/world.h"
 
-/* How a session takes the reply is its own affair: NOLINTNEXTLINE(bugprone-suspicious-include) */
+/* NOLINTNEXTLINE(bugprone-suspicious-include): without the readers of the result */
 #include "tier/host/forked.c"
 
 static void send_reply(int fd, const uint8_t *bytes, size_t n)
