@@ -24,8 +24,9 @@ SLOW = frozenset((
 ROWS = {f"test_tiers.py::test_state_is_kept_between_cells[{place}]"
         for place in ("docker", "docker-crun", "docker-runsc", "docker-podman")}
 # Files that take longest begin first, so that no worker is left with one of them at the end.
-LONGEST = ("test_attacks", "test_durable_tiers", "test_templates", "test_verify", "test_local_attacks",
-           "test_transaction", "test_driver", "test_limits", "test_images", "test_mcp_install", "test_exec")
+LONGEST = ("test_attacks", "test_durable_tiers", "test_templates", "test_verify", "test_verify_agent",
+           "test_local_attacks", "test_transaction", "test_driver", "test_limits", "test_images", "test_mcp_install",
+           "test_exec")
 
 
 def words(value: object) -> list[str]:
