@@ -18,6 +18,10 @@ const HOLDS = {
 }
 const EQUAL = new Set(['strictEqual', 'equal', 'deepStrictEqual'])
 
+// Another value of the type of v; a new symbol equals nothing.
+const OTHER = `((v) => typeof v === 'number' ? (v - v === 0 ? -2 * v - ${FAR} : ${FAR}) : typeof v === 'boolean' ? !v :
+  typeof v === 'string' ? '~' + v + '~' : Array.isArray(v) ? [Symbol(), ...v.slice(1)] : Symbol())`
+
 function childrenOf(node) {
   return Object.values(node).flat().filter((each) => each !== null && typeof each === 'object' &&
     typeof each.type === 'string')
@@ -104,7 +108,8 @@ class Text {
     if (this.form === 'negated') {
       return check(HOLDS[name], this.of(left), ...(right === undefined || HOLDS[name] === 'l' ? [] : [this.of(right)]))
     }
-    if (!EQUAL.has(name) || !this.isConstant(right) || this.isConstant(left)) return undefined
+    if (!EQUAL.has(name) || this.isConstant(left) || this.isConstant(right) === (this.form === 'far')) return undefined
+    if (this.form === 'far') return check(`!(${HOLDS[name]})`, this.of(left), `${OTHER}(${this.of(right)})`)
     return this.form === 'same' ? `${this.of(callee)}(${this.of(right)}, ${this.of(left)})`
       : check(`!(${HOLDS[name]})`, this.of(left), this.different(right))
   }

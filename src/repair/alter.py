@@ -8,6 +8,7 @@ negated       every assertion is evaluated by hand, and so is its opposite, whic
               failure counts at the end of the test, also where the code under test swallowed it.
 little, much  the constant that a result must equal is a different one, and the result must not equal it. It does where
               the change reads the test, or answers with something that equals everything.
+far           the same for an expected value that is no constant: another value of its type is made when the test runs.
 same          the sides of == are swapped, layout and line numbers differ. The test must pass.
 order         report.py runs them from the last to the first. The test must pass.
 
@@ -165,6 +166,50 @@ def swapped(test: ast.expr) -> Optional[List[ast.stmt]]:
     return None if sides is None else [ast.Assert(ast.Compare(sides[1], [ast.Eq()], [sides[0]]), None)]
 
 
+# The sides are evaluated already. Values of other classes (mock.ANY, approx, arrays) are left out.
+FAR_TEXT = f"""
+def snp_far(value):
+    kind = type(value)
+    if kind is bool:
+        return not value
+    if kind in (int, float, complex):
+        return -2 * value - {FAR}
+    if kind in (str, bytes):
+        end = "~" if kind is str else b"~"
+        return end + value[::-1] + end
+    if kind in (list, tuple):
+        return kind([snp_far(value[0]), *value[1:]]) if value else kind([{FAR}])
+    if kind in (set, frozenset):
+        return value | {{snp_far}}
+    if kind is dict:
+        return {{**value, snp_far: {FAR}}}
+    return {FAR} if value is None else snp_far
+
+
+def snp_equals_far(result, expected):
+    other = snp_far(expected)
+    try:
+        return other is not snp_far and bool(result == other) and not expected == other
+    except Exception:
+        return False
+"""
+
+
+def has_call(node: ast.expr) -> bool:
+    return any(isinstance(each, ast.Call) for each in ast.walk(node))
+
+
+def far(test: ast.expr) -> Optional[List[ast.stmt]]:
+    both = compared(test)
+    if both is None or not isinstance(both.ops[0], ast.Eq) or equality(test, True) is not None:
+        return None
+    (first, left), (second, right) = kept(both.left, "snp_left"), kept(both.comparators[0], "snp_right")
+    is_first = has_call(both.comparators[0]) and not has_call(both.left)  # what is expected
+    sides = [right, left] if is_first else [left, right]
+    return [first, second, raised(ast.Call(ast.Name("snp_equals_far", ast.Load()), sides, [])),
+            *ast.parse("snp_left = snp_right = None").body]
+
+
 def with_text(node: Any) -> str:
     return " ".join(ast.dump(each.context_expr) for each in node.items).lower()
 
@@ -249,7 +294,13 @@ def fail(tree: ast.Module) -> Set[str]:
     return names
 
 
-REWRITES = {"negated": negated, "little": changed(False), "much": changed(True), "same": swapped}
+REWRITES = {"negated": negated, "little": changed(False), "much": changed(True), "far": far, "same": swapped}
+
+
+def start_of(tree: ast.Module) -> int:
+    """Where statements may be added: after what must be first."""
+    return max((n for n, each in enumerate(tree.body, 1) if n == 1 and ast.get_docstring(tree, False) is not None
+                or isinstance(each, ast.ImportFrom) and each.module == "__future__"), default=0)
 
 
 def altered(text: bytes, form: str) -> Tuple[Optional[str], Set[str]]:
@@ -265,6 +316,8 @@ def altered(text: bytes, form: str) -> Tuple[Optional[str], Set[str]]:
         n = rewrite.n
         if form == "negated":
             count_failures(tree)
+        if form == "far":
+            tree.body[start_of(tree):0] = ast.parse(FAR_TEXT).body
     if n == 0 and form != "same":
         return None, names
     new: str = unparse(ast.fix_missing_locations(tree))

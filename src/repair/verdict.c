@@ -316,14 +316,16 @@ bool snp_verdict_has_tests_of(const json_t *run, const char *path)
 }
 
 const struct snp_verdict_form snp_verdict_forms[SNP_VERDICT_FORMS] = {
-    {"fails",   snp_verdict_failed,   "passed with a failing assertion at the end",               true },
+    {"fails",   snp_verdict_failed,   "passed with a failing assertion at the end",                  true },
     {"negated", snp_verdict_failed,   "failed when assertions were evaluated without the runner",
-     false                                                                                             },
+     false                                                                                                },
     {"little",  snp_verdict_failed,
-     "found a result equal to a constant that was changed a little",                              false},
-    {"much",    snp_verdict_failed,   "found a result equal to a constant that was changed",      false},
-    {"same",    snp_verdict_failed,   "failed when only the text was different",                  false},
-    {"order",   snp_verdict_unproven, "failed when all ran in the opposite order",                false},
+     "found a result equal to a constant that was changed a little",                                 false},
+    {"much",    snp_verdict_failed,   "found a result equal to a constant that was changed",         false},
+    {"far",     snp_verdict_failed,   "found a result equal to another value than the expected one",
+     false                                                                                                },
+    {"same",    snp_verdict_failed,   "failed when only the text was different",                     false},
+    {"order",   snp_verdict_unproven, "failed when all ran in the opposite order",                   false},
 };
 
 json_t *snp_verdict_wrong(const struct snp_verdict_form *form,

@@ -37,7 +37,7 @@ void snp_verdict_for_user(json_t *reasons, bool is_both);
 void snp_verdict_compare(const json_t *base, const json_t *run, json_t *reasons);
 
 /* How tests can be altered (alter.py). */
-#define SNP_VERDICT_FORMS 6
+#define SNP_VERDICT_FORMS 7
 struct snp_verdict_form {
     const char *name;
     const char *word;  /* the best verdict if a test behaves wrongly */
