@@ -12,8 +12,10 @@ far           the same for an expected value that is no constant: another value 
 same          the sides of == are swapped, layout and line numbers differ. The test must pass.
 order         report.py runs them from the last to the first. The test must pass.
 
-The files are rewritten in the session's copy of the project, before any code of the change runs there. Those in
-JavaScript are alter.js's.
+A change may look at the files of the tests, to behave well where these are altered. In fails, negated and far they are
+as the project has them: report.py compiles other statements in their place, with the lines of the first (Python). For
+the other forms the files are rewritten in the session's copy of the project, before any code of the change runs there.
+Those in JavaScript are alter.js's.
 """
 
 import ast
@@ -84,6 +86,11 @@ def number(value: Any, is_far: bool) -> Any:
     return value + (1 if isinstance(value, int) else (abs(value) + 1) / 100)
 
 
+def value_of(text: str) -> ast.expr:
+    value: ast.expr = statements(text)[0].value  # type: ignore[attr-defined]
+    return value
+
+
 def different(node: ast.expr, is_far: bool) -> ast.expr:
     """Constants of another value."""
     if isinstance(node, ast.Call):
@@ -105,11 +112,20 @@ def different(node: ast.expr, is_far: bool) -> ast.expr:
         return ast.Constant(not value)
     if isinstance(value, (int, float, complex)):
         other = repr(number(value, is_far))
-        return ast.Constant(FAR) if "inf" in other or "nan" in other else ast.parse(other, mode="eval").body
+        return ast.Constant(FAR) if "inf" in other or "nan" in other else value_of(other)
     if isinstance(value, (str, bytes)):
         end = "~" if isinstance(value, str) else b"~"
         return ast.Constant(end + value[::-1] + end if is_far else value + end)  # type: ignore[operator]
     return ast.Constant(FAR)
+
+
+def statements(text: str) -> List[ast.stmt]:
+    """Without lines: they get that of what they stand for."""
+    found = ast.parse(text).body
+    for each in (node for one in found for node in ast.walk(one)):
+        for name in each._attributes:
+            delattr(each, name)
+    return found
 
 
 def kept(value: ast.expr, name: str) -> Tuple[ast.stmt, ast.expr]:
@@ -118,11 +134,11 @@ def kept(value: ast.expr, name: str) -> Tuple[ast.stmt, ast.expr]:
 
 
 def raised(test: ast.expr) -> ast.stmt:
-    return ast.If(test, ast.parse(FAILS).body, [])
+    return ast.If(test, statements(FAILS), [])
 
 
 def kept_raised(test: ast.expr) -> ast.stmt:
-    return ast.If(test, ast.parse("snp_failed.append(True)\n" + FAILS).body, [])
+    return ast.If(test, statements("snp_failed.append(True)\n" + FAILS), [])
 
 
 def negated(test: ast.expr) -> List[ast.stmt]:
@@ -133,7 +149,7 @@ def negated(test: ast.expr) -> List[ast.stmt]:
     (first, left), (second, right) = kept(both.left, "snp_left"), kept(both.comparators[0], "snp_right")
     negation = NEGATIONS[type(both.ops[0])]()
     return [first, second, kept_raised(ast.UnaryOp(ast.Not(), ast.Compare(left, both.ops, [right]))),
-            kept_raised(ast.Compare(left, [negation], [right])), *ast.parse("snp_left = snp_right = None").body]
+            kept_raised(ast.Compare(left, [negation], [right])), *statements("snp_left = snp_right = None")]
 
 
 def equality(test: ast.expr, is_far: bool) -> Optional[Tuple[ast.expr, ast.expr, bool]]:
@@ -207,7 +223,7 @@ def far(test: ast.expr) -> Optional[List[ast.stmt]]:
     is_first = has_call(both.comparators[0]) and not has_call(both.left)  # what is expected
     sides = [right, left] if is_first else [left, right]
     return [first, second, raised(ast.Call(ast.Name("snp_equals_far", ast.Load()), sides, [])),
-            *ast.parse("snp_left = snp_right = None").body]
+            *statements("snp_left = snp_right = None")]
 
 
 def with_text(node: Any) -> str:
@@ -237,7 +253,7 @@ class Rewrite(ast.NodeTransformer):
         if instead is None:
             return super().generic_visit(node)
         self.n += 1
-        return instead  # type: ignore[return-value]
+        return [ast.copy_location(each, node) for each in instead]  # type: ignore[return-value]
 
 
 def leave(node: ast.AST) -> Iterator[Tuple[Any, str, int]]:
@@ -255,7 +271,7 @@ def failing(body: List[ast.stmt]) -> List[ast.stmt]:
     tests = [asserted(each) for each in body]
     sides = [each for each in (equality(test, False) for test in tests if test is not None) if each is not None]
     last = unequal(*sides[-1], False) if sides else ast.Constant(False)
-    return [ast.Assert(last, None), ast.parse(FAILS).body[0]]
+    return [ast.Assert(last, None), statements(FAILS)[0]]
 
 
 def count_failures(tree: ast.Module) -> None:
@@ -263,16 +279,16 @@ def count_failures(tree: ast.Module) -> None:
 
     One of a helper may be meant to fail, too.
     """
-    caught = ast.parse("try:\n    pass\nexcept AssertionError:\n    snp_failed.clear()\n    raise").body[0]
+    caught = statements("try:\n    pass\nexcept AssertionError:\n    snp_failed.clear()\n    raise")[0]
     for above in ast.walk(tree):
         if isinstance(above, (ast.With, ast.AsyncWith)) and "raises" in with_text(above):
             above.body = [ast.Try(above.body, caught.handlers, [], [])]  # type: ignore[attr-defined]
         for node in above.body if isinstance(above, (ast.Module, ast.ClassDef)) else []:
             if isinstance(node, FUNCTIONS) and node.name.startswith("test"):
                 at = 0 if ast.get_docstring(node, False) is None else 1
-                node.body[at:at] = ast.parse("snp_failed = []").body
-                node.body += ast.parse(f"if snp_failed:\n    {FAILS}").body
-    tree.body += ast.parse("snp_failed = []").body  # of helpers; nothing reads it
+                node.body[at:at] = statements("snp_failed = []")
+                node.body += statements(f"if snp_failed:\n    {FAILS}")
+    tree.body += statements("snp_failed = []")  # of helpers; nothing reads it
 
 
 def fail(tree: ast.Module) -> Set[str]:
@@ -288,13 +304,15 @@ def fail(tree: ast.Module) -> Set[str]:
         for node in above.body:
             if isinstance(node, FUNCTIONS) and node.name.startswith("test"):
                 for parent, name, n in list(leave(node)):
-                    getattr(parent, name)[n] = ast.parse(FAILS).body[0]
-                node.body += failing(node.body)
+                    list_of = getattr(parent, name)
+                    list_of[n] = ast.copy_location(statements(FAILS)[0], list_of[n])
+                node.body += [ast.copy_location(each, node.body[-1]) for each in failing(node.body)]
                 names.add(before + node.name)
     return names
 
 
 REWRITES = {"negated": negated, "little": changed(False), "much": changed(True), "far": far, "same": swapped}
+LOADED = ("fails", "negated", "far")  # by report.py
 
 
 def start_of(tree: ast.Module) -> int:
@@ -303,8 +321,8 @@ def start_of(tree: ast.Module) -> int:
                 or isinstance(each, ast.ImportFrom) and each.module == "__future__"), default=0)
 
 
-def altered(text: bytes, form: str) -> Tuple[Optional[str], Set[str]]:
-    """The new text, None where nothing changes; of `fails` the tests that it changes, as CLASS.FUNCTION."""
+def altered(text: bytes, form: str) -> Tuple[Optional[ast.Module], Set[str]]:
+    """The new tree, None where nothing changes; of `fails` the tests that it changes, as CLASS.FUNCTION."""
     tree = ast.parse(text)
     names: Set[str] = set()
     if form == "fails":
@@ -317,16 +335,21 @@ def altered(text: bytes, form: str) -> Tuple[Optional[str], Set[str]]:
         if form == "negated":
             count_failures(tree)
         if form == "far":
-            tree.body[start_of(tree):0] = ast.parse(FAR_TEXT).body
-    if n == 0 and form != "same":
-        return None, names
-    new: str = unparse(ast.fix_missing_locations(tree))
+            tree.body[start_of(tree):0] = statements(FAR_TEXT)
+    ast.fix_missing_locations(tree)
+    if form in LOADED:
+        compile(tree, "", "exec", dont_inherit=True)
+    return tree if n > 0 or form == "same" else None, names
+
+
+def text_of(tree: ast.Module, form: str) -> str:
+    new: str = unparse(tree)
     ast.parse(new)
-    return ("\n" * 37 if form == "same" else "") + new + "\n", names
+    return ("\n" * 37 if form == "same" else "") + new + "\n"
 
 
 def rewritten(paths: Set[str], form: str, folder: str) -> Dict[str, Tuple[str, Set[str]]]:
-    """Of each file that the form changes what altered() says of it."""
+    """Of each file that the form changes the new text ("": report.py makes it), and of `fails` its tests."""
     found = {}
     scripts = {}
     for path in paths:
@@ -336,11 +359,11 @@ def rewritten(paths: Set[str], form: str, folder: str) -> Dict[str, Tuple[str, S
             if not path.endswith(".py"):
                 scripts[path] = data.decode()
                 continue
-            text, names = altered(data, form)
+            tree, names = altered(data, form)
+            if tree is not None:
+                found[path] = "" if form in LOADED else text_of(tree, form), names
         except (OSError, SyntaxError, ValueError, RecursionError):
             continue
-        if text is not None:
-            found[path] = text, names
     if scripts:
         done = subprocess.run(["node", "--expose-internals", os.path.join(folder, "alter.js")], cwd=TOP, check=True,
                               input=json.dumps({"form": form, "files": scripts}).encode(), stdout=subprocess.PIPE)
@@ -375,18 +398,22 @@ def alter(folder: str) -> None:
     with open(os.path.join(folder, "alter.json")) as file:
         how = json.load(file)
     is_script = how["runner"] == "node"
-    known = list(files((".js", ".mjs", ".cjs") if is_script else (".py",))) if unparse or is_script else []
-    if how["form"] == "order":
-        with open(os.path.join(folder, "reversed"), "w"):
-            known = []
+    is_known = how["form"] != "order" and (unparse or is_script or how["form"] in LOADED)
+    known = list(files((".js", ".mjs", ".cjs") if is_script else (".py",))) if is_known else []
     places = {test: place(test, how["runner"], known) for test in how["tests"]}
     new = rewritten({path for path, _ in places.values() if path}, how["form"], folder)
     for path, (text, _) in new.items():
-        with open(os.path.join(TOP, path), "w") as file:
-            file.write(text)
+        if text:
+            with open(os.path.join(TOP, path), "w") as file:
+                file.write(text)
     tests = [test for test, (path, name) in places.items()
              if path in new and (how["form"] != "fails" or name in new[path][1])]
     if how["form"] == "order" and len(how["tests"]) > 1 and not is_script:
         tests = how["tests"]
+    if how["form"] in ("order", *LOADED) and not is_script:
+        with open(os.path.join(folder, "alter.py")) as file:
+            code = file.read()
+        with open(os.path.join(folder, "snp_form.json"), "w") as file:
+            json.dump({"form": how["form"], "paths": [os.path.join(TOP, path) for path in new], "code": code}, file)
     with open(os.path.join(folder, "altered.json"), "w") as file:
         json.dump({"tests": tests}, file)

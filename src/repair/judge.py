@@ -259,7 +259,7 @@ def entries(text: Optional[bytes]) -> List[str]:
 def clean(folder: str) -> None:
     """Leave nothing that tells a command which of the runs it is."""
     for name in os.listdir(folder):
-        if not name.startswith("snp_") and name != "reversed":
+        if not name.startswith("snp_"):
             os.remove(os.path.join(folder, name))
 
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of tests, one by one: a plugin of pytest (-p), and a runner for unittest (run as a program).
 
-Its name and folder are random for each run, and the report is written once, at the end.
+Its name and folder are random for each run, and the report is written once, at the end. snp_form.json beside it says
+how the tests are altered (alter.py). It is removed before any other code of the project runs.
 """
 
 import hashlib
+import importlib.machinery
 import json
 import os
 import sys
@@ -22,8 +24,12 @@ def add(name: str, outcome: str) -> None:
     TESTS[name] = max(outcome, TESTS.get(name, "passed"), key=WORST.index)
 
 
+def beside(name: str) -> str:
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+
+
 def keep(name: str, value: Any) -> None:
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), name), "x") as file:
+    with open(beside(name), "x") as file:
         json.dump(value, file)
 
 
@@ -36,9 +42,45 @@ def begin(names: List[str]) -> None:
     keep("begun.json", {"tests": {name: "error" for name in names}, "errors": ERRORS, "given": GIVEN, "is_cut": True})
 
 
-def is_reversed() -> bool:
-    """An altered form of the tests (alter.py)."""
-    return os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "reversed"))
+# Altered forms ------------------------------------------------------------------------------
+
+FORM: Dict[str, Any] = {"form": "", "paths": []}
+
+
+class Altered(importlib.machinery.SourceFileLoader):
+    def path_stats(self, path: Any) -> Any:
+        raise OSError("what was compiled before is not it")
+
+    def source_to_code(self, data: Any, path: Any, *_: Any, **__: Any) -> Any:  # type: ignore[override]
+        return compile(FORM["altered"](data, FORM["form"])[0], path, "exec", dont_inherit=True)
+
+
+class Finder:
+    """Of tests that are altered: their files stay as they are."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        origin = os.path.realpath(spec.origin) if spec is not None and spec.origin is not None else ""
+        if spec is None or origin not in FORM["paths"]:
+            return None
+        spec.loader = Altered(name, origin)
+        return spec
+
+
+def form_begin(form: Dict[str, Any]) -> None:
+    FORM.update(form)
+    if form["paths"]:
+        code: Dict[str, Any] = {"__name__": "alter"}
+        exec(compile(form["code"], "alter.py", "exec"), code)
+        FORM["altered"] = code["altered"]
+        sys.meta_path.insert(0, Finder)
+
+
+if os.path.exists(beside("snp_form.json")):
+    with open(beside("snp_form.json")) as given:
+        form_begin(json.load(given))
+    os.remove(beside("snp_form.json"))
 
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
@@ -75,7 +117,8 @@ def pytest_runtest_logreport(report: Any) -> None:
         outcome = "xpassed" if outcome == "passed" else "xfailed"
     elif outcome == "failed" and report.when != "call":
         outcome = "error"
-    add(report.nodeid, outcome)
+    if outcome != "passed" or report.when == "call":  # else it may be cut short
+        add(report.nodeid, outcome)
 
 
 def pytest_collectreport(report: Any) -> None:
@@ -83,8 +126,21 @@ def pytest_collectreport(report: Any) -> None:
         ERRORS.append(report.nodeid)
 
 
+def pytest_configure_node(node: Any) -> None:
+    """Of pytest-xdist: a worker starts after the file is removed."""
+    node.workerinput["snp_form"] = json.dumps({name: FORM.get(name) for name in ("form", "paths", "code")})
+
+
+pytest_configure_node.pytest_impl = {"optionalhook": True}  # type: ignore[attr-defined]
+
+
+def pytest_configure(config: Any) -> None:
+    if hasattr(config, "workerinput"):
+        form_begin(json.loads(config.workerinput["snp_form"]))
+
+
 def pytest_collection_modifyitems(items: List[Any]) -> None:
-    if is_reversed():
+    if FORM["form"] == "order":
         items.reverse()
 
 
@@ -151,7 +207,7 @@ class Runner(unittest.TextTestRunner):
             else:
                 tests.append(each)  # the last one first
         begin([each.id() for each in tests])
-        if is_reversed():
+        if FORM["form"] == "order":
             test = unittest.TestSuite(tests)
         del tests  # a suite lets go of each test after it
         return super().run(test)

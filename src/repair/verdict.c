@@ -316,7 +316,7 @@ bool snp_verdict_has_tests_of(const json_t *run, const char *path)
 }
 
 const struct snp_verdict_form snp_verdict_forms[SNP_VERDICT_FORMS] = {
-    {"fails",   snp_verdict_failed,   "passed with a failing assertion at the end",                  true },
+    {"fails",   snp_verdict_failed,   "did not fail with a failing assertion at the end",            true },
     {"negated", snp_verdict_failed,   "failed when assertions were evaluated without the runner",
      false                                                                                                },
     {"little",  snp_verdict_failed,
@@ -334,11 +334,17 @@ json_t *snp_verdict_wrong(const struct snp_verdict_form *form,
 {
     const json_t *tests = json_object_get(report, "tests");
     json_t *wrong = json_array();
+    bool is_cut = form->must_fail; /* it ended before a test failed */
 
+    for (size_t i = 0; i < json_array_size(altered) && is_cut; i++) {
+        const char *id = json_string_value(json_array_get(altered, i));
+
+        is_cut = !is_outcome(tests, id, "failed") && !is_outcome(tests, id, "error");
+    }
     for (size_t i = 0; i < json_array_size(altered); i++) {
         json_t *id = json_array_get(altered, i);
 
-        if (is_outcome(tests, json_string_value(id), "passed") == form->must_fail) {
+        if (is_cut || is_outcome(tests, json_string_value(id), "passed") == form->must_fail) {
             (void)json_array_append(wrong, id);
         }
     }

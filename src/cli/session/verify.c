@@ -207,9 +207,11 @@ static int tests_alter(struct snp_patch_session *box,
         snp_need(json_pack("{s:s, s:s, s:O}", "form", job->form->name, "runner",
                            snp_verdict_runner(job->command), "tests", job->passed));
     snp_autofree char *text = snp_need(snp_json_text(how));
-    snp_autofree char *code = snp_need_format("%s\nalter('/tmp/%s')", snp_alter_py, box->nonce);
+    snp_autofree char *code = snp_need_format(
+        "exec(open('/tmp/%s/alter.py').read())\nalter('/tmp/%s')", box->nonce, box->nonce);
 
     SNP_TRY(snp_box_put(box, text, strlen(text), "alter.json", err));
+    SNP_TRY(snp_box_put(box, snp_alter_py, snp_alter_py_len, "alter.py", err));
     SNP_TRY(snp_box_put(box, snp_alter_js, snp_alter_js_len, "alter.js", err));
     SNP_TRY(snp_box_python(box, code, err));
     SNP_TRY(snp_box_get(box, "altered.json", &answer, err));
