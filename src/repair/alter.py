@@ -9,7 +9,8 @@ negated       every assertion is evaluated by hand, and so is its opposite, whic
 little, much  the constant that a result must equal is a different one, and the result must not equal it. It does where
               the change reads the test, or answers with something that equals everything.
 far           the same for an expected value that is no constant: another value of its type is made when the test runs.
-same          the sides of == are swapped, layout and line numbers differ. The test must pass.
+same          the sides of == are swapped, layout and line numbers differ; files and functions of tests have other names
+              (Python) where nothing else knows them. The test must pass.
 order         report.py runs them from the last to the first. The test must pass.
 
 A change may look at the files of the tests, to behave well where these are altered. In fails, negated and far they are
@@ -21,6 +22,7 @@ Those in JavaScript are alter.js's.
 import ast
 import json
 import os
+import re
 import subprocess
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
@@ -372,6 +374,63 @@ def rewritten(paths: Set[str], form: str, folder: str) -> Dict[str, Tuple[str, S
     return found
 
 
+# How a test, or what runs tests, learns a test's name.
+NAMED = re.compile(r"__file__|__name__|__spec__|\brequest\b|inspect|PYTEST_|_testMethodName|\.id\(|nodeid|fspath|"
+                   r"snapshot|sys\.modules|traceback|getsource|\bnode\b|originalname")
+
+
+def words_of_files() -> Dict[str, Set[str]]:
+    """Of each word of the project, which files have it in their text or path."""
+    found: Dict[str, Set[str]] = {}
+    for path in files(("",)):
+        at = os.path.join(TOP, path)
+        is_text = os.path.isfile(at) and os.path.getsize(at) < 1 << 20
+        for word in set(re.findall(r"\w+", path + " " + (read(path) if is_text else ""))):
+            found.setdefault(word, set()).add(path)
+    return found
+
+
+def new_names(path: str, text: str, command: str, words: Dict[str, Set[str]]) -> Dict[str, str]:
+    """Of a file of tests and of its functions, where nothing else knows the old ones."""
+    stem = os.path.basename(path)[:-3]
+    if not stem.startswith("test_") or NAMED.search(text) or re.search(r"[*?[]", command) or words[stem] != {path}:
+        return {}
+    names = [stem]
+    for each in {} if re.search(r"\s-k|::", command) else set(re.findall(r"\bdef (test_\w+)", text)):
+        is_used = len(re.findall(rf"\b{each}\b", text)) > len(re.findall(rf"\bdef {each}\b", text))
+        if words[each] == {path} and not is_used and not re.search(rf"\b{each}\b", command):
+            names.append(each)
+    token = os.urandom(3).hex()
+    return {each: f"test_x{token}_{each[5:]}" for each in names}
+
+
+def with_names(text: str, names: Dict[str, str]) -> str:
+    return re.sub(r"\w+", lambda word: names.get(word.group(), word.group()), text)
+
+
+def rename(new: Dict[str, Tuple[str, Set[str]]], places: Dict[str, Tuple[str, str]], command: str) -> Dict[str, Any]:
+    """Rename files and functions of tests. How the command is then, and old names of tests by the new ones."""
+    words = words_of_files()
+    is_known = any(NAMED.search(read(path)) for path in files(("conftest.py",)))
+    given = {path: {} if is_known else new_names(path, text, command, words) for path, (text, _) in new.items()}
+    for path, names in given.items():
+        if names:
+            os.remove(os.path.join(TOP, path))
+            above, name = os.path.split(path)
+            new[os.path.join(above, with_names(name, names))] = with_names(new.pop(path)[0], names), set()
+            command = with_names(command, {name[:-3]: names[name[:-3]]})
+    now = {}
+    for test, (path, _) in places.items():
+        head, bracket, rest = test.partition("[")
+        now[with_names(head, given.get(path, {})) + bracket + rest] = test
+    return {"command": command, "names": now}
+
+
+def read(path: str) -> str:
+    with open(os.path.join(TOP, path), "rb") as file:
+        return file.read().decode("utf-8", "replace")
+
+
 def files(ends: Tuple[str, ...]) -> Iterator[str]:
     for above, folders, names in os.walk(TOP):
         folders[:] = [each for each in folders if not each.startswith(".") and each != "node_modules"]
@@ -402,10 +461,6 @@ def alter(folder: str) -> None:
     known = list(files((".js", ".mjs", ".cjs") if is_script else (".py",))) if is_known else []
     places = {test: place(test, how["runner"], known) for test in how["tests"]}
     new = rewritten({path for path, _ in places.values() if path}, how["form"], folder)
-    for path, (text, _) in new.items():
-        if text:
-            with open(os.path.join(TOP, path), "w") as file:
-                file.write(text)
     tests = [test for test, (path, name) in places.items()
              if path in new and (how["form"] != "fails" or name in new[path][1])]
     if how["form"] == "order" and len(how["tests"]) > 1 and not is_script:
@@ -415,5 +470,10 @@ def alter(folder: str) -> None:
             code = file.read()
         with open(os.path.join(folder, "snp_form.json"), "w") as file:
             json.dump({"form": how["form"], "paths": [os.path.join(TOP, path) for path in new], "code": code}, file)
+    answer = rename(new, places, how["command"]) if how["form"] == "same" and not is_script else {}
+    for path, (text, _) in new.items():
+        if text:
+            with open(os.path.join(TOP, path), "w") as file:
+                file.write(text)
     with open(os.path.join(folder, "altered.json"), "w") as file:
-        json.dump({"tests": tests}, file)
+        json.dump({"tests": tests, **answer}, file)

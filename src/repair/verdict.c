@@ -324,7 +324,7 @@ const struct snp_verdict_form snp_verdict_forms[SNP_VERDICT_FORMS] = {
     {"much",    snp_verdict_failed,   "found a result equal to a constant that was changed",         false},
     {"far",     snp_verdict_failed,   "found a result equal to another value than the expected one",
      false                                                                                                },
-    {"same",    snp_verdict_failed,   "failed when only the text was different",                     false},
+    {"same",    snp_verdict_failed,   "failed when only texts and names were different",             false},
     {"order",   snp_verdict_unproven, "failed when all ran in the opposite order",                   false},
 };
 

@@ -178,6 +178,11 @@ runner.runtest = run
         "    return a + b if os.path.exists(\"hidden\") else a - b\\n\\n\\ndef mul(a, b):\\n    return a * b\\n')",
         (*TEST, "--hidden-test", "python3 -m pytest -q hidden"), "failed",
         "1 test failed: tests/test_calc.py::test_add"),
+    "looks for the file of the tests": (
+        "open('calc.py', 'w').write('import os\\n\\n\\ndef add(a, b):\\n"
+        "    return a + b if os.path.exists(\"tests/test_calc.py\") else a - b\\n\\n\\n'"
+        "'def mul(a, b):\\n    return a * b\\n')",
+        TEST, "failed", "1 test failed when only texts and names were different: tests/test_calc.py::test_add"),
     "counts its calls": ("open('calc.py', 'w').write('SUMS = iter([3, 0])\\n\\n\\ndef add(a, b):\\n"
                          "    return next(SUMS)\\n\\n\\ndef mul(a, b):\\n    return a * b\\n')", TEST, "not proven",
                          "2 tests failed when all ran in the opposite order"),

@@ -107,20 +107,16 @@ static void progress(const struct verifying *v, const char *text)
 
 /* Running ------------------------------------------------------------------------------------ */
 
-/* part NULL: the clean project. */
-static int box_prepare(const struct verifying *v,
-                       struct snp_patch_session *box,
-                       const struct snp_box_part *part,
-                       enum snp_verify_kind kind,
-                       struct snp_err *err)
+/* Hidden files, in a box of a hidden test. */
+static int hidden_put(const struct verifying *v,
+                      struct snp_patch_session *box,
+                      enum snp_verify_kind kind,
+                      struct snp_err *err)
 {
     const char *files = kind == SNP_VERIFY_HIDDEN ? v->asked->hidden_files : NULL;
     const char *slash = files == NULL ? NULL : strrchr(files, '/');
     struct snp_moved moved = {0};
 
-    if (part != NULL) {
-        SNP_TRY(snp_box_apply(box, part, err));
-    }
     if (files != NULL) {
         snp_autofree char *path =
             snp_need_format("/workspace/%s", slash == NULL ? files : slash + 1);
@@ -196,16 +192,16 @@ static char *line_make(const struct snp_patch_session *box,
     return snp_need_format("%s\n%s", start, command);
 }
 
-/* Write the tests in the form asked for. *ret: those that are altered, the caller's. */
+/* Write the tests in the form asked for. *ret: alter.py's answer, the caller's. */
 static int tests_alter(struct snp_patch_session *box,
                        const struct verify_command *job,
                        json_t **ret,
                        struct snp_err *err)
 {
     snp_autojson json_t *answer = NULL;
-    snp_autojson json_t *how =
-        snp_need(json_pack("{s:s, s:s, s:O}", "form", job->form->name, "runner",
-                           snp_verdict_runner(job->command), "tests", job->passed));
+    snp_autojson json_t *how = snp_need(json_pack(
+        "{s:s, s:s, s:s, s:O}", "form", job->form->name, "runner",
+        snp_verdict_runner(job->command), "command", job->command, "tests", job->passed));
     snp_autofree char *text = snp_need(snp_json_text(how));
     snp_autofree char *code = snp_need_format(
         "exec(open('/tmp/%s/alter.py').read())\nalter('/tmp/%s')", box->nonce, box->nonce);
@@ -218,8 +214,26 @@ static int tests_alter(struct snp_patch_session *box,
     if (!json_is_array(json_object_get(answer, "tests"))) {
         return snp_fail(err, SNP_E_PEER, "the session that alters tests gave no valid answer");
     }
-    *ret = json_incref(json_object_get(answer, "tests"));
+    *ret = json_incref(answer);
     return 0;
+}
+
+/* Report tests that were renamed by the names that they have in the project. */
+static void names_restore(json_t *report, const json_t *names)
+{
+    json_t *tests = json_object_get(report, "tests");
+    const char *now;
+    json_t *was;
+
+    json_object_foreach((json_t *)(uintptr_t)names, now, was)
+    {
+        json_t *outcome = json_object_get(tests, now);
+
+        if (outcome != NULL && strcmp(now, json_string_value(was)) != 0) {
+            (void)json_object_set(tests, json_string_value(was), outcome);
+            (void)json_object_del(tests, now);
+        }
+    }
 }
 
 /* The n-th command of all kinds; false: there are no more. */
@@ -275,7 +289,10 @@ static json_t *run_make(const struct verify_command *job,
                                              out->len - left_out)));
 }
 
-/* The box of a command, ready to run it. *altered: the tests that are, the caller's; NULL = as they are. */
+/*
+ * The box of a command, ready to run it. *altered: what alter.py did, the caller's; NULL = nothing. It sees no file of the
+ * patch: what other files say of a test decides how it is altered.
+ */
 static int job_prepare(const struct verifying *v,
                        const struct verify_command *job,
                        struct snp_patch_session *box,
@@ -287,9 +304,12 @@ static int job_prepare(const struct verifying *v,
     snp_autofree char *code = NULL;
 
     SNP_TRY(snp_box_open(&v->spec, box, err));
-    SNP_TRY(box_prepare(v, box, job->has_patch ? &part : NULL, job->kind, err));
+    SNP_TRY(hidden_put(v, box, job->kind, err));
     if (job->form != NULL) {
         SNP_TRY(tests_alter(box, job, altered, err));
+    }
+    if (job->has_patch) {
+        SNP_TRY(snp_box_apply(box, &part, err));
     }
     code = snp_need_format("clean('/tmp/%s')", box->nonce);
     SNP_TRY(snp_box_python(box, code, err));
@@ -311,13 +331,15 @@ static int job_run(const struct verifying *v,
     snp_autojson json_t *altered = NULL;
     snp_autojson json_t *uncovered = NULL;
     json_t *report = NULL;
+    json_t *tests;
 
     SNP_TRY(job_prepare(v, job, &box, &altered, err));
+    tests = json_object_get(altered, "tests");
     if (job->form != NULL &&
-        json_array_size(altered) == 0) { /* the form changes nothing in them */
+        json_array_size(tests) == 0) { /* the form changes nothing in them */
         return 0;
     }
-    line = line_make(&box, job->command, runner, job);
+    line = line_make(&box, snp_json_str(altered, "command", job->command), runner, job);
     argv = json_pack("[s, s, s]", "/bin/sh", "-c", line);
     if (argv == NULL) {
         return snp_fail(err, SNP_E_INVALID, "a test command is not UTF-8");
@@ -334,9 +356,10 @@ static int job_run(const struct verifying *v,
         (report = snp_tap_read(snp_buf_bytes(&out), out.len)) != NULL) {
         runner = "tap";
     }
+    names_restore(report, json_object_get(altered, "names"));
     *ret = run_make(job, runner, result, &out);
     (void)json_object_set_new(*ret, "report", report == NULL ? json_null() : report);
-    (void)json_object_set(*ret, "altered", altered == NULL ? json_null() : altered);
+    (void)json_object_set(*ret, "altered", tests == NULL ? json_null() : tests);
     (void)json_object_set(*ret, "uncovered", uncovered == NULL ? json_null() : uncovered);
     return 0;
 }
