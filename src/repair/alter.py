@@ -11,7 +11,7 @@ little, much  the constant that a result must equal is a different one, and the 
 far           the same for an expected value that is no constant: another value of its type is made when the test runs.
 same          the sides of == are swapped, layout and line numbers differ; files and functions of tests have other names
               (Python) where nothing else knows them. The test must pass.
-order         report.py runs them from the last to the first. The test must pass.
+order         each file runs in a process of its own (report.py), from its last test to its first. The test must pass.
 
 A change may look at the files of the tests, to behave well where these are altered. In fails, negated and far they are
 as the project has them: report.py compiles other statements in their place, with the lines of the first (Python). For
@@ -23,11 +23,13 @@ import ast
 import json
 import os
 import re
+import shlex
 import subprocess
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 TOP = "/workspace"
 FAR = 1009
+PARTS_MAX = 40  # processes; each takes a runner's start
 NEGATIONS = {ast.Eq: ast.NotEq, ast.Lt: ast.GtE, ast.Gt: ast.LtE}  # `in` may use up what it looks in
 NEGATIONS.update({negated: op for op, negated in NEGATIONS.items()})
 # unittest's methods of two values. assertSequenceEqual and the like ask less than ==.
@@ -431,6 +433,13 @@ def read(path: str) -> str:
         return file.read().decode("utf-8", "replace")
 
 
+def apart(tests: List[str], runner: str, command: str) -> str:
+    """The command once for each file, in a shell."""
+    parts = {test.partition("::")[0] if runner == "pytest" else test.rsplit(".", 2)[0]: None for test in tests}
+    words = " ".join(map(shlex.quote, reversed(list(parts)))) if len(parts) <= PARTS_MAX else "."
+    return f"R=0\nfor SNP_PART in {words}; do\nexport SNP_PART\n{command} || R=$?\ndone\nexit $R"
+
+
 def files(ends: Tuple[str, ...]) -> Iterator[str]:
     for above, folders, names in os.walk(TOP):
         folders[:] = [each for each in folders if not each.startswith(".") and each != "node_modules"]
@@ -463,14 +472,15 @@ def alter(folder: str) -> None:
     new = rewritten({path for path, _ in places.values() if path}, how["form"], folder)
     tests = [test for test, (path, name) in places.items()
              if path in new and (how["form"] != "fails" or name in new[path][1])]
+    answer = rename(new, places, how["command"]) if how["form"] == "same" and not is_script else {}
     if how["form"] == "order" and len(how["tests"]) > 1 and not is_script:
         tests = how["tests"]
-    if how["form"] in ("order", *LOADED) and not is_script:
+        answer = {"command": apart(tests, how["runner"], how["command"])}
+    if how["form"] in LOADED and not is_script:
         with open(os.path.join(folder, "alter.py")) as file:
             code = file.read()
         with open(os.path.join(folder, "snp_form.json"), "w") as file:
             json.dump({"form": how["form"], "paths": [os.path.join(TOP, path) for path in new], "code": code}, file)
-    answer = rename(new, places, how["command"]) if how["form"] == "same" and not is_script else {}
     for path, (text, _) in new.items():
         if text:
             with open(os.path.join(TOP, path), "w") as file:

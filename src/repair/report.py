@@ -2,7 +2,9 @@
 """Results of tests, one by one: a plugin of pytest (-p), and a runner for unittest (run as a program).
 
 Its name and folder are random for each run, and the report is written once, at the end. snp_form.json beside it says
-how the tests are altered (alter.py). It is removed before any other code of the project runs.
+how the tests are altered (alter.py). It is removed before any other code of the project runs. With SNP_PART the process
+runs one file of tests of several (a path for pytest, a module for unittest; . = all), from its last test to its first,
+and adds its results to the report.
 """
 
 import hashlib
@@ -17,6 +19,7 @@ from typing import Any, Dict, List
 TESTS: Dict[str, str] = {}
 GIVEN: Dict[str, str] = {}  # what a test is given, of the tests that are given something
 ERRORS: List[str] = []
+PART = os.environ.pop("SNP_PART", "")
 WORST = ["passed", "xfailed", "skipped", "xpassed", "failed", "error"]
 
 
@@ -34,17 +37,25 @@ def keep(name: str, value: Any) -> None:
 
 
 def write(code: int) -> None:
+    if PART and os.path.exists(beside("report.json")):
+        with open(beside("report.json")) as file:
+            before = json.load(file)
+        TESTS.update(before["tests"])
+        ERRORS.extend(before["errors"])
+        os.remove(beside("report.json"))
     keep("report.json", {"tests": TESTS, "errors": ERRORS, "given": GIVEN, "exit_code": code})
 
 
 def begin(names: List[str]) -> None:
     """What there is, for a run of the clean project that does not end."""
-    keep("begun.json", {"tests": {name: "error" for name in names}, "errors": ERRORS, "given": GIVEN, "is_cut": True})
+    if not PART:
+        tests = dict.fromkeys(names, "error")
+        keep("begun.json", {"tests": tests, "errors": ERRORS, "given": GIVEN, "is_cut": True})
 
 
 # Altered forms ------------------------------------------------------------------------------
 
-FORM: Dict[str, Any] = {"form": "", "paths": []}
+FORM: Dict[str, Any] = {"form": "order" if PART else "", "paths": []}
 
 
 class Altered(importlib.machinery.SourceFileLoader):
@@ -137,6 +148,9 @@ pytest_configure_node.pytest_impl = {"optionalhook": True}  # type: ignore[attr-
 def pytest_configure(config: Any) -> None:
     if hasattr(config, "workerinput"):
         form_begin(json.loads(config.workerinput["snp_form"]))
+    part = os.path.join(str(config.rootdir), PART)
+    if PART and os.path.isfile(part):
+        config.args[:] = [each for each in config.args if os.path.abspath(each.split("::")[0]) == part] or [part]
 
 
 def pytest_collection_modifyitems(items: List[Any]) -> None:
@@ -213,10 +227,20 @@ class Runner(unittest.TextTestRunner):
         return super().run(test)
 
 
+def of_part(args: List[str]) -> List[str]:
+    """The same arguments for one module."""
+    names = [each for each in args if not each.startswith("-")]
+    if not names or names[0] == "discover":
+        return ["discover", *(each for each in args if each != "discover"), "-p", PART.rpartition(".")[2] + ".py"]
+    others = [each for each in names if not (os.path.splitext(each)[0] if each.endswith(".py") else each)
+              .replace("/", ".").startswith(PART)]
+    return args if len(others) == len(names) else [each for each in args if each not in others]
+
+
 def main() -> None:
     sys.path[0] = os.getcwd()
-    program = unittest.main(module=None, argv=["python -m unittest", *sys.argv[1:]], exit=False,
-                            testRunner=Runner)
+    args = of_part(sys.argv[1:]) if PART not in ("", ".") else sys.argv[1:]
+    program = unittest.main(module=None, argv=["python -m unittest", *args], exit=False, testRunner=Runner)
     code = 0 if program.result.wasSuccessful() else 1
     write(code)
     sys.exit(code)

@@ -325,7 +325,8 @@ const struct snp_verdict_form snp_verdict_forms[SNP_VERDICT_FORMS] = {
     {"far",     snp_verdict_failed,   "found a result equal to another value than the expected one",
      false                                                                                                },
     {"same",    snp_verdict_failed,   "failed when only texts and names were different",             false},
-    {"order",   snp_verdict_unproven, "failed when all ran in the opposite order",                   false},
+    {"order",   snp_verdict_unproven, "failed in the opposite order, with each file in a process",
+     false                                                                                                },
 };
 
 json_t *snp_verdict_wrong(const struct snp_verdict_form *form,

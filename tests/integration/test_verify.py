@@ -44,6 +44,10 @@ def box() -> Iterator[Sandbox]:
     box.make_file("project/given/test_range.py",
                   "from calc import add\n\n\ndef test_range():\n    for n in range(3):\n"
                   "        assert add(n, 2) == n + 2\n")
+    box.make_file("project/pair/test_first.py", "from calc import mul\n\nTWO = mul(2, 1)\n\n\ndef test_two():\n"
+                  "    assert TWO == 2\n")
+    box.make_file("project/pair/test_second.py",
+                  "from calc import add\n\n\ndef test_sum():\n    assert add(1, 2) == 3\n")
     box.make_file("project/each.py", "def each(call, items):\n    for item in items:\n        call(item + 1)\n")
     box.make_file("project/given/test_each.py",
                   "from each import each\n\n\ndef test_each():\n    def check(item):\n        assert item < 3\n"
@@ -185,7 +189,11 @@ runner.runtest = run
         TEST, "failed", "1 test failed when only texts and names were different: tests/test_calc.py::test_add"),
     "counts its calls": ("open('calc.py', 'w').write('SUMS = iter([3, 0])\\n\\n\\ndef add(a, b):\\n"
                          "    return next(SUMS)\\n\\n\\ndef mul(a, b):\\n    return a * b\\n')", TEST, "not proven",
-                         "2 tests failed when all ran in the opposite order"),
+                         "2 tests failed in the opposite order, with each file in a process"),
+    "keeps what one file of tests did for the next": (
+        "open('calc.py', 'w').write('SEEN = []\\n\\n\\ndef add(a, b):\\n    return a + b if SEEN else a - b\\n\\n\\n'\n"
+        "'def mul(a, b):\\n    SEEN.append(a)\\n    return a * b\\n')", ("--test", "python3 -m pytest -q pair"),
+        "not proven", "1 test failed in the opposite order, with each file in a process: pair/test_second.py::"),
     "swallows a failure in a thread": (
         "open('each.py', 'w').write('from threading import Thread\\n\\n\\ndef each(call, items):\\n'\n"
         "'    for item in items:\\n        thread = Thread(target=call, args=(item + 1,))\\n'\n"
