@@ -1,42 +1,218 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which lines of changed files run: the sitecustomize of every Python process that a test command starts.
+"""Which lines of changed files run, and which parts of lines: branches that stand in one line.
 
-cover.json beside it has {PATH: [LINE]}; covered-PID.json gets those of the lines that ran when a process ends. A frame
-is traced line by line only while lines of its file are left, since that makes it many times slower.
+As the sitecustomize of every Python process that a test command starts it reads cover.json beside it, {PATH: [LINE or
+PART]}. covered-PID.json gets those that did not run when the process ends; a part is "LINE:COLUMN `TEXT`". A frame is
+traced line by line or instruction by instruction only while some of its file are left, since that makes it many times
+slower. Instructions have columns since Python 3.11. Of JavaScript node writes what ran (NODE_V8_COVERAGE).
 """
 
+import ast
 import atexit
 import json
 import os
+import re
 import sys
 import threading
-from typing import Any, Dict, List, Set
+import types
+from typing import Any, Dict, Iterator, List, Set, Tuple
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
 TOP = "/workspace/"
-LEFT: Dict[str, Set[int]] = {}
+TEXT_MAX = 60
+Asked = Dict[str, List[Any]]
+Place = Tuple[int, int]
+
+
+def text_of(path: str) -> str:
+    try:
+        with open(os.path.join(TOP, path), "rb") as file:
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def part(line: int, column: int, text: str) -> str:
+    return f"{line}:{column + 1} `{' '.join(text.split())[:TEXT_MAX]}`"
+
+
+# Python -------------------------------------------------------------------------------------
+
+
+def branches(node: ast.AST) -> Iterator[Any]:
+    """What a statement or an expression does not always run, where that may stand in the same line."""
+    if isinstance(node, ast.IfExp):
+        yield from (node.body, node.orelse)
+    elif isinstance(node, ast.BoolOp):
+        yield from node.values[1:]
+    elif isinstance(node, ast.Compare):
+        yield from node.comparators[1:]
+    elif isinstance(node, ast.Lambda):
+        yield node.body
+    elif isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+        yield node.value if isinstance(node, ast.DictComp) else node.elt
+        yield from (each for one in node.generators for each in one.ifs[1:])
+    elif not isinstance(node, ast.Module):
+        for name in ("body", "orelse", "finalbody"):
+            yield from (each for each in getattr(node, name, []) if each.lineno == start_of(node))
+
+
+def start_of(node: Any) -> int:
+    line: int = getattr(node, "lineno", 0) or getattr(getattr(node, "pattern", None), "lineno", 0)
+    return line
+
+
+def parts_of(text: str, asked: List[Any]) -> Dict[str, Tuple[Place, Place]]:
+    """Parts of the lines that are asked for, with their ends."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    found = {}
+    for node in (each for above in ast.walk(tree) for each in branches(above)):
+        name = part(node.lineno, node.col_offset, ast.get_source_segment(text, node) or "")
+        if node.lineno in asked or name in asked:
+            found[name] = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+    return found
+
+
+def within(code: types.CodeType, parts: Dict[str, Tuple[Place, Place]]) -> Dict[int, Set[str]]:
+    """The parts that each instruction of a function belongs to."""
+    found: Dict[int, Set[str]] = {}
+    positions: Any = getattr(code, "co_positions", list)()
+    for n, (line, end_line, column, end_column) in enumerate(positions):
+        if None not in (line, end_line, column, end_column):
+            names = {name for name, (start, end) in parts.items()
+                     if start <= (line, column) and (end_line, end_column) <= end}
+            found.update({2 * n: names} if names else {})
+    return found
+
+
+class Record:
+    """What is left of one file."""
+
+    def __init__(self, path: str, asked: List[Any]) -> None:
+        text = text_of(path)
+        self.lines = {each for each in asked if isinstance(each, int)}
+        self.parts = parts_of(text, asked) if hasattr(compile("", "", "exec"), "co_positions") else {}
+        self.left: Set[str] = set()
+        self.codes: Dict[int, Dict[int, Set[str]]] = {}
+        self.kept: List[types.CodeType] = []  # their ids stay theirs
+        todo = [compile(text, "", "exec", dont_inherit=True)] if self.parts else []
+        for code in todo:  # which grows: parts without instructions never run
+            self.left.update(*within(code, self.parts).values())
+            todo += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+
+    def instructions(self, code: types.CodeType) -> Dict[int, Set[str]]:
+        if id(code) not in self.codes:
+            self.kept.append(code)
+            self.codes[id(code)] = within(code, self.parts)
+        return self.codes[id(code)]
+
+
+RECORDS: Dict[str, Record] = {}
 
 
 def trace_lines(frame: Any, event: str, _: Any) -> Any:
-    left = LEFT[frame.f_code.co_filename]
-    left.discard(frame.f_lineno)
-    frame.f_trace_lines = bool(left)
+    record = RECORDS[frame.f_code.co_filename]
+    record.lines.discard(frame.f_lineno)
+    frame.f_trace_lines = bool(record.lines)
+    if frame.f_trace_opcodes:
+        here = record.instructions(frame.f_code)
+        ran = here.get(frame.f_lasti, set())
+        if event == "opcode" and ran:
+            record.left -= ran
+            for at in [at for at, names in here.items() if not names & record.left]:
+                del here[at]
+        frame.f_trace_opcodes = bool(here)
     return trace_lines
 
 
 def trace(frame: Any, event: str, _: Any) -> Any:
-    return trace_lines(frame, event, None) if LEFT.get(frame.f_code.co_filename) else None
+    record = RECORDS.get(frame.f_code.co_filename)
+    if record is None or not (record.lines or record.left):
+        return None
+    frame.f_trace_opcodes = bool(record.left) and bool(record.instructions(frame.f_code))
+    return trace_lines(frame, event, None)
 
 
-def write(lines: Dict[str, List[int]]) -> None:
+def write(folder: str) -> None:
     sys.settrace(None)
-    with open(os.path.join(FOLDER, f"covered-{os.getpid()}.json"), "w") as file:
-        json.dump({path: sorted(set(all_of) - LEFT[TOP + path]) for path, all_of in lines.items()}, file)
+    found = {path[len(TOP):]: [*sorted(each.lines), *sorted(each.left)] for path, each in RECORDS.items()}
+    with open(os.path.join(folder, f"covered-{os.getpid()}.json"), "w") as file:
+        json.dump(found, file)
 
 
-with open(os.path.join(FOLDER, "cover.json")) as given:
-    asked: Dict[str, List[int]] = json.load(given)
-LEFT.update((TOP + path, set(lines)) for path, lines in asked.items())
-atexit.register(write, asked)
-threading.settrace(trace)
-sys.settrace(trace)
+def begin(folder: str) -> None:
+    with open(os.path.join(folder, "cover.json")) as given:
+        asked: Asked = json.load(given)
+    RECORDS.update((TOP + path, Record(path, lines)) for path, lines in asked.items() if path.endswith(".py"))
+    atexit.register(write, folder)
+    threading.settrace(trace)
+    sys.settrace(trace)
+
+
+# JavaScript ---------------------------------------------------------------------------------
+
+
+def ran(text: str, functions: List[Any]) -> bytes:
+    """Of each character whether it ran, by V8's counts: the innermost range around it decides."""
+    found = bytearray(len(text))
+    ranges = [each for function in functions for each in function["ranges"]]
+    for each in sorted(ranges, key=lambda each: int(each["startOffset"]) - int(each["endOffset"])):
+        start, end = each["startOffset"], min(each["endOffset"], len(text))
+        found[start:end] = (b"\1" if each["count"] else b"\0") * (end - start)
+    return bytes(found)
+
+
+def left_of_script(text: str, covered: bytes, asked: List[Any]) -> Iterator[Any]:
+    at = 0
+    for n, line in enumerate(text.splitlines(keepends=True), 1):
+        is_run = covered[at + len(line) - len(line.lstrip())] if line.strip() else 0
+        if n in asked and not is_run:
+            yield n
+        for each in re.finditer(rb"\0+", covered[at:at + len(line)]) if is_run else ():
+            code = line[each.start():each.end()]
+            word = re.search(r"\w", code)
+            name = part(n, each.start() + (word.start() if word else 0), code[word.start():] if word else "")
+            if word and (n in asked or name in asked):
+                yield name
+        at += len(line)
+
+
+# The answer ---------------------------------------------------------------------------------
+
+
+def uncovered(folder: str) -> None:
+    """Answers in uncovered.json with what no process of the command ran."""
+    with open(os.path.join(folder, "cover.json")) as file:
+        asked: Asked = json.load(file)
+    left: Dict[str, Set[Any]] = {}
+    scripts: Dict[str, bytes] = {}
+    for name in os.listdir(folder):
+        if not name.startswith(("covered-", "coverage-")):
+            continue
+        with open(os.path.join(folder, name)) as file:
+            found = json.load(file)
+        for path, each in found.items() if name.startswith("covered-") else ():
+            left[path] = left.get(path, set(each)) & set(each)
+        for each in found["result"] if name.startswith("coverage-") else ():
+            path = os.path.relpath(each["url"].partition("file://")[2] or "/", TOP)
+            if path in asked:
+                now = ran(text_of(path), each["functions"])
+                scripts[path] = bytes(map(int.__or__, now, scripts.get(path, now)))
+    for path, covered in scripts.items():
+        left[path] = set(left_of_script(text_of(path), covered, asked[path]))
+    answer = {}
+    for path, lines in asked.items():
+        rest = left.get(path, set(lines))
+        whole = {each for each in rest if isinstance(each, int)}
+        parts = [each for each in rest - whole if int(each.partition(":")[0]) not in whole]
+        parts.sort(key=lambda each: [int(n) for n in re.findall(r"\d+", each)[:2]])
+        if rest:
+            answer[path] = [*sorted(whole), *parts]
+    with open(os.path.join(folder, "uncovered.json"), "w") as file:
+        json.dump(answer, file)
+
+
+if __name__ == "sitecustomize":
+    begin(os.path.dirname(os.path.abspath(__file__)))

@@ -157,43 +157,6 @@ def changed_lines(rows: List[Json], unexecuted: List[str]) -> Dict[str, List[int
     return found
 
 
-def covered_scripts(text: str, ranges: List[Json], changed: List[int]) -> Set[int]:
-    """Executed lines of a script, by V8's counts: the innermost range around a line decides."""
-    starts = [0]
-    for each_line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(each_line))
-    found: Set[int] = set()
-    for line in changed:
-        code = text[starts[line - 1]:starts[line]]
-        at = starts[line - 1] + len(code) - len(code.lstrip())
-        around = [each for each in ranges if each["startOffset"] <= at < each["endOffset"]]
-        if around and min(around, key=lambda each: int(each["endOffset"]) - int(each["startOffset"]))["count"] > 0:
-            found.add(line)
-    return found
-
-
-def uncovered(folder: str) -> None:
-    """Answers in uncovered.json with the changed lines that no process of the command ran."""
-    with open(os.path.join(folder, "cover.json")) as file:
-        left = {path: set(lines) for path, lines in json.load(file).items()}
-    changed = {path: sorted(lines) for path, lines in left.items()}
-    for name in os.listdir(folder):
-        if not name.startswith(("covered-", "coverage-")):
-            continue
-        with open(os.path.join(folder, name)) as file:
-            found = json.load(file)
-        for path, lines in found.items() if name.startswith("covered-") else ():
-            left.get(path, set()).difference_update(lines)
-        for each in found["result"] if name.startswith("coverage-") else ():
-            path = os.path.relpath(each["url"].partition("file://")[2] or "/", TOP)
-            if path in left:
-                text = (base_text(path) or b"").decode("utf-8", "replace")
-                ranges = [one for function in each["functions"] for one in function["ranges"]]
-                left[path].difference_update(covered_scripts(text, ranges, changed[path]))
-    with open(os.path.join(folder, "uncovered.json"), "w") as file:
-        json.dump({path: sorted(lines) for path, lines in left.items() if lines}, file)
-
-
 # Writing ------------------------------------------------------------------------------------
 
 

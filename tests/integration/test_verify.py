@@ -259,6 +259,20 @@ def test_lines_that_no_test_runs_are_named(box: Sandbox) -> None:
         "no test command runs js/calc.js:5 (function add) (--allow-uncovered)"), found["reasons"]
 
 
+def test_parts_of_lines_that_no_test_runs_are_named(box: Sandbox) -> None:
+    """A back door, or what a test forgot."""
+    session(box, "parts", "text = open('calc.py').read().replace('a - b', '7 if a == 99 else a + b')\n"
+            "open('calc.py', 'w').write(text)")
+    found = verdict(box, "parts", *TEST)
+    assert [each["text"] for each in found["reasons"]] == [
+        "no test command runs calc.py:2:12 `7` (function add) (--allow-uncovered)"], found["reasons"]
+    assert found["uncovered"] == {"calc.py": ["2:12 `7`"]} and found["verdict"] == "not proven"
+    session(box, "parts", script("", "a - b", "a === 99 && b || a + b"))
+    found = verdict(box, "parts", *NODE)
+    assert [each["text"] for each in found["reasons"]] == [
+        "no test command runs js/calc.js:4:22 `b` (function add) (--allow-uncovered)"], found["reasons"]
+
+
 def test_a_new_function_that_no_test_calls_is_named(box: Sandbox) -> None:
     session(box, "beside", write("\n\ndef div(a, b):\n    return a / b\n"))
     found = verdict(box, "beside", *TEST)

@@ -262,7 +262,8 @@ static int cover_begin(struct snp_patch_session *box, const json_t *lines, struc
 /* After it: the lines that it did not run, the caller's. */
 static int cover_end(struct snp_patch_session *box, json_t **ret, struct snp_err *err)
 {
-    snp_autofree char *code = snp_need_format("uncovered('/tmp/%s')", box->nonce);
+    snp_autofree char *code =
+        snp_need_format("%s\nuncovered('/tmp/%s')", snp_cover_py, box->nonce);
 
     SNP_TRY(snp_box_python(box, code, err));
     SNP_TRY(snp_box_get(box, "uncovered.json", ret, err));
@@ -472,12 +473,21 @@ static int forms_run(struct verifying *v, struct snp_err *err)
     return 0;
 }
 
-/* The function that a line stands in; "": none. */
-static const char *function_of(const struct verifying *v, const char *path, const json_t *line)
+/* A line, or a part of one (cover.py), as text. */
+static const char *place_text(const json_t *place, char number[static 24])
 {
-    char key[24];
+    (void)snprintf(number, 24, "%lld", (long long)json_integer_value(place));
+    return json_is_string(place) ? json_string_value(place) : number;
+}
 
-    (void)snprintf(key, sizeof(key), "%lld", (long long)json_integer_value(line));
+/* The function that a line stands in; "": none. */
+static const char *function_of(const struct verifying *v, const char *path, const json_t *place)
+{
+    char number[24];
+    char key[24];
+    const char *text = place_text(place, number);
+
+    (void)snprintf(key, sizeof(key), "%.*s", (int)strcspn(text, ":"), text);
     return snp_json_str(json_object_get(json_object_get(v->look, "functions"), path), key, "");
 }
 
@@ -494,8 +504,10 @@ static size_t lines_tell(const struct verifying *v,
     for (size_t first = n; n < json_array_size(lines) &&
                            strcmp(function_of(v, path, json_array_get(lines, n)), name) == 0;
          n++) {
-        (void)!snp_buf_addf(&text, "%s%lld", n == first ? "" : ", ",
-                            (long long)json_integer_value(json_array_get(lines, n)));
+        char number[24];
+
+        (void)!snp_buf_addf(&text, "%s%s", n == first ? "" : ", ",
+                            place_text(json_array_get(lines, n), number));
     }
     told = snp_buf_cstr(&text);
     snp_verdict_add(
