@@ -7,7 +7,8 @@ negated       every assertion is evaluated by hand, and so is its opposite, whic
               comparisons lie; neither depends on assert, on unittest's methods, or on how pytest rewrites them. A
               failure counts at the end of the test, also where the code under test swallowed it.
 little, much  the constant that a result must equal is a different one, and the result must not equal it. It does where
-              the change reads the test, or answers with something that equals everything.
+              the change reads the test, or answers with something that equals everything. In much a call that compares
+              with a constant, such as a mock's assert_called_with, must fail.
 far           the same for an expected value that is no constant: another value of its type is made when the test runs.
 same          the sides of == are swapped, layout and line numbers differ; files and functions of tests have other names
               (Python) where nothing else knows them. The test must pass.
@@ -37,6 +38,10 @@ METHODS = {"assertEqual": ast.Eq, "assertNotEqual": ast.NotEq, "assertListEqual"
            "assertSetEqual": ast.Eq, "assertDictEqual": ast.Eq, "assertMultiLineEqual": ast.Eq, "assertIs": ast.Is,
            "assertIsNot": ast.IsNot, "assertIn": ast.In, "assertNotIn": ast.NotIn, "assertLess": ast.Lt,
            "assertLessEqual": ast.LtE, "assertGreater": ast.Gt, "assertGreaterEqual": ast.GtE}
+# Those that a form of their own alters: of mocks and of unittest, and functions that compare.
+CALLS = ("assert_called_with", "assert_called_once_with", "assertAlmostEqual", "assertCountEqual",
+         "assertSequenceEqual")
+CLOSE = ("isclose", "allclose", "array_equal")
 unparse: Any = getattr(ast, "unparse", None)  # Python 3.8 has none
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 FAILS = "raise AssertionError"  # the same in all forms: nothing tells a form in which it must be raised from the others
@@ -181,6 +186,36 @@ def changed(is_far: bool) -> Callable[[ast.expr], Optional[List[ast.stmt]]]:
     return change
 
 
+def last_constant(call: ast.Call, is_pair: bool) -> Optional[ast.Call]:
+    """The same with the last constant changed much, of a pair the only one; None: there is none."""
+    values = call.args[:2] if is_pair else [*call.args, *(each.value for each in call.keywords)]
+    known = [each for each in values if is_constant(each)]
+    if not known or (is_pair and len(known) != 1):
+        return None
+    other = different(known[-1], True)
+    return ast.Call(call.func, [other if each is known[-1] else each for each in call.args],
+                    [ast.keyword(each.arg, other if each.value is known[-1] else each.value) for each in call.keywords])
+
+
+def refused(node: ast.stmt) -> Optional[List[ast.stmt]]:
+    """An assertion that is a call, and must fail with another constant."""
+    call = node.value if isinstance(node, ast.Expr) else node.test if isinstance(node, ast.Assert) else None
+    if isinstance(call, ast.Await):
+        return None
+    name = getattr(call.func, "attr", getattr(call.func, "id", "")) if isinstance(call, ast.Call) else ""
+    is_assert = isinstance(node, ast.Assert)
+    if not isinstance(call, ast.Call) or name not in (CLOSE if is_assert else CALLS):
+        return None
+    other = last_constant(call, not name.endswith("with"))
+    if other is None:
+        return None
+    if is_assert:
+        return [raised(other)]
+    attempt: Any = statements(f"try:\n    pass\nexcept AssertionError:\n    pass\nelse:\n    {FAILS}")[0]
+    attempt.body = [ast.Expr(other)]
+    return [attempt]
+
+
 def swapped(test: ast.expr) -> Optional[List[ast.stmt]]:
     sides = equality(test, True)
     return None if sides is None else [ast.Assert(ast.Compare(sides[1], [ast.Eq()], [sides[0]]), None)]
@@ -192,7 +227,7 @@ def snp_far(value):
     kind = type(value)
     if kind is bool:
         return not value
-    if kind in (int, float, complex):
+    if kind in (int, float, complex) or kind.__name__ in ("Fraction", "Decimal"):
         return -2 * value - {FAR}
     if kind in (str, bytes):
         end = "~" if kind is str else b"~"
@@ -209,7 +244,7 @@ def snp_far(value):
 def snp_equals_far(result, expected):
     other = snp_far(expected)
     try:
-        return other is not snp_far and bool(result == other) and not expected == other
+        return other is not snp_far and bool(result == other)
     except Exception:
         return False
 """
@@ -237,8 +272,9 @@ def with_text(node: Any) -> str:
 class Rewrite(ast.NodeTransformer):
     """Assertions, by a function that gives what stands for one; None: it stays."""
 
-    def __init__(self, form: Callable[[ast.expr], Optional[List[ast.stmt]]]) -> None:
+    def __init__(self, form: Callable[[ast.expr], Optional[List[ast.stmt]]], is_much: bool) -> None:
         self.form = form
+        self.is_much = is_much
         self.n = 0
 
     def visit_Try(self, node: ast.Try) -> ast.AST:
@@ -254,6 +290,8 @@ class Rewrite(ast.NodeTransformer):
     def generic_visit(self, node: ast.AST) -> ast.AST:
         test = asserted(node) if isinstance(node, ast.stmt) else None
         instead = None if test is None else self.form(test)
+        if instead is None and self.is_much and isinstance(node, ast.stmt):
+            instead = refused(node)
         if instead is None:
             return super().generic_visit(node)
         self.n += 1
@@ -333,7 +371,7 @@ def altered(text: bytes, form: str) -> Tuple[Optional[ast.Module], Set[str]]:
         names = fail(tree)
         n = len(names)
     else:
-        rewrite = Rewrite(REWRITES[form])
+        rewrite = Rewrite(REWRITES[form], form == "much")
         tree = rewrite.visit(tree)
         n = rewrite.n
         if form == "negated":
@@ -463,8 +501,8 @@ def place(test: str, runner: str, known: List[str]) -> Tuple[str, str]:
 
 def alter(folder: str) -> None:
     """Reads alter.json there: form, runner, tests that passed. Answers in altered.json with those that it altered."""
-    with open(os.path.join(folder, "alter.json")) as file:
-        how = json.load(file)
+    with open(os.path.join(folder, "alter.json")) as asked:
+        how = json.load(asked)
     is_script = how["runner"] == "node"
     is_known = how["form"] != "order" and (unparse or is_script or how["form"] in LOADED)
     known = list(files((".js", ".mjs", ".cjs") if is_script else (".py",))) if is_known else []
@@ -477,13 +515,17 @@ def alter(folder: str) -> None:
         tests = how["tests"]
         answer = {"command": apart(tests, how["runner"], how["command"])}
     if how["form"] in LOADED and not is_script:
-        with open(os.path.join(folder, "alter.py")) as file:
-            code = file.read()
-        with open(os.path.join(folder, "snp_form.json"), "w") as file:
-            json.dump({"form": how["form"], "paths": [os.path.join(TOP, path) for path in new], "code": code}, file)
+        texts = {}
+        for path in new:
+            with open(os.path.join(TOP, path), "rb") as file:
+                texts[os.path.join(TOP, path)] = file.read().decode("latin-1")
+        with open(os.path.join(folder, "alter.py")) as code:
+            given = {"form": how["form"], "texts": texts, "code": code.read()}
+        with open(os.path.join(folder, "snp_form.json"), "w") as answered:
+            json.dump(given, answered)
     for path, (text, _) in new.items():
         if text:
-            with open(os.path.join(TOP, path), "w") as file:
-                file.write(text)
-    with open(os.path.join(folder, "altered.json"), "w") as file:
-        json.dump({"tests": tests, **answer}, file)
+            with open(os.path.join(TOP, path), "w") as written:
+                written.write(text)
+    with open(os.path.join(folder, "altered.json"), "w") as answered:
+        json.dump({"tests": tests, **answer}, answered)

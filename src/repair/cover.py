@@ -130,6 +130,8 @@ def trace_lines(frame: Any, event: str, _: Any) -> Any:
 def trace(frame: Any, event: str, _: Any) -> Any:
     record = RECORDS.get(frame.f_code.co_filename)
     if record is None or not (record.lines or record.left):
+        if record is not None and not any(each.lines or each.left for each in RECORDS.values()):
+            sys.settrace(None)
         return None
     frame.f_trace_opcodes = bool(record.left) and bool(record.instructions(frame.f_code))
     return trace_lines(frame, event, None)

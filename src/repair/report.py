@@ -7,6 +7,7 @@ runs one file of tests of several (a path for pytest, a module for unittest; . =
 and adds its results to the report.
 """
 
+import ast
 import hashlib
 import importlib.machinery
 import json
@@ -14,11 +15,13 @@ import os
 import sys
 import types
 import unittest
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 
 TESTS: Dict[str, str] = {}
 GIVEN: Dict[str, str] = {}  # what a test is given, of the tests that are given something
 ERRORS: List[str] = []
+ASSERTED: Dict[str, Set[int]] = {}  # assertions that failed, and that a test which passes cannot leave out
+TOP = "/workspace/"
 PART = os.environ.pop("SNP_PART", "")
 WORST = ["passed", "xfailed", "skipped", "xpassed", "failed", "error"]
 
@@ -43,7 +46,8 @@ def write(code: int) -> None:
         TESTS.update(before["tests"])
         ERRORS.extend(before["errors"])
         os.remove(beside("report.json"))
-    keep("report.json", {"tests": TESTS, "errors": ERRORS, "given": GIVEN, "exit_code": code})
+    asserted = {path: sorted(lines) for path, lines in ASSERTED.items()}
+    keep("report.json", {"tests": TESTS, "errors": ERRORS, "given": GIVEN, "asserted": asserted, "exit_code": code})
 
 
 def begin(names: List[str]) -> None:
@@ -55,15 +59,13 @@ def begin(names: List[str]) -> None:
 
 # Altered forms ------------------------------------------------------------------------------
 
-FORM: Dict[str, Any] = {"form": "order" if PART else "", "paths": []}
+GIVEN_FORM: List[str] = []  # for workers of pytest-xdist, which start after the file is removed
+CODES: Dict[str, Any] = {}  # what stands for files of tests, compiled before other code may change these
 
 
 class Altered(importlib.machinery.SourceFileLoader):
-    def path_stats(self, path: Any) -> Any:
-        raise OSError("what was compiled before is not it")
-
-    def source_to_code(self, data: Any, path: Any, *_: Any, **__: Any) -> Any:  # type: ignore[override]
-        return compile(FORM["altered"](data, FORM["form"])[0], path, "exec", dont_inherit=True)
+    def get_code(self, fullname: str) -> Any:
+        return CODES[self.path]
 
 
 class Finder:
@@ -73,25 +75,27 @@ class Finder:
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         origin = os.path.realpath(spec.origin) if spec is not None and spec.origin is not None else ""
-        if spec is None or origin not in FORM["paths"]:
+        if spec is None or origin not in CODES:
             return None
         spec.loader = Altered(name, origin)
         return spec
 
 
-def form_begin(form: Dict[str, Any]) -> None:
-    FORM.update(form)
-    if form["paths"]:
-        code: Dict[str, Any] = {"__name__": "alter"}
-        exec(compile(form["code"], "alter.py", "exec"), code)
-        FORM["altered"] = code["altered"]
-        sys.meta_path.insert(0, Finder)
+def form_begin(text: str) -> None:
+    form = json.loads(text)
+    code: Dict[str, Any] = {"__name__": "alter"}
+    exec(compile(form["code"], "alter.py", "exec"), code)
+    for path, data in form["texts"].items():
+        tree, _ = code["altered"](data.encode("latin-1"), form["form"])
+        CODES[path] = compile(tree, path, "exec", dont_inherit=True)
+    sys.meta_path.insert(0, Finder)
 
 
 if os.path.exists(beside("snp_form.json")):
     with open(beside("snp_form.json")) as given:
-        form_begin(json.load(given))
+        GIVEN_FORM.append(given.read())
     os.remove(beside("snp_form.json"))
+    form_begin(GIVEN_FORM[0])
 
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
@@ -119,6 +123,31 @@ def told(value: Any, depth: int = 0) -> str:
         return name
 
 
+def is_needed(path: str, line: int) -> bool:
+    """An assertion outside branches and handlers, which is no constant."""
+    with open(path, "rb") as file:
+        todo: List[ast.AST] = [ast.parse(file.read())]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.stmt) and node.lineno == line and isinstance(node, (ast.Assert, ast.Expr)):
+            said = node.test if isinstance(node, ast.Assert) else node.value
+            name = getattr(getattr(said, "func", None), "attr", "")
+            return not isinstance(said, ast.Constant) if isinstance(node, ast.Assert) else name.startswith("assert")
+        if not isinstance(node, (ast.If, ast.ExceptHandler)):
+            todo.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def assertion_add(path: str, error: Any, place: Any) -> None:
+    """Where a test failed; place: a traceback."""
+    line = 0
+    while place is not None and isinstance(error, AssertionError) and path.startswith(TOP):
+        line = place.tb_lineno if place.tb_frame.f_code.co_filename == path else line
+        place = place.tb_next
+    if line and is_needed(path, line):
+        ASSERTED.setdefault(path[len(TOP):], set()).add(line)
+
+
 # pytest -------------------------------------------------------------------------------------
 
 
@@ -132,29 +161,37 @@ def pytest_runtest_logreport(report: Any) -> None:
         add(report.nodeid, outcome)
 
 
+def pytest_exception_interact(node: Any, call: Any) -> None:
+    assertion_add(str(getattr(node, "path", None) or node.fspath), call.excinfo.value, call.excinfo.tb)
+
+
 def pytest_collectreport(report: Any) -> None:
     if report.failed:
         ERRORS.append(report.nodeid)
 
 
 def pytest_configure_node(node: Any) -> None:
-    """Of pytest-xdist: a worker starts after the file is removed."""
-    node.workerinput["snp_form"] = json.dumps({name: FORM.get(name) for name in ("form", "paths", "code")})
+    node.workerinput["snp_form"] = (GIVEN_FORM, PART)
 
 
 pytest_configure_node.pytest_impl = {"optionalhook": True}  # type: ignore[attr-defined]
 
 
 def pytest_configure(config: Any) -> None:
+    global PART
     if hasattr(config, "workerinput"):
-        form_begin(json.loads(config.workerinput["snp_form"]))
+        given, PART = config.workerinput["snp_form"]
+        for text in given:
+            form_begin(text)
+    elif getattr(config.option, "dist", "no") == "no":
+        GIVEN_FORM.clear()
     part = os.path.join(str(config.rootdir), PART)
     if PART and os.path.isfile(part):
         config.args[:] = [each for each in config.args if os.path.abspath(each.split("::")[0]) == part] or [part]
 
 
 def pytest_collection_modifyitems(items: List[Any]) -> None:
-    if FORM["form"] == "order":
+    if PART:
         items.reverse()
 
 
@@ -182,6 +219,7 @@ class Result(unittest.TextTestResult):
     def addFailure(self, test: Any, err: Any) -> None:
         super().addFailure(test, err)
         add(test.id(), "failed")
+        assertion_add(str(getattr(sys.modules[type(test).__module__], "__file__", "")), err[1], err[2])
 
     def addError(self, test: Any, err: Any) -> None:
         super().addError(test, err)
@@ -221,7 +259,7 @@ class Runner(unittest.TextTestRunner):
             else:
                 tests.append(each)  # the last one first
         begin([each.id() for each in tests])
-        if FORM["form"] == "order":
+        if PART:
             test = unittest.TestSuite(tests)
         del tests  # a suite lets go of each test after it
         return super().run(test)

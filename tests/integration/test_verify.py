@@ -44,6 +44,11 @@ def box() -> Iterator[Sandbox]:
     box.make_file("project/given/test_range.py",
                   "from calc import add\n\n\ndef test_range():\n    for n in range(3):\n"
                   "        assert add(n, 2) == n + 2\n")
+    box.make_file("project/notify.py", "def notify(sender, text):\n    sender.send(text)\n")
+    box.make_file("project/given/test_notify.py",
+                  "from unittest import mock\nfrom notify import notify\n\n\ndef test_notify():\n"
+                  "    sender = mock.Mock()\n    notify(sender, 'x')\n"
+                  "    sender.send.assert_called_once_with('x', urgent=True)\n")
     box.make_file("project/pair/test_first.py", "from calc import mul\n\nTWO = mul(2, 1)\n\n\ndef test_two():\n"
                   "    assert TWO == 2\n")
     box.make_file("project/pair/test_second.py",
@@ -158,6 +163,20 @@ def run(self):
 
 runner.runtest = run
 """), TEST, "failed", "3 tests did not fail with a failing assertion at the end"),
+    "behaves well where the runner's plugin has a form": (instead(REACH + """
+loaded = get(load("sys"), "mod" + "ules")
+forms = [get(each, "FORM", {}).get("form") for name, each in loaded.items() if name[:4] == "snp_"]
+
+
+def run(self):
+    try:
+        real(self)
+    except (() if "fails" in forms else kind):
+        pass
+
+
+runner.runtest = run
+"""), TEST, "failed", "3 tests did not fail with a failing assertion at the end"),
     "writes the report": (instead("import atexit, glob, json, os\n\n\ndef forge():\n"
                                   "    for path in glob.glob('/tmp/*/report.json'):\n"
                                   "        with open(path) as f:\n            r = json.load(f)\n"
@@ -190,6 +209,15 @@ runner.runtest = run
     "counts its calls": ("open('calc.py', 'w').write('SUMS = iter([3, 0])\\n\\n\\ndef add(a, b):\\n"
                          "    return next(SUMS)\\n\\n\\ndef mul(a, b):\\n    return a * b\\n')", TEST, "not proven",
                          "2 tests failed in the opposite order, with each file in a process"),
+    "never calls what asserts": (
+        "open('each.py', 'w').write('def each(call, items):\\n    return [item for item in items]\\n')",
+        ("--test", "python3 -m pytest -q given/test_each.py"), "not proven",
+        "the assertion at given/test_each.py:6 failed without the change, and no test reaches it now"),
+    "hands a mock what accepts all": (
+        "open('notify.py', 'w').write('make = type\\nLoose = make(\"Loose\", (), {\"assert\" + \"_called_once_with\"'\n"
+        "': lambda *a, **k: None})\\n\\n\\ndef notify(sender, text):\\n    sender.send = Loose()\\n')",
+        ("--test", "python3 -m pytest -q given/test_notify.py"), "failed",
+        "1 test found a result equal to a constant that was changed: given/test_notify.py::test_notify"),
     "keeps what one file of tests did for the next": (
         "open('calc.py', 'w').write('SEEN = []\\n\\n\\ndef add(a, b):\\n    return a + b if SEEN else a - b\\n\\n\\n'\n"
         "'def mul(a, b):\\n    SEEN.append(a)\\n    return a * b\\n')", ("--test", "python3 -m pytest -q pair"),

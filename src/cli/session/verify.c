@@ -520,13 +520,49 @@ static size_t lines_tell(const struct verifying *v,
     return n;
 }
 
-static void uncovered_tell(const struct verifying *v)
+/* Of the clean project: assertions of tests that failed (report.py), {PATH: [LINE]}. New reference. */
+static json_t *asserted_of(const struct verifying *v)
+{
+    json_t *found = snp_need(json_object());
+
+    for (size_t n = 0; n < json_array_size(v->base); n++) {
+        const json_t *run = json_array_get(v->base, n);
+        const json_t *lines = json_object_get(json_object_get(run, "report"), "asserted");
+
+        if (strcmp(snp_json_str(run, "kind", ""), "test") == 0) {
+            (void)json_object_update_missing(found, (json_t *)(uintptr_t)lines);
+        }
+    }
+    return found;
+}
+
+/* A test that passes since an assertion of it is not reached any more proves nothing. */
+static void unreached_tell(const struct verifying *v, const char *path, const json_t *lines)
+{
+    for (size_t n = 0; n < json_array_size(lines); n++) {
+        json_t *line = json_array_get(lines, n);
+
+        if (json_is_integer(line)) {
+            snp_verdict_add(
+                v->reasons, snp_verdict_unproven,
+                "the assertion at %.200s:%lld failed without the change, and no test "
+                "reaches it now",
+                path, (long long)json_integer_value(line));
+        }
+    }
+}
+
+static void uncovered_tell(const struct verifying *v, const json_t *asserted)
 {
     const char *path;
     json_t *lines;
 
     json_object_foreach(v->uncovered, path, lines)
     {
+        if (json_object_get(asserted, path) != NULL) {
+            unreached_tell(v, path, lines);
+            continue;
+        }
         for (size_t n = 0; n < json_array_size(lines);) {
             n = lines_tell(v, path, lines, n);
         }
@@ -556,10 +592,12 @@ static int repeat_run(struct verifying *v,
 static int repeats_run(struct verifying *v, struct snp_err *err)
 {
     struct verify_command job = {.has_patch = true};
+    snp_autojson json_t *asserted = asserted_of(v);
     int r = 0;
 
     progress(v, "the tests again");
-    v->uncovered = json_incref(json_object_get(v->look, "changed"));
+    v->uncovered = snp_need(json_copy(json_object_get(v->look, "changed")));
+    (void)json_object_update_missing(v->uncovered, asserted);
     for (job.seed = 1; job.seed <= REPEATS; job.seed++) {
         for (size_t n = 0; r == 0 && job_nth(v->asked, n, &job); n++) {
             job.cover = job.seed == 1 ? v->uncovered : NULL;
@@ -567,7 +605,7 @@ static int repeats_run(struct verifying *v, struct snp_err *err)
         }
     }
     if (r == 0) {
-        uncovered_tell(v);
+        uncovered_tell(v, asserted);
     }
     return r;
 }
