@@ -22,7 +22,8 @@ from judge import SCRIPT, TOP, Json, base_text, is_manifest, is_test, manifest_f
 TOOLS = frozenset(
     "pytest unittest doctest mock nose pluggy hypothesis coverage ctypes cffi gc inspect builtins bltns importlib imp "
     "runpy pkgutil zipimport types marshal pickle shelve dis opcode code codeop bdb pdb trace tracemalloc linecache "
-    "traceback faulthandler atexit signal site weakref timeit profile cProfile symtable tokenize os sys".split())
+    "traceback faulthandler atexit signal site weakref timeit profile cProfile symtable tokenize os sys pydoc "
+    "rlcompleter py_compile compileall venv modulefinder".split())
 # Names of os and sys that do not lead to files, processes or the interpreter.
 PARTS = frozenset("os.path os.sep os.linesep os.fspath os.PathLike os.name os.curdir os.pardir sys.maxsize "
                   "sys.byteorder sys.version sys.version_info sys.float_info sys.intern sys.stderr sys.stdout sys.exit "
@@ -36,7 +37,8 @@ REACH = frozenset(
     "exec eval setattr modules settrace setprofile currentframe meta_path path_hooks attrgetter methodcaller mro "
     "with_traceback func_globals get_type_hints ForwardRef singledispatch singledispatchmethod update_wrapper "
     "configure_mock return_value side_effect call_args call_args_list mock_calls stack_info findCaller "
-    "Formatter get_field format_map suppress ExitStack AsyncExitStack GeneratorExit argv environ".split())
+    "Formatter get_field format_map suppress ExitStack AsyncExitStack GeneratorExit argv environ dictConfig fileConfig "
+    "create_subprocess_exec create_subprocess_shell".split())
 FILES = frozenset(
     "open fdopen read_text write_text read_bytes write_bytes unlink iterdir rglob glob scandir listdir symlink_to "
     "hardlink_to FileIO subprocess multiprocessing shutil tempfile fileinput pty mmap popen Popen".split())
@@ -107,6 +109,7 @@ class File:
         self.imported: Set[str] = set()
         self.tools: Set[str] = set()  # imports of TOOLS
         self.objects: Set[int] = set()  # of attributes
+        self.called: Set[int] = set()  # functions of calls, classes that are asked for, annotations
         self.docs: Set[int] = set()
         self.given: Set[str] = set()  # names of parameters
         self.data: Dict[int, str] = {}  # `open` of a file of data: its path
@@ -120,8 +123,10 @@ class File:
             self.imported.update(names)
             self.modules.update(names if isinstance(node, ast.Import) else {})
             self.tools.update(name for name in names if is_tool(names[name]))
-        elif isinstance(node, ast.Call) and data_path(node):
-            self.data[id(node.func)] = data_path(node)
+        elif isinstance(node, ast.Call):
+            is_kind = getattr(node.func, "id", "") in ("isinstance", "issubclass")
+            self.called.update(id(each) for each in [node.func, *(node.args if is_kind else [])])
+            self.data.update({id(node.func): data_path(node)} if data_path(node) else {})
         elif isinstance(node, ast.Attribute):
             self.objects.add(id(node.value))
         elif isinstance(node, FUNCTIONS):
@@ -129,6 +134,8 @@ class File:
             self.given.update(given)
             for each in ast.walk(node):
                 self.callbacks.setdefault(id(each), set()).update(given if isinstance(each, TRIES) else ())
+        for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            self.called.update(map(id, ast.walk(part)) if part is not None else ())
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
             self.docs.add(id(body[0].value))
@@ -164,6 +171,8 @@ class File:
                 return f"uses {word}: it depends on files", False
             if word in FILES and not is_function:
                 return f"uses {word}, which reaches files or programs, those of the tests too", True
+        if isinstance(node, ast.Name) and node.id in ("getattr", "type") and id(node) not in self.called:
+            return f"uses {node.id} as a value", True
         if isinstance(node, ast.Name) and node.id in self.tools:
             return f"uses {node.id}, which it imports", True
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in self.objects:

@@ -373,6 +373,10 @@ READ: dict[str, tuple[str, str, str]] = {
     "a name that folds": ("calc.py", "ｅval('1')\n", "uses eval"),
     "a handler's name": ("calc.py", "try:\n    f()\nexcept ValueError as abs:\n    pass\n", "redefines abs"),
     "a three-argument type": ("calc.py", "X = type('X', (), {})\n", "uses type of several"),
+    "getattr by another name": ("calc.py", "get = getattr\n", "uses getattr as a value"),
+    "getattr as an argument": ("calc.py", "x = map(getattr, f, g)\n", "uses getattr as a value"),
+    "type by another name": ("calc.py", "def f(make=type):\n    return make\n", "uses type as a value"),
+    "a configuration that sets attributes": ("calc.py", "from logging.config import dictConfig\n", "uses dictConfig"),
     "its class item": (
         "calc.py", "class X:\n    def __class_getitem__(cls, x):\n        return x\n", "__class_getitem__"),
     "a frame of a traceback": ("calc.py", "def f(e):\n    return e.with_traceback(None)\n", "with_traceback"),
@@ -405,7 +409,8 @@ READ: dict[str, tuple[str, str, str]] = {
     "a path file": ("x.pth", "import calc\n", "was not read"),
     "a library": ("fast.so", "x", "was not read"),
 }
-HARMLESS = ("import math\n\n\ndef f(x):\n    '''Doc.'''\n"
+HARMLESS = ("def f(x: type, y) -> type:\n    return x if isinstance(y, type) else type(y)\n",
+            "import math\n\n\ndef f(x):\n    '''Doc.'''\n"
             "    return math.sqrt(x) + '{:.2f} {a}'.format(x, a=1).count('0')\n",
             "from typing import List\n\n\nclass BadError(ValueError):\n    pass\n\n\nclass Node:\n"
             "    def __init__(self, x: List[int]) -> None:\n        self._x = x\n\n\ndef f(x):\n    try:\n"
