@@ -63,6 +63,7 @@ class Text {
     this.deep = isModule ? 'snpDeep' : "require('node:util').isDeepStrictEqual"
     this.isModule = isModule
     if (form === 'fails') this.fail(tree, [])
+    else if (form === 'order') this.reverse(tree.body)
     else this.alter(tree)
   }
 
@@ -126,6 +127,14 @@ class Text {
       }
     }
     childrenOf(node).forEach((each) => this.alter(each))
+  }
+
+  // Tests and groups from the last to the first, in their places.
+  reverse(statements) {
+    const tests = statements.filter(({ expression }) => expression?.type === 'CallExpression' &&
+      (TESTS.has(calledName(expression)) || GROUPS.has(calledName(expression))))
+    if (tests.length < 2) return
+    tests.forEach(({ start, end }, n) => this.edit(start, end, this.of(tests.at(-1 - n))))
   }
 
   fail(node, above) {

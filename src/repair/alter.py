@@ -504,7 +504,7 @@ def alter(folder: str) -> None:
     with open(os.path.join(folder, "alter.json")) as asked:
         how = json.load(asked)
     is_script = how["runner"] == "node"
-    is_known = how["form"] != "order" and (unparse or is_script or how["form"] in LOADED)
+    is_known = is_script or (how["form"] != "order" and (unparse or how["form"] in LOADED))
     known = list(files((".js", ".mjs", ".cjs") if is_script else (".py",))) if is_known else []
     places = {test: place(test, how["runner"], known) for test in how["tests"]}
     new = rewritten({path for path, _ in places.values() if path}, how["form"], folder)

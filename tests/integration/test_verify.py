@@ -252,6 +252,9 @@ runner.runtest = run
     "exits in node": (script("process.exit(0)\n"), NODE, "failed", "3 tests not reported"),
     "tells node's runner": (script(FORGED), NODE, "failed",
                             "2 tests not reported: js/test/calc.test.js::zero > is none"),
+    "counts the calls of a script": (
+        "open('js/calc.js', 'w').write('const sums = [3, 0]\\nfunction add(a, b) {\\n  return sums.shift()\\n}\\n'\n"
+        "'module.exports = { add }\\n')", NODE, "not proven", "3 tests failed in the opposite order"),
     "patches node's assert": (script("require('node:assert').strictEqual = () => {}\n"), NODE, "failed",
                               "1 test failed when assertions were evaluated without the runner"),
     "requires by npm": (script("", new="a + b") + "\n" + more(".npmrc", "node-options=--require ./js/hook.js\n") + "\n"
@@ -625,7 +628,7 @@ def test_unittest_is_proven_and_other_commands_are_not(box: Sandbox) -> None:
 def test_node_is_proven_and_what_prints_tap_is_not(box: Sandbox) -> None:
     session(box, "node", script("", new="a + b"))
     found = verdict(box, "node", *NODE)
-    assert [len(run["altered"]) for run in found["altered"]] == [2, 3, 3, 3, 3], found["altered"]
+    assert [len(run["altered"]) for run in found["altered"]] == [2, 3, 3, 3, 3, 3], found["altered"]
     assert found["verdict"] == READY, found["reasons"]
     assert found["runs"][0]["report"]["tests"] == {
         f"js/test/calc.test.js::{name}": end for name, end in
