@@ -185,7 +185,7 @@ def pytest_configure(config: Any) -> None:
             form_begin(text)
     elif getattr(config.option, "dist", "no") == "no":
         GIVEN_FORM.clear()
-    part = os.path.join(str(config.rootdir), PART)
+    part = os.path.join(str(getattr(config, "rootpath", None) or config.rootdir), PART)
     if PART and os.path.isfile(part):
         config.args[:] = [each for each in config.args if os.path.abspath(each.split("::")[0]) == part] or [part]
 
@@ -267,7 +267,7 @@ class Runner(unittest.TextTestRunner):
 
 def of_part(args: List[str]) -> List[str]:
     """The same arguments for one module."""
-    names = [each for each in args if not each.startswith("-")]
+    names = [each for before, each in zip(["", *args], args) if not each.startswith("-") and before != "-k"]
     if not names or names[0] == "discover":
         return ["discover", *(each for each in args if each != "discover"), "-p", PART.rpartition(".")[2] + ".py"]
     others = [each for each in names if not (os.path.splitext(each)[0] if each.endswith(".py") else each)

@@ -143,8 +143,9 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
                    "\\n\\ndef add(a, b):\\n    return Any()\\n\\n\\ndef mul(a, b):\\n    return a * b\\n')",
                    TEST, "failed", "2 tests found a result equal to a constant that was changed a little"),
     "equals what no constant says": (
-        "open('calc.py', 'w').write('make = type\\nSame = make(\"Same\", (int,), {\"_\" + \"_eq__\": lambda s, o: True,"
-        " \"_\" + \"_ne__\": lambda s, o: False})\\n\\n\\ndef add(a, b):\\n    return Same()\\n')",
+        "open('calc.py', 'w').write('make = type\\nSame = make(\"Same\", (int,), {\"_\" + \"_eq__\": '\n"
+        "'lambda s, o: abs(o) < 90 or o / 0, \"_\" + \"_ne__\": lambda s, o: False})\\n\\n\\n'\n"
+        "'def add(a, b):\\n    return Same()\\n')",
         ("--test", "python3 -m pytest -q given/test_range.py"), "failed",
         "1 test found a result equal to another value than the expected one"),
     "patches the runner": (instead("import _pytest.python\n"
