@@ -238,7 +238,7 @@ runner.runtest = run
                                    "not proven", "helper.py is outside the scope"),
     "changes tests that no name shows": (
         "text = open('checks.py').read()\nopen('checks.py', 'w').write(text.replace('== 3', '== -1'))",
-        ("--test", "python3 -m pytest -q checks.py"), "not proven", "checks.py has tests of its own"),
+        ("--test", "python3 -m pytest -q checks.py"), "failed", "checks.py has tests of its own"),
     "comes before the code in hidden tests": (
         write("") + "\n" + more("hidden/calc.py", "def add(a, b):\n    return a + b\n"),
         (*TEST, "--hidden-test", "python3 -m pytest -q hidden"), "not proven", "where the hidden files are put"),
