@@ -437,12 +437,12 @@ def words_of_files() -> Dict[str, Set[str]]:
 def new_names(path: str, text: str, command: str, words: Dict[str, Set[str]]) -> Dict[str, str]:
     """Of a file of tests and of its functions, where nothing else knows the old ones."""
     stem = os.path.basename(path)[:-3]
-    if not stem.startswith("test_") or NAMED.search(text) or re.search(r"[*?[]", command) or words[stem] != {path}:
+    if not stem.startswith("test_") or NAMED.search(text) or re.search(r"[*?[]", command) or words.get(stem) != {path}:
         return {}
     names = [stem]
     for each in {} if re.search(r"\s-k|::", command) else set(re.findall(r"\bdef (test_\w+)", text)):
         is_used = len(re.findall(rf"\b{each}\b", text)) > len(re.findall(rf"\bdef {each}\b", text))
-        if words[each] == {path} and not is_used and not re.search(rf"\b{each}\b", command):
+        if words.get(each) == {path} and not is_used and not re.search(rf"\b{each}\b", command):
             names.append(each)
     token = os.urandom(3).hex()
     return {each: f"test_x{token}_{each[5:]}" for each in names}
@@ -471,8 +471,11 @@ def rename(new: Dict[str, Tuple[str, Set[str]]], places: Dict[str, Tuple[str, st
 
 
 def read(path: str) -> str:
-    with open(os.path.join(TOP, path), "rb") as file:
-        return file.read().decode("utf-8", "replace")
+    try:
+        with open(os.path.join(TOP, path), "rb") as file:
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def apart(tests: List[str], runner: str, command: str) -> str:

@@ -41,7 +41,7 @@ def box() -> Iterator[Sandbox]:
                   "import pytest\nfrom calc import add\nfrom cases import SUMS\n\n\n"
                   "@pytest.mark.parametrize('case', SUMS, ids=['one', 'none'])\n"
                   "def test_sum(case):\n    assert add(*case[:2]) == case[2]\n")
-    box.make_file("project/given/test_range.py",
+    box.make_file("project/given/test_range-3.py",
                   "from calc import add\n\n\ndef test_range():\n    for n in range(3):\n"
                   "        assert add(n, 2) == n + 2\n")
     box.make_file("project/notify.py", "def notify(sender, text):\n    sender.send(text)\n")
@@ -146,7 +146,7 @@ CHEATS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
         "open('calc.py', 'w').write('make = type\\nSame = make(\"Same\", (int,), {\"_\" + \"_eq__\": '\n"
         "'lambda s, o: abs(o) < 90 or o / 0, \"_\" + \"_ne__\": lambda s, o: False})\\n\\n\\n'\n"
         "'def add(a, b):\\n    return Same()\\n')",
-        ("--test", "python3 -m pytest -q given/test_range.py"), "failed",
+        ("--test", "python3 -m pytest -q given/test_range-3.py"), "failed",
         "1 test found a result equal to another value than the expected one"),
     "patches the runner": (instead("import _pytest.python\n"
                                    "_pytest.python.Function.runtest = lambda self: None\n"),
