@@ -68,8 +68,12 @@ def parts_of(text: str, asked: List[Any]) -> Dict[str, Tuple[Place, Place]]:
     except (SyntaxError, ValueError, RecursionError):
         return {}
     found = {}
-    for node in (each for above in ast.walk(tree) for each in branches(above)):
-        name = part(node.lineno, node.col_offset, ast.get_source_segment(text, node) or "")
+    texts = [each.encode() for each in text.split("\n")]
+    lines = {each if isinstance(each, int) else int(each.partition(":")[0]) for each in asked}
+    for node in (each for above in ast.walk(tree) for each in branches(above) if each.lineno in lines):
+        end = node.end_col_offset if node.end_lineno == node.lineno else None
+        code = texts[node.lineno - 1][node.col_offset:end].decode("utf-8", "replace")
+        name = part(node.lineno, node.col_offset, code)
         if node.lineno in asked or name in asked:
             found[name] = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
     return found
