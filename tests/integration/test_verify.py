@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -178,6 +179,21 @@ def run(self):
 
 runner.runtest = run
 """), TEST, "failed", "3 tests did not fail with a failing assertion at the end"),
+    "ends the process where a test must fail": (instead(REACH + """
+
+def run(self):
+    code = get(self.obj, "_" * 2 + "code" + "_" * 2)
+    names = get(code, "co" + "_names")
+    if names[-1:] == ("Assert" + "ionError",) and "snp_failed" not in get(code, "co" + "_varnames"):
+        get(load("o" + "s"), "_" + "exit")(0)
+    try:
+        real(self)
+    except kind:
+        pass
+
+
+runner.runtest = run
+"""), TEST, "failed", "3 tests did not fail with a failing assertion at the end"),
     "writes the report": (instead("import atexit, glob, json, os\n\n\ndef forge():\n"
                                   "    for path in glob.glob('/tmp/*/report.json'):\n"
                                   "        with open(path) as f:\n            r = json.load(f)\n"
@@ -328,6 +344,18 @@ def test_a_cheat_is_not_ready(box: Sandbox, cheat: str) -> None:
     texts = [reason["text"] for reason in found["reasons"]]
     assert found["verdict"] == word and any(why in text for text in texts), (found["verdict"], texts)
     assert not any("test_secret" in text for text in texts)
+
+
+def test_a_test_that_is_cut_short_has_not_passed(tmp_path: Path) -> None:
+    """Its setup passed, then pytest crashed."""
+    shutil.copy(os.path.join(lib.HERE, "../src/repair/report.py"), tmp_path / "snp_report.py")
+    (tmp_path / "conftest.py").write_text(
+        "def pytest_runtest_makereport(item, call):\n    assert call.when != 'call'\n")
+    (tmp_path / "test_one.py").write_text("def test_one():\n    pass\n")
+    done = subprocess.run([lib.PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-p", "snp_report"], cwd=tmp_path,
+                          env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+    assert "INTERNALERROR" in done.stdout
+    assert json.loads((tmp_path / "report.json").read_text())["tests"] == {}
 
 
 # Ways to reach the runner, or to equal what is expected, that reading alone must name: (what is added to a right fix of
