@@ -527,7 +527,8 @@ def alter(folder: str) -> None:
             with open(os.path.join(TOP, path), "rb") as file:
                 texts[os.path.join(TOP, path)] = file.read().decode("latin-1")
         with open(os.path.join(folder, "alter.py")) as code:
-            given = {"form": how["form"], "texts": texts, "code": code.read()}
+            names = f"x{os.urandom(3).hex()}_"  # what code would look for to tell a form
+            given = {"form": how["form"], "texts": texts, "code": code.read().replace("snp_", names)}
         with open(os.path.join(folder, "snp_form.json"), "w") as answered:
             json.dump(given, answered)
     for path, (text, _) in new.items():

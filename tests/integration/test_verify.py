@@ -179,6 +179,19 @@ def run(self):
 
 runner.runtest = run
 """), TEST, "failed", "3 tests did not fail with a failing assertion at the end"),
+    "behaves well where the code of a test is altered": (instead(REACH + """
+
+def run(self):
+    code = get(self.obj, "_" * 2 + "code" + "_" * 2)
+    is_end = get(code, "co" + "_names")[-1:] == ("Assert" + "ionError",)
+    try:
+        real(self)
+    except ((kind, ())[is_end and "snp_failed" not in get(code, "co" + "_varnames")]):
+        pass
+
+
+runner.runtest = run
+"""), TEST, "failed", "1 test failed when assertions were evaluated without the runner: tests/test_calc.py::test_add"),
     "ends the process where a test must fail": (instead(REACH + """
 
 def run(self):
